@@ -1,0 +1,1 @@
+//! One integration binary; each module is named after the room it tests.
