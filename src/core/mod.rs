@@ -1,7 +1,10 @@
-//! Ground floor: no knowledge of agents, messages or providers.
+//! Ground floor: ids, time, limits, JSON, HTTP. No knowledge of messages, providers or agents.
 
 pub mod http;
+pub mod ids;
 pub mod json;
+pub mod limits;
 pub mod runtime;
 pub mod secret;
 pub mod sse;
+pub mod time;

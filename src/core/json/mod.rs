@@ -1,1 +1,25 @@
-//! JSON.
+//! JSON as the rest of the house uses it: typed objects that keep what they do not know ([`object`]), raw values that
+//! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
+//! out ([`write`]).
+
+pub mod object;
+mod parse;
+mod raw;
+mod reader;
+pub mod tagged;
+
+pub use object::Extra;
+pub use parse::{ParseError, ParseErrorKind, PathSegment, parse, parse_bytes, pointer};
+pub use raw::{RawJson, RawObject, same_tokens};
+pub use reader::{RawString, Reader, Token};
+
+/// Writes a value as compact JSON: no spaces, non-ASCII unescaped.
+///
+/// # Errors
+/// Only when a `Serialize` of the value fails, as a map with keys that are not strings would.
+pub fn write<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
+    serde_json::to_string(value)
+}
+
+#[doc(hidden)]
+pub use crate::json_object;

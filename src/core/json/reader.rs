@@ -1,0 +1,173 @@
+//! A pull reader over JSON that is known to be valid: one pass, no tree, numbers as their digits.
+//!
+//! Only for text that serde has accepted ([`super::RawJson`]); on anything else it ends early rather than fail.
+
+use std::borrow::Cow;
+
+/// One step through a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Token<'a> {
+    /// `{`
+    ObjectStart,
+    /// `}`
+    ObjectEnd,
+    /// `[`
+    ArrayStart,
+    /// `]`
+    ArrayEnd,
+    /// The name of a member; its value follows.
+    Key(RawString<'a>),
+    /// A string.
+    String(RawString<'a>),
+    /// A number, as it is written.
+    Number(&'a str),
+    /// `true` or `false`.
+    Bool(bool),
+    /// `null`.
+    Null,
+}
+
+/// A JSON string between its quotes, escapes not yet decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawString<'a>(&'a str);
+
+impl<'a> RawString<'a> {
+    /// The text; borrowed when it has no escapes.
+    pub fn decode(&self) -> Cow<'a, str> {
+        if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {
+            return Cow::Borrowed(self.0);
+        }
+        // serde_json knows every escape; the quotes are ours to give back.
+        let quoted = format!("\"{}\"", self.0);
+        Cow::Owned(serde_json::from_str(&quoted).unwrap_or_default())
+    }
+}
+
+/// Yields the [`Token`]s of one value.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    text: &'a str,
+    offset: usize,
+    /// One entry a container we are in: whether it is an object.
+    inside_object: Vec<bool>,
+    /// In an object: whether the next string is a member's name.
+    expects_key: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// At the start of `text`.
+    pub const fn new(text: &'a str) -> Self {
+        Self { text, offset: 0, inside_object: Vec::new(), expects_key: false }
+    }
+
+    fn open(&mut self, object: bool) {
+        self.inside_object.push(object);
+        self.expects_key = object;
+    }
+
+    fn close(&mut self) {
+        self.inside_object.pop();
+        self.expects_key = false;
+    }
+
+    fn string(&mut self) -> Option<RawString<'a>> {
+        let bytes = self.text.as_bytes();
+        let start = self.offset + 1;
+        let mut end = start;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', bytes.get(end..)?)?;
+            if bytes.get(end) == Some(&b'"') {
+                break;
+            }
+            end += 2;
+        }
+        self.offset = end + 1;
+        self.text.get(start..end).map(RawString)
+    }
+
+    fn number(&mut self) -> Option<&'a str> {
+        let rest = self.text.get(self.offset..)?;
+        let length = rest
+            .bytes()
+            .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t'))
+            .unwrap_or(rest.len());
+        self.offset += length;
+        rest.get(..length)
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let byte = *self.text.as_bytes().get(self.offset)?;
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' | b':' => self.offset += 1,
+                b',' => {
+                    self.offset += 1;
+                    self.expects_key = self.inside_object.last().copied().unwrap_or(false);
+                }
+                b'{' | b'[' => {
+                    self.offset += 1;
+                    self.open(byte == b'{');
+                    return Some(if byte == b'{' { Token::ObjectStart } else { Token::ArrayStart });
+                }
+                b'}' | b']' => {
+                    self.offset += 1;
+                    self.close();
+                    return Some(if byte == b'}' { Token::ObjectEnd } else { Token::ArrayEnd });
+                }
+                b'"' => {
+                    let string = self.string()?;
+                    let key = std::mem::replace(&mut self.expects_key, false);
+                    return Some(if key { Token::Key(string) } else { Token::String(string) });
+                }
+                b't' => {
+                    self.offset += 4;
+                    return Some(Token::Bool(true));
+                }
+                b'f' => {
+                    self.offset += 5;
+                    return Some(Token::Bool(false));
+                }
+                b'n' => {
+                    self.offset += 4;
+                    return Some(Token::Null);
+                }
+                _ => return self.number().filter(|digits| !digits.is_empty()).map(Token::Number),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reader, Token};
+
+    #[test]
+    fn walks_every_kind_of_token() {
+        let text =
+            r#" {"a": [1.50, -2e9, "x\n\"y"], "b\u0041": {"c": null}, "d": true, "e": false, "f": []} "#;
+
+        let tokens: Vec<String> = Reader::new(text)
+            .map(|token| match token {
+                Token::Key(key) => format!("{}:", key.decode()),
+                Token::String(string) => string.decode().into_owned(),
+                Token::Number(digits) => digits.to_owned(),
+                Token::Bool(value) => value.to_string(),
+                Token::Null => "null".to_owned(),
+                Token::ObjectStart => "{".to_owned(),
+                Token::ObjectEnd => "}".to_owned(),
+                Token::ArrayStart => "[".to_owned(),
+                Token::ArrayEnd => "]".to_owned(),
+            })
+            .collect();
+
+        let expected = [
+            "{", "a:", "[", "1.50", "-2e9", "x\n\"y", "]", "bA:", "{", "c:", "null", "}", "d:", "true", "e:",
+            "false", "f:", "[", "]", "}",
+        ];
+        assert_eq!(tokens, expected);
+    }
+}

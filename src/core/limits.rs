@@ -1,0 +1,118 @@
+//! What a document may cost before it is read. Untrusted by default: everything that parses takes a [`Limits`].
+
+use memchr::memchr2;
+
+/// Bounds on one JSON document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of text. Default 1 GiB.
+    pub bytes: usize,
+    /// Deepest nesting of objects and arrays. Default 256: pydantic-ai reads about 200.
+    pub depth: usize,
+    /// Most values (members of objects, elements of arrays), counted by their commas. Default 50 million.
+    pub values: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: 1 << 30, depth: 256, values: 50_000_000 }
+    }
+}
+
+/// A document that costs too much to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// Too long.
+    #[error("the document has {found} bytes, more than the limit of {limit}; split it or raise the limit")]
+    Bytes {
+        /// Bytes of the document.
+        found: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// Nested too deeply.
+    #[error(
+        "the document is nested deeper than {limit} levels at byte {offset}; flatten it or raise the limit"
+    )]
+    Depth {
+        /// Where the first level too many opens.
+        offset: usize,
+        /// Levels allowed.
+        limit: usize,
+    },
+    /// Too many values.
+    #[error("the document has more than {limit} values at byte {offset}; split it or raise the limit")]
+    Values {
+        /// Where the first value too many begins.
+        offset: usize,
+        /// Values allowed.
+        limit: usize,
+    },
+}
+
+impl Limits {
+    /// Checks a text in one pass, before any of it is parsed. The text need not be valid JSON.
+    ///
+    /// # Errors
+    /// [`LimitError`], naming the bound that is crossed and where.
+    pub fn check(&self, text: &str) -> Result<(), LimitError> {
+        let bytes = text.as_bytes();
+        if bytes.len() > self.bytes {
+            return Err(LimitError::Bytes { found: bytes.len(), limit: self.bytes });
+        }
+        // A text with fewer bytes than either bound cannot cross it: most messages end here.
+        if bytes.len() <= self.depth && bytes.len() <= self.values {
+            return Ok(());
+        }
+        let (mut depth, mut values, mut offset) = (0_usize, 0_usize, 0_usize);
+        while let Some(byte) = bytes.get(offset) {
+            match byte {
+                b'{' | b'[' => {
+                    depth += 1;
+                    if depth > self.depth {
+                        return Err(LimitError::Depth { offset, limit: self.depth });
+                    }
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b',' => {
+                    values += 1;
+                    if values > self.values {
+                        return Err(LimitError::Values { offset, limit: self.values });
+                    }
+                }
+                b'"' => offset = end_of_string(bytes, offset),
+                _ => {}
+            }
+            offset += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The offset of the quote that closes the string opened at `start`, or the end of the text.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut offset = start + 1;
+    while let Some(found) = bytes.get(offset..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        offset += found;
+        if bytes.get(offset) == Some(&b'"') {
+            return offset;
+        }
+        offset += 2;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LimitError, Limits};
+
+    #[test]
+    fn counts_brackets_outside_strings_only() {
+        let limits = Limits { depth: 2, values: 2, ..Limits::default() };
+
+        assert_eq!(limits.check(r#"{"a":["[[[[\"[[[", ",,,,"]}"#), Ok(()));
+        assert_eq!(limits.check("[[[1]]]"), Err(LimitError::Depth { offset: 2, limit: 2 }));
+        assert_eq!(limits.check("[1,2,3,4]"), Err(LimitError::Values { offset: 6, limit: 2 }));
+        assert!(limits.check("[\"never closed, and, more, commas").is_ok());
+    }
+}
