@@ -91,7 +91,7 @@ impl Fold {
         for block in self.blocks.into_values() {
             match block {
                 Block::Reasoning(text) if !text.is_empty() => {
-                    folded.content.push(ContentBlock::reasoning(text))
+                    folded.content.push(ContentBlock::reasoning(text));
                 }
                 Block::Text(text) if !text.is_empty() => rest.push(ContentBlock::text(text)),
                 Block::Image(data) => rest.push(image_of_bytes(data)),
@@ -101,7 +101,7 @@ impl Fold {
                         tool_name: tool_name.to_string(),
                         arguments: arguments_of(arguments_json),
                         extra: Extra::new(),
-                    })
+                    });
                 }
                 Block::Reasoning(_) | Block::Text(_) => {}
             }
