@@ -1,3 +1,4 @@
 //! One integration binary; each module is named after the room it tests.
+#![cfg(test)]
 
 mod message;
