@@ -6,6 +6,7 @@ pub mod object;
 mod parse;
 mod raw;
 mod reader;
+pub mod schema;
 pub mod tagged;
 
 pub use object::Extra;
