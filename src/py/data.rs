@@ -271,7 +271,7 @@ impl Data {
         _handler: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = class.py();
-        py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema"))?.call1((class,))
+        py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema_of"))?.call1((class,))
     }
 
     #[classmethod]
@@ -282,7 +282,7 @@ impl Data {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = class.py();
         py.import(intern!(py, "turntree._pydantic"))?
-            .getattr(intern!(py, "json_schema"))?
+            .getattr(intern!(py, "json_schema_of"))?
             .call1((class, handler))
     }
 
