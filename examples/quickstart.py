@@ -3,8 +3,8 @@
 1. Every Pydantic AI history in examples/data becomes a ThreadProtocol document and comes back
    equal, byte for byte.
 2. An agent with two Python tools answers a question, streaming. The model is OpenAI's, Anthropic's
-   or Ollama's if OPENAI_API_KEY, ANTHROPIC_API_KEY or a running Ollama is there; otherwise a server
-   inside this process that speaks the same HTTP and server-sent events.
+   or Ollama's if OPENAI_API_KEY, ANTHROPIC_API_KEY or an Ollama (at OLLAMA_HOST or its usual port)
+   is there; otherwise a server inside this process that speaks the same HTTP and server-sent events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data"
 DATA_VERSION = "2.68.0"  # of the pydantic-ai that wrote the files
-OLLAMA = "http://localhost:11434"
+OLLAMA = os.environ.get("OLLAMA_HOST") or "http://localhost:11434"
+OLLAMA_URL = OLLAMA if "://" in OLLAMA else f"http://{OLLAMA}"
 QUESTION = "What is the weather in Tokyo, and what time is it there?"
 
 
@@ -121,7 +122,7 @@ class Choice:
 
 
 @contextmanager
-def choose_model() -> Iterator[Choice]:
+def choose_model() -> Generator[Choice]:
     """The real provider that is at hand, or the server in this process."""
     if os.environ.get("OPENAI_API_KEY"):
         yield Choice(openai("gpt-4o-mini"), "OpenAI gpt-4o-mini, because OPENAI_API_KEY is set")
@@ -132,7 +133,10 @@ def choose_model() -> Iterator[Choice]:
             {"max_tokens": 1024},
         )
     elif name := ollama_model():
-        yield Choice(ollama(name), f"Ollama {name}, because it answers at {OLLAMA}")
+        yield Choice(
+            ollama(name, base_url=OLLAMA_URL),
+            f"Ollama {name}, because it answers at {OLLAMA_URL}",
+        )
     else:
         with serve(play_model) as server:
             yield Choice(
@@ -145,7 +149,7 @@ def ollama_model() -> str | None:
     """A model of the Ollama on this machine; None if there is none."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{OLLAMA}/api/tags", timeout=0.5) as answer:
+        with opener.open(f"{OLLAMA_URL}/api/tags", timeout=0.5) as answer:
             return str(json.load(answer)["models"][0]["name"])
     return None
 
