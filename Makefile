@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WHEELS := target/wheels
+WHEEL := $(VENV)/.wheel-$(WHEEL_PROFILE)
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
@@ -24,7 +25,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.wheel ## set up and run examples/quickstart.py: no network, no keys
+demo: $(WHEEL) ## set up and run examples/quickstart.py: no network, no keys
 	@$(BIN)/python examples/quickstart.py
 
 test: test-rust test-python ## all tests: Rust without Python, then Python on the installed wheel
@@ -32,7 +33,7 @@ test: test-rust test-python ## all tests: Rust without Python, then Python on th
 test-rust:
 	cargo test --no-default-features --locked
 
-test-python: $(VENV)/.dev $(VENV)/.wheel
+test-python: $(VENV)/.dev $(WHEEL)
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
@@ -52,18 +53,18 @@ fmt: $(VENV)/.dev ## format Rust and Python in place
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev $(VENV)/.wheel ## criterion benches, then side by side with other libraries
+bench: $(VENV)/.dev $(WHEEL) ## criterion benches, then side by side with other libraries
 	cargo bench --no-default-features --locked
 	$(BIN)/python benches/python/compare.py
 
-docs: $(VENV)/.dev $(VENV)/.wheel ## Rust API to target/doc, Python API to docs/api
+docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 	cargo doc --no-deps --locked
 	$(BIN)/pdoc --docformat google --output-directory docs/api turntree
 
 wheel: $(VENV)/.build ## the wheel that is published, in dist/
 	$(BIN)/maturin build --profile dist --locked --out dist
 
-install: $(VENV)/.dev $(VENV)/.wheel ## the development environment with turntree in it, in .venv
+install: $(VENV)/.dev $(WHEEL) ## the development environment with turntree in it, in .venv
 
 lock: $(VENV)/.created ## resolve the development environment anew: requirements/dev.lock
 	$(PIP) install uv
@@ -97,8 +98,9 @@ $(VENV)/.dev: requirements/dev.lock | $(VENV)/.build
 	$(PIP) install --requirement requirements/dev.lock
 	@touch $@
 
-$(VENV)/.wheel: $(WHEEL_SOURCES) | $(VENV)/.build
+# The profile is in the name: a wheel of another profile is not what was asked for.
+$(WHEEL): $(WHEEL_SOURCES) | $(VENV)/.build
 	rm -f $(WHEELS)/turntree-*.whl
 	$(BIN)/maturin build --profile $(WHEEL_PROFILE) --locked --out $(WHEELS)
 	$(PIP) install --force-reinstall --no-deps --no-index $(WHEELS)/turntree-*.whl
-	@touch $@
+	@rm -f $(VENV)/.wheel-* && touch $@

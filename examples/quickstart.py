@@ -4,7 +4,7 @@
    equal, byte for byte.
 2. An agent with two Python tools answers a question, streaming. The model is OpenAI's, Anthropic's
    or Ollama's if OPENAI_API_KEY, ANTHROPIC_API_KEY or an Ollama (at OLLAMA_HOST or its usual port)
-   is there; otherwise a server inside this process that speaks the same HTTP and server-sent events.
+   is there; otherwise a server inside this process speaks the same HTTP and server-sent events.
 """
 
 from __future__ import annotations
@@ -138,6 +138,8 @@ def choose_model() -> Generator[Choice]:
             f"Ollama {name}, because it answers at {OLLAMA_URL}",
         )
     else:
+        for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach a server in this process
+            os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1")))
         with serve(play_model) as server:
             yield Choice(
                 openai("gpt-4o-mini", api="completions", base_url=server.base_url, api_key="none"),

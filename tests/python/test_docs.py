@@ -1,4 +1,7 @@
-"""Every ```python block of the README and the guides runs; a ```text block after it is its output."""
+"""The code of the README and the guides runs.
+
+Every ```python block is run, in order; a ```text block after it is what it prints.
+"""
 
 import ast
 import asyncio

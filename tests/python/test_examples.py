@@ -78,7 +78,15 @@ def test_quickstart_without_turntree_is_one_sentence():
     assert_fails_in_one_sentence(done, "turntree is not installed", "make demo")
 
 
-@pytest.mark.parametrize("damage", [b"", b"[{", b"\xff\xfe", b'{"kind": 1}', b'[{"kind": "other"}]'])
+def test_quickstart_asks_its_own_server_without_a_proxy():
+    proxy = f"http://{NOBODY}"
+
+    done = run(ROOT / "examples" / "quickstart.py", HTTP_PROXY=proxy, http_proxy=proxy)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", [b"", b"[{", b"\xff\xfe", b'{"kind": 1}', b"[1]"])
 def test_quickstart_with_a_damaged_history_is_one_sentence(tmp_path, damage):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "examples" / "data" / "aaa.json").write_bytes(damage)
