@@ -37,6 +37,7 @@ class Case:
 
 CASES = (
     Case("import", "import, fresh process", "import", "≤ 50 ms", 0.05),
+    Case("first_answer", "from a fresh process to the first plain turn's end", "import"),
     Case("build", "build an agent with one tool", "agent"),
     Case("plain", "one plain turn", "agent", "≤ 0.25 ms", 0.25e-3),
     Case("tool", "tool round trip (2 model calls, 1 Python tool)", "agent", "≤ 0.6 ms", 0.6e-3),

@@ -1,6 +1,6 @@
 """turntree side by side with its peers, against one mock server.
 
-    python benches/python/compare.py                        # everything, about a quarter of an hour
+    python benches/python/compare.py                        # everything, about 25 minutes
     python benches/python/compare.py --quick                # a look, not to be quoted
     python benches/python/compare.py --peers turntree,agno --cases plain,tool
     python benches/python/compare.py --markdown docs/benchmarks.md
@@ -57,7 +57,7 @@ class Worker:
     """A process that has one case of one peer prepared."""
 
     def __init__(self, command: list[str]) -> None:
-        self.stderr = tempfile.TemporaryFile()
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, env=_environment(), cwd=HERE
         )
@@ -171,7 +171,7 @@ class Comparison:
         """Builds the mock server, and the floor when it is asked for."""
         command = ["cargo", "build", "--quiet", "--release", "--manifest-path", str(SERVER / "Cargo.toml")]
         target = Path(os.environ.get("CARGO_TARGET_DIR", SERVER / "target")) / "release"
-        if any(BY_NAME[case].group == "agent" for case in self.options.cases):
+        if any(case != "import" and BY_NAME[case].group != "conversion" for case in self.options.cases):
             _say("mock server")
             subprocess.run([*command, "--locked"], check=True)
             self.binaries["server"] = target / "mock_server"
@@ -189,7 +189,7 @@ class Comparison:
             for name in self.options.cases:
                 case = BY_NAME[name]
                 _say(case.title)
-                row = self._imports() if case.group == "import" else self._measure(case, url)
+                row = self._fresh(case, url) if case.group == "import" else self._measure(case, url)
                 self.result["cases"][name] = row
                 for peer, cell in row.items():
                     _say(f"  {peer:15} {_line(cell)}")
@@ -202,13 +202,21 @@ class Comparison:
         process = subprocess.Popen([str(self.binaries["server"])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin and process.stdout
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+            url = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+            self._check(url)
+            yield url
         finally:
             process.stdin.close()
             process.wait(timeout=10)
 
-    def _imports(self) -> dict[str, dict[str, Any]]:
-        """The imports a program needs before its first turn, each time in a fresh process."""
+    def _check(self, url: str) -> None:
+        """The official SDK must accept every body of the server, or nothing here means anything."""
+        if "openai" in self.environments:
+            python = self.environments["openai"].python
+            subprocess.run([str(python), str(HERE / "check_server.py"), url], check=True, env=_environment())
+
+    def _fresh(self, case: Case, url: str) -> dict[str, dict[str, Any]]:
+        """A case that needs a fresh process each time."""
         row: dict[str, dict[str, Any]] = {}
         for round_number in range(self.repetitions + 1):
             for name in self._in_turn(round_number):
@@ -218,7 +226,7 @@ class Comparison:
                 if "error" in cell:
                     continue
                 try:
-                    times = _import_once(self.environments[name].python, load(name).IMPORT)
+                    times = _run_fresh(self.environments[name].python, name, case, url)
                 except WorkerError as error:
                     row[name] = {"error": str(error)}
                     continue
@@ -234,8 +242,7 @@ class Comparison:
             for name in self.options.peers:
                 command = self._command(name, case, url)
                 if isinstance(command, str):
-                    if command:
-                        row[name] = {"error": command}
+                    row[name] = {"unsupported": command}
                     continue
                 if command is None:
                     continue
@@ -293,7 +300,7 @@ class Comparison:
             name_of_environment = "turntree+pydantic_ai" if name == report.OURS else name
         else:
             if case.name in module.UNSUPPORTED:
-                return f"not supported: {module.UNSUPPORTED[case.name]}"
+                return module.UNSUPPORTED[case.name]
             name_of_environment = name
         environment = self.environments.get(name_of_environment)
         return [str(environment.python), str(HERE / "worker.py"), name, case.name, url] if environment else None
@@ -322,7 +329,13 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _import_once(python: Path, statements: str) -> dict[str, float]:
+def _run_fresh(python: Path, peer: str, case: Case, url: str) -> dict[str, float]:
+    statements = load(peer).IMPORT
+    if case.name == "first_answer":
+        statements += (
+            f"\nimport asyncio, sys; sys.path.insert(0, {str(HERE)!r})\n"
+            f"from peers.{peer} import plain; asyncio.run(plain({url!r})())"
+        )
     program = (
         "import time\nwall, cpu = time.perf_counter(), time.process_time()\n"
         f"{statements}\n"
@@ -330,7 +343,11 @@ def _import_once(python: Path, statements: str) -> dict[str, float]:
     )
     done = subprocess.run(
         [str(python), "-I", "-c", program],
-        capture_output=True, text=True, env=_environment(), timeout=TIMEOUT, check=False,
+        capture_output=True,
+        text=True,
+        env=_environment(),
+        timeout=TIMEOUT,
+        check=False,
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines()
@@ -352,8 +369,10 @@ def _locked_versions(*names: str) -> dict[str, str]:
 
 
 def _line(cell: dict[str, Any]) -> str:
+    if "unsupported" in cell:
+        return f"not supported: {cell['unsupported']}"
     if "error" in cell:
-        return cell["error"][:160]
+        return f"failed: {cell['error'][:200]}"
     samples = sorted(cell["cpu"])
     speed = f"  {cell['bytes'] / samples[len(samples) // 2] / 1e6:.0f} MB/s" if "bytes" in cell else ""
     return f"{samples[len(samples) // 2] * 1e3:10.3f} ms CPU  × {cell['iterations']}{speed}"
@@ -395,8 +414,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, help="default 20")
     parser.add_argument("--upgrade", action="store_true", help="make the environments again, with the newest versions")
     parser.add_argument("--json", type=Path, default=ROOT / "target/bench/compare.json", help="every sample")
-    parser.add_argument("--markdown", type=Path, default=ROOT / "target/bench/compare.md", help="the tables; a file "
-                        f"that holds {report.BEGIN} and {report.END} keeps what is around them")
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        default=ROOT / "target/bench/compare.md",
+        help=f"the tables; a file that holds {report.BEGIN} and {report.END} keeps what is around them",
+    )
     return parser.parse_args()
 
 

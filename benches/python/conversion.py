@@ -9,18 +9,33 @@ from typing import Any
 
 from cases import CONVERTED_MESSAGES
 
-WORDS = (
+SENTENCE = (
     "the conversation between people agents and tools is a tree of turns that branches where somebody changes "
     "their mind and merges where two paths agree, so each “answer” keeps its place — naïve as it seems"
-).split()
+)
+WORDS = SENTENCE.split()
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """One direction: the function to time, and the bytes of Pydantic AI JSON it stands for."""
+    """One direction.
+
+    Attributes:
+        once: The function to time.
+        size: The bytes of Pydantic AI JSON it stands for.
+        verify: Raises when its work is not what it should be; called once, outside of the clock.
+    """
 
     once: Callable[[], Any]
     size: int
+    verify: Callable[[], None] = lambda: None
+
+
+def expect_equal(found: Any, expected: list[Any]) -> None:
+    """Raises with the first message that differs: a conversion that loses something is fast for a bad reason."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one != other:
+            raise ValueError(f"message {number} differs: {one!r:.150} is not {other!r:.150}")
 
 
 def make_history() -> tuple[list[Any], bytes]:

@@ -62,8 +62,7 @@ def ensure(name: str, packages: list[str], *, wheel: Path | None = None, upgrade
 def read_versions(python: Path, distributions: list[str]) -> dict[str, str]:
     """The installed versions of some distributions."""
     program = (
-        "import importlib.metadata as m, json, sys\n"
-        "print(json.dumps({name: m.version(name) for name in sys.argv[1:]}))"
+        "import importlib.metadata as m, json, sys\nprint(json.dumps({name: m.version(name) for name in sys.argv[1:]}))"
     )
     return json.loads(_run([str(python), "-I", "-c", program, *distributions]))
 

@@ -98,7 +98,12 @@ def _machine(result: dict[str, Any]) -> str:
 
 def _held(result: dict[str, Any]) -> str:
     """The numbers to hold that this run measured."""
-    lines = ["### Numbers to hold", "", "| work | target | turntree | | best peer | floor |", "|---|---|---|---|---|---|"]
+    lines = [
+        "### Numbers to hold",
+        "",
+        "| work | target | turntree | | best peer | floor |",
+        "|---|---|---|---|---|---|",
+    ]
     for case in CASES:
         row = result["cases"].get(case.name)
         if case.limit is None or row is None:
@@ -113,7 +118,7 @@ def _held(result: dict[str, Any]) -> str:
         ]
         _, best, cell = min(peers, default=(0.0, "", None), key=lambda entry: entry[0])
         if cell and conversion:
-            best = COUNTERPARTS[case.name].replace("pydantic_", "pydantic ")
+            best = _alone(COUNTERPARTS[case.name])
         ours = row.get(OURS, {})
         columns = [case.title, case.target, _value(case, ours, "cpu"), _verdict(case, ours)]
         columns += [f"{_value(case, cell, 'cpu')} ({best})" if cell else "–", _value(case, row.get(FLOOR), "cpu")]
@@ -159,18 +164,24 @@ def _conversions(result: dict[str, Any]) -> str:
         if ours.get("cpu") and theirs.get("cpu"):
             low, high = interval(ratio, theirs["cpu"], ours["cpu"])
             faster = f"{ratio(theirs['cpu'], ours['cpu']):.1f}× faster [{low:.1f}, {high:.1f}]"
-        doing = BY_NAME[counterpart].title.removeprefix("pydantic alone: ")
+        doing = _alone(counterpart)
         lines.append(
             f"| {case.title} | {_value(case, ours, 'cpu')} | {_value(case, theirs, 'cpu')} | {doing} | {faster} |"
         )
     return "\n".join(lines) if len(lines) > 4 else ""
 
 
+def _alone(counterpart: str) -> str:
+    """What pydantic does in a counterpart."""
+    return BY_NAME[counterpart].title.removeprefix("pydantic alone: ")
+
+
 def _value(case: Case, cell: dict[str, Any] | None, clock: str) -> str:
     """A cell's median in its unit."""
-    median = (cell or {}).get(f"{clock}_median")
+    cell = cell or {}
+    median = cell.get(f"{clock}_median")
     if median is None:
-        return "failed" if "error" in (cell or {}) else "–"
+        return "failed" if "error" in cell else "–"
     if case.group == "conversion":
         return f"{cell['bytes'] / median / 1e6:.0f} MB/s"
     return f"{median * 1e6:.1f} µs" if median < 1e-4 else f"{_digits(median * 1e3)} ms"
@@ -194,10 +205,10 @@ def _notes(result: dict[str, Any]) -> str:
     """Everything that is missing from the tables, and why."""
     notes = [f"- {name}: {peer['error']}" for name, peer in result["peers"].items() if peer.get("error")]
     notes += [
-        f"- {name}, {BY_NAME[case].title}: {cell['error']}"
+        f"- {name}, {BY_NAME[case].title}: {reason}"
         for case, row in result["cases"].items()
         for name, cell in row.items()
-        if cell.get("error")
+        if (reason := cell.get("error") or cell.get("unsupported"))
     ]
     notes += [f"- {name}: {note}" for name, peer in result["peers"].items() for note in peer.get("notes", ())]
     return "### What is missing, and why\n\n" + "\n".join(notes) if notes else ""

@@ -14,10 +14,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 """
-UNSUPPORTED = {
-    name: "turntree's own"
-    for name in ("objects_to_thread", "json_to_thread_json", "thread_to_objects", "thread_json_to_json")
-}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def _model(url: str, name: str) -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from cases import PROMPT, TOOL_PROMPT, add
-from conversion import Conversion, make_history
+from conversion import Conversion, expect_equal, make_history
 
 PACKAGES: list[str] = []
 VERSIONS = ["turntree"]
 IMPORT = "from turntree import agent; from turntree.upp import openai, tool"
-UNSUPPORTED = {
-    name: "pydantic's own" for name in ("pydantic_dump_json", "pydantic_validate_json", "pydantic_both")
-}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def _agent(url: str, name: str, tools: tuple[Any, ...] = ()) -> Any:
@@ -80,14 +78,22 @@ def objects_to_thread() -> Conversion:
     from turntree import thread_protocol as tp
 
     messages, data = make_history()
-    return Conversion(lambda: tp.from_pydantic_ai(messages), len(data))
+
+    def verify() -> None:
+        expect_equal(tp.from_pydantic_ai(messages).to_pydantic_ai(), messages)
+
+    return Conversion(lambda: tp.from_pydantic_ai(messages), len(data), verify)
 
 
 def json_to_thread_json() -> Conversion:
     from turntree import thread_protocol as tp
 
-    _, data = make_history()
-    return Conversion(lambda: tp.from_pydantic_ai(data).model_dump_json(), len(data))
+    messages, data = make_history()
+
+    def once() -> str:
+        return tp.from_pydantic_ai(data).model_dump_json()
+
+    return Conversion(once, len(data), lambda: expect_equal(_objects(once()), messages))
 
 
 def thread_to_objects() -> Conversion:
@@ -95,12 +101,23 @@ def thread_to_objects() -> Conversion:
 
     messages, data = make_history()
     document = tp.from_pydantic_ai(messages)
-    return Conversion(lambda: document.to_pydantic_ai(), len(data))
+    return Conversion(document.to_pydantic_ai, len(data), lambda: expect_equal(document.to_pydantic_ai(), messages))
 
 
 def thread_json_to_json() -> Conversion:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
     from turntree import thread_protocol as tp
 
-    _, data = make_history()
+    messages, data = make_history()
     thread = tp.from_pydantic_ai(data).model_dump_json()
-    return Conversion(lambda: tp.Thread.model_validate_json(thread).to_pydantic_ai_json(), len(data))
+
+    def once() -> bytes:
+        return tp.Thread.model_validate_json(thread).to_pydantic_ai_json()
+
+    return Conversion(once, len(data), lambda: expect_equal(ModelMessagesTypeAdapter.validate_json(once()), messages))
+
+
+def _objects(thread: str) -> Any:
+    from turntree import thread_protocol as tp
+
+    return tp.Thread.model_validate_json(thread).to_pydantic_ai()
