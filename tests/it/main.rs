@@ -1,4 +1,5 @@
 //! One integration binary; each module is named after the room it tests.
 #![cfg(test)]
 
+mod arch;
 mod message;

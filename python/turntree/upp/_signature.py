@@ -124,7 +124,7 @@ def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
             name = entry.group(1)
             found[name] = entry.group(2).strip()
         elif name:
-            found[name] += " " + line.strip()
+            found[name] = f"{found[name]} {line.strip()}".strip()
     return found
 
 
