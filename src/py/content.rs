@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString, PyType};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyType};
 
 use super::convert::json::to_raw;
 use super::data::{Data, DataClass};
@@ -302,6 +302,10 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
 }
 
 fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
+    if !value.is_instance_of::<PyDict>() {
+        let found = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{what} must be a content block, a str or a dict, not {found}")));
+    }
     let raw = to_raw(value, what)?;
     crate::core::json::parse(raw.get(), &super::convert::json::limits())
         .map_err(|error| super::error::validation(value.py(), &error, Some(raw.get())))

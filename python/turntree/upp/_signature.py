@@ -43,10 +43,7 @@ class Signature:
             self.schema = schema
             return
         described = _descriptions(function)
-        try:
-            checker: Any = _PydanticChecker(function, parameters, described)
-        except ImportError:
-            checker = _AnnotationChecker(parameters, described)
+        checker = _pydantic_checker(function, parameters, described) or _AnnotationChecker(parameters, described)
         self._check = checker.check
         self.schema = checker.schema
 
@@ -128,6 +125,20 @@ def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
+def _pydantic_checker(
+    function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], described: dict[str, str]
+) -> _PydanticChecker | None:
+    """The checker through pydantic; None where it is not installed or cannot take an annotation that we can."""
+    try:
+        from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+    except ImportError:
+        return None
+    try:
+        return _PydanticChecker(function, parameters, described)
+    except (PydanticUserError, PydanticInvalidForJsonSchema):
+        return None
+
+
 class _PydanticChecker:
     """Schema and check through a pydantic model made of the parameters."""
 
@@ -145,12 +156,8 @@ class _PydanticChecker:
             given = ... if default is _REQUIRED else default
             fields[field] = (annotation, pydantic.Field(given, alias=name, description=described.get(name)))
         config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=function.__name__)
-        try:
-            model = pydantic.create_model(function.__name__, __config__=config, **fields)
-            schema = model.model_json_schema()
-        except (pydantic.errors.PydanticSchemaGenerationError, pydantic.errors.PydanticInvalidForJsonSchema) as error:
-            message = f"tool {function.__name__!r} has a parameter without a JSON Schema: {error}"
-            raise TypeError(message) from error
+        model = pydantic.create_model(function.__name__, __config__=config, **fields)
+        schema = model.model_json_schema()
         schema.pop("title", None)
         for name, (_, _) in parameters.items():
             schema["properties"][name].pop("title", None)
