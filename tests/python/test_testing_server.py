@@ -595,9 +595,10 @@ def test_small_writes_carry_the_same_body():
 @pytest.mark.parametrize("api", APIS)
 def test_error_after_ends_the_stream_with_the_vendors_event(api):
     fault = Fault(error_after=2, error_message="Too busy")
-    raw, caught, _, _ = broken(fault, api=api)
+    raw, caught, _, request = broken(fault, api=api)
 
     assert caught is None
+    assert request.wait() == "faulted"
     events = parse(raw)
     assert len(events) == 3
     name, data = events[-1]

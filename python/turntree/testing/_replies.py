@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
-if TYPE_CHECKING:
-    from turntree.testing._request import Request
+from turntree.testing._request import Request
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter"]
 """Why a model stopped, in the words of Chat Completions; each dialect translates it."""
@@ -161,10 +160,10 @@ class RawReply:
     fault: Fault | None = field(default=None, kw_only=True)
 
 
-ReplyLike: TypeAlias = "str | ToolCall | Sequence[ToolCall] | Reply | ErrorReply | RawReply"
+ReplyLike: TypeAlias = str | ToolCall | Sequence[ToolCall] | Reply | ErrorReply | RawReply
 """A reply or its short form: text, a tool call, or parallel tool calls."""
 
-Script: TypeAlias = "ReplyLike | Sequence[ReplyLike] | Callable[[Request], ReplyLike]"
+Script: TypeAlias = ReplyLike | Sequence[ReplyLike] | Callable[[Request], ReplyLike]
 """One reply for every request, a list used up in order, or a function of the request."""
 
 

@@ -94,7 +94,7 @@ class Request:
         self._done.wait(timeout)
         return self.outcome
 
-    def finish(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         """Say how the response ended; the server calls this once."""
         self.outcome = outcome
         self._done.set()

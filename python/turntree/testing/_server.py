@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from types import TracebackType
@@ -297,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (_LeftError, ConnectionError):
             self.close_connection = True
         finally:
-            request.finish(outcome)
+            request._finish(outcome)
 
     def _read_body(self) -> bytes | None:
         """Read the request's body; None if its length is not given or too large."""
@@ -343,7 +344,9 @@ class _Handler(BaseHTTPRequestHandler):
                 headers["cache-control"] = "no-cache"
                 events = _with_error_event(shape, shape.events(exchange), reply.fault)
                 kind = "text/event-stream; charset=utf-8"
-                return self._write_chunks(200, headers, kind, events, reply.fault, reply.gap)
+                end = self._write_chunks(200, headers, kind, events, reply.fault, reply.gap)
+                broken = reply.fault is not None and reply.fault.error_after is not None
+                return "faulted" if broken else end
 
     def _write_whole(
         self,
@@ -355,14 +358,13 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> Outcome:
         """Write a body with its length."""
         fault = fault or _NO_FAULT
-        if fault.truncate_after is not None and fault.truncate_after < len(body):
+        whole = len(body)
+        if fault.truncate_after is not None:
             body = body[: fault.truncate_after]
-            fault = Fault(write_size=fault.write_size, content_type=fault.content_type)
-            self._write_head(status, headers, content_type, fault, length=len(body))
-            self._write_pieces(iter((body,)), fault, 0.0, chunked=False)
-            return "faulted"
+            fault = replace(fault, truncate_after=None)
         self._write_head(status, headers, content_type, fault, length=len(body))
-        return self._write_pieces(iter((body,)), fault, 0.0, chunked=False)
+        outcome = self._write_pieces(iter((body,)), fault, 0.0, chunked=False)
+        return "faulted" if len(body) < whole else outcome
 
     def _write_chunks(
         self,
@@ -418,7 +420,7 @@ class _Handler(BaseHTTPRequestHandler):
             sent += len(piece)
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
-        return "sent" if fault.error_after is None else "faulted"
+        return "sent"
 
     def _write_piece(self, piece: bytes, size: int | None, *, chunked: bool) -> None:
         size = size or max(len(piece), 1)
