@@ -2,6 +2,7 @@
 
 pub mod http;
 pub mod json;
+pub mod ndjson;
 pub mod runtime;
 pub mod secret;
 pub mod sse;
