@@ -1,1 +1,7 @@
 //! One integration binary; each module is named after the room it tests.
+
+mod http;
+mod ndjson;
+mod retry;
+mod sse;
+mod support;

@@ -53,7 +53,7 @@ pub enum HttpError {
         phase: TimeoutPhase,
         /// How long.
         after: Duration,
-        /// The server, see [`safe_address`](self).
+        /// The server, without secrets.
         address: String,
     },
     /// The connection failed or ended in the middle of a message.

@@ -52,7 +52,7 @@ impl Exchange {
             .await?
             .map_err(|error| HttpError::transport(&self.address, error, self.config.connect_timeout))?;
         hide_cookies(response.headers_mut());
-        let mut body = Body { exchange: self, response, read: 0, limit };
+        let body = Body { exchange: self, response, read: 0, limit };
         if !body.response.status().is_success() {
             return Err(body.refusal().await);
         }
