@@ -427,7 +427,7 @@ async fn a_stream_is_decoded_whatever_the_chunks() {
 
 #[tokio::test]
 async fn many_events_pass_a_slow_consumer_in_order() {
-    let text: String = (0..2000).map(|number| format!("data: {number}\n\n")).collect();
+    let text = (0..2000).map(|number| format!("data: {number}\n\n")).collect::<Vec<_>>().concat();
     let server = Server::start([vec![event_stream(), chunk(&text), chunk(&text), last_chunk()]]).await;
     let mut stream = open(&server, &config(), &RetryPolicy::default()).await.unwrap();
 

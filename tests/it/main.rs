@@ -1,5 +1,7 @@
 //! One integration binary; each module is named after the room it tests.
 
+#![cfg(test)]
+
 mod http;
 mod ndjson;
 mod retry;

@@ -259,13 +259,13 @@ async fn keys_are_drawn_by_their_weight() {
 async fn a_key_comes_from_a_function_or_the_environment() {
     let dynamic = DynamicKey(|| async { Ok(Secret::from("made")) });
     let failing = DynamicKey(|| async { Err(KeyError::Failed { message: "vault is closed".to_owned() }) });
-    let set = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY", "CARGO_PKG_NAME"]);
+    let set = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY", "PATH"]);
     let unset = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY"]);
 
     assert_eq!(exposed(&Fixed(Secret::from("fixed"))).await, "fixed");
     assert_eq!(exposed(&dynamic).await, "made");
     assert_eq!(failing.key().await.unwrap_err().to_string(), "the API key function failed: vault is closed");
-    assert_eq!(exposed(&set).await, "turntree");
+    assert_eq!(exposed(&set).await, std::env::var("PATH").unwrap().trim());
     assert_eq!(
         unset.key().await.unwrap_err().to_string(),
         "API key not found. Set TURNTREE_TEST_NO_SUCH_KEY environment variable or provide apiKey in config."

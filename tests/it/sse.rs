@@ -229,7 +229,9 @@ proptest! {
     #[test]
     fn decode_reads_back_what_encode_wrote(events in prop::collection::vec(any_event(), 0..5)) {
         let mut bytes = Vec::new();
-        events.iter().for_each(|event| event.encode(&mut bytes));
+        for event in &events {
+            event.encode(&mut bytes);
+        }
 
         prop_assert_eq!(decode(bytes), events);
     }

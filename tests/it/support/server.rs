@@ -155,7 +155,8 @@ async fn read_request(socket: &mut TcpStream, connection: usize) -> Option<Recor
 
 /// A whole response with `Content-Length`.
 pub(crate) fn response(status: &str, headers: &[(&str, &str)], body: &str) -> Vec<Step> {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
     let length = body.len();
     vec![send(format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}"))]
 }
