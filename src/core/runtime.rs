@@ -259,4 +259,76 @@ mod tests {
         assert_eq!(slot.get_or_try_create(|| Err::<u8, _>("no threads")), Err("no threads"));
         assert_eq!(slot.get_or_try_create(|| Ok::<_, &str>(7)), Ok(&7));
     }
+
+    #[tokio::test]
+    async fn dropping_a_task_aborts_it_and_detaching_does_not() {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let work = |name: &'static str| {
+            let sender = sender.clone();
+            async move {
+                tokio::task::yield_now().await;
+                sender.send(name).unwrap();
+            }
+        };
+
+        drop(spawn(work("dropped")));
+        spawn(work("detached")).detach();
+        drop(sender);
+
+        assert_eq!(receiver.recv().await, Some("detached"));
+        assert_eq!(receiver.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error() {
+        let text = spawn(async { panic!("no {}", "luck") }).await;
+        let literal = spawn(async { panic!("bad luck") }).await;
+
+        assert_eq!(text, Err::<(), _>(TaskError::Panicked { message: "no luck".to_owned() }));
+        assert_eq!(literal, Err::<(), _>(TaskError::Panicked { message: "bad luck".to_owned() }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_inside_a_runtime_stays_on_its_clock() {
+        let start = tokio::time::Instant::now();
+
+        spawn(sleep(Duration::from_secs(3600))).await.unwrap();
+
+        assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn tasks_and_timers_work_outside_of_tokio_on_named_threads() {
+        let name = async {
+            sleep(Duration::from_millis(1)).await;
+            std::thread::current().name().map(str::to_owned)
+        };
+
+        let outcome = block_on(async {
+            let task = spawn(name);
+            sleep(Duration::from_millis(1)).await;
+            task.await
+        });
+
+        assert_eq!(outcome, Ok(Some("turntree-io".to_owned())));
+    }
+
+    /// The smallest executor: polls here, sleeps until woken.
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+        let mut context = Context::from_waker(&waker);
+        let mut future = std::pin::pin!(future);
+        loop {
+            match future.as_mut().poll(&mut context) {
+                Poll::Ready(value) => return value,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
 }
