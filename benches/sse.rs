@@ -1,7 +1,5 @@
 //! How fast event streams are decoded: many small deltas, and one big event.
 
-#![expect(missing_docs, reason = "criterion's macros generate undocumented items")]
-
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

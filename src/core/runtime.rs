@@ -67,6 +67,21 @@ where
     }
 }
 
+/// Runs a closure that blocks (files, a database, compression) on a thread kept for such work.
+///
+/// # Cancel safety
+/// Dropping the [`Task`] before the closure starts keeps it from starting; once started it runs to its end.
+pub fn spawn_blocking<F, T>(work: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match handle() {
+        Ok(handle) => Task(State::Running(handle.spawn_blocking(work))),
+        Err(error) => Task(State::Failed(Some(error))),
+    }
+}
+
 /// Waits on a timer of the runtime; may be polled on any thread.
 ///
 /// Should the runtime not start (the system is out of threads), the wait blocks the polling thread: late

@@ -272,6 +272,28 @@ async fn silence_is_a_timeout_of_its_phase() {
     assert!(headers.to_string().contains("took longer than 50 ms to send its headers"), "{headers}");
 }
 
+/// A listener whose queue is full answers no further connection.
+#[tokio::test]
+async fn a_server_that_accepts_nobody_is_a_connect_timeout() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(connected) =
+        tokio::time::timeout(Duration::from_millis(50), tokio::net::TcpStream::connect(address)).await
+    {
+        queued.push(connected.unwrap());
+    }
+    let config = HttpConfig { connect_timeout: Duration::from_millis(50), ..config() };
+    let request = HttpRequest::get(format!("http://{address}/"));
+
+    let sent = client(&config).send(request, &RetryPolicy::default(), &CancellationToken::new()).await;
+
+    let error = sent.unwrap_err();
+    assert_eq!(phase(&error), Some(TimeoutPhase::Connect), "{error}");
+}
+
 #[tokio::test]
 async fn the_deadline_covers_waits_between_attempts() {
     let server = Server::start([response("503 Busy", &[], "")]).await;

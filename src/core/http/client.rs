@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{BodySink, BodyStream, connect};
 use super::config::{Http2, HttpConfig, Proxy, Transport};
-use super::error::{HttpError, TimeoutPhase, request_id};
+use super::error::{HttpError, TimeoutPhase, causes, request_id};
 use super::exchange::Exchange;
 use super::request::{HttpRequest, Prepared};
 use super::retry::{Attempts, RetryPolicy};
@@ -43,6 +43,8 @@ static POOLS: PerProcess<Mutex<HashMap<Transport, reqwest::Client>>> = PerProces
 pub struct HttpClient {
     client: reqwest::Client,
     config: Arc<HttpConfig>,
+    /// Where the client was made. In a fork its sockets are the parent's.
+    process: u32,
 }
 
 /// A whole response with a status of 2xx.
@@ -69,29 +71,19 @@ impl HttpClient {
     /// # Errors
     /// [`HttpError::Request`] when the configuration makes no client, for instance for a wrong proxy URL.
     pub fn shared(config: &HttpConfig) -> Result<Self, HttpError> {
-        let pools = POOLS.get_or_try_create(|| Ok::<_, Infallible>(Mutex::default()));
-        let Ok(pools) = pools;
-        let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let transport = config.transport();
-        let client = if let Some(known) = pools.get(&transport) {
-            known.clone()
-        } else {
-            let made = build(&transport)?;
-            if pools.len() >= MAX_POOLS {
-                pools.clear();
-            }
-            pools.insert(transport, made.clone());
-            made
-        };
-        Ok(Self { client, config: Arc::new(config.clone()) })
+        Ok(Self::new(pooled(config.transport())?, config))
     }
 
-    /// A client with connections of its own.
+    /// A client with connections of its own; in a fork it uses the shared ones.
     ///
     /// # Errors
     /// As [`HttpClient::shared`].
     pub fn isolated(config: &HttpConfig) -> Result<Self, HttpError> {
-        Ok(Self { client: build(&config.transport())?, config: Arc::new(config.clone()) })
+        Ok(Self::new(build(&config.transport())?, config))
+    }
+
+    fn new(client: reqwest::Client, config: &HttpConfig) -> Self {
+        Self { client, config: Arc::new(config.clone()), process: std::process::id() }
     }
 
     /// The configuration.
@@ -115,7 +107,7 @@ impl HttpClient {
     ) -> impl Future<Output = Result<HttpResponse, HttpError>> + Send + use<> {
         let (client, retry, cancel) = (self.clone(), retry.clone(), cancel.clone());
         async move {
-            let mut call = client.call(request.prepare(false)?, &retry);
+            let mut call = client.call(request.prepare(false)?, &retry)?;
             let total = client.config.total_deadline;
             let exchange = Arc::clone(&call.exchange);
             let work = async move {
@@ -155,7 +147,7 @@ impl HttpClient {
     ) -> impl Future<Output = Result<BodyStream<S::Item, S::Error>, HttpError>> + Send + use<S> {
         let (client, retry, cancel) = (self.clone(), retry.clone(), cancel.clone());
         async move {
-            let mut call = client.call(request.prepare(true)?, &retry);
+            let mut call = client.call(request.prepare(true)?, &retry)?;
             let total = client.config.total_deadline;
             let exchange = Arc::clone(&call.exchange);
             let token = cancel.clone();
@@ -183,15 +175,20 @@ impl HttpClient {
         }
     }
 
-    fn call(&self, prepared: Prepared, retry: &RetryPolicy) -> Call {
+    fn call(&self, prepared: Prepared, retry: &RetryPolicy) -> Result<Call, HttpError> {
         let Prepared { request, address, expect } = prepared;
+        let client = if self.process == std::process::id() {
+            self.client.clone()
+        } else {
+            pooled(self.config.transport())?
+        };
         let deadline = self.config.total_deadline.and_then(|total| Instant::now().checked_add(total));
-        let (client, config) = (self.client.clone(), Arc::clone(&self.config));
-        Call {
+        let config = Arc::clone(&self.config);
+        Ok(Call {
             exchange: Arc::new(Exchange { client, config, address, expect, deadline }),
             request: Some(request),
             attempts: retry.attempts(),
-        }
+        })
     }
 }
 
@@ -236,6 +233,21 @@ async fn until_cancelled(cancel: CancellationToken, work: impl Future<Output = (
     let _ = cancel.run_until_cancelled(work).await;
 }
 
+/// This process's client for a transport, made at first use.
+fn pooled(transport: Transport) -> Result<reqwest::Client, HttpError> {
+    let Ok(pools) = POOLS.get_or_try_create(|| Ok::<_, Infallible>(Mutex::default()));
+    let mut pools = pools.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = pools.get(&transport) {
+        return Ok(known.clone());
+    }
+    let made = build(&transport)?;
+    if pools.len() >= MAX_POOLS {
+        pools.clear();
+    }
+    pools.insert(transport, made.clone());
+    Ok(made)
+}
+
 fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
     // Fails when the process has a provider already, and then that one is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -257,7 +269,11 @@ fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
         Proxy::Url(url) => builder.proxy(reqwest::Proxy::all(url.expose()).map_err(|_| wrong_proxy())?),
     };
     builder.build().map_err(|error| HttpError::Request {
-        message: format!("the HTTP client does not start: {}", error.without_url()),
+        message: format!(
+            "the HTTP client does not start ({}); check the user agent, and that CA certificates are \
+             installed or SSL_CERT_FILE names them",
+            causes(&error.without_url())
+        ),
     })
 }
 

@@ -225,7 +225,8 @@ pub(super) fn excerpt(body: &[u8]) -> String {
     text.chars().take(EXCERPT_CHARACTERS).collect()
 }
 
-fn causes(error: &dyn Error) -> String {
+/// An error with its causes, from the outermost to the innermost, each said once.
+pub(super) fn causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

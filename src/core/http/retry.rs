@@ -231,7 +231,8 @@ impl RetryStrategy for RetryAfterStrategy {
 /// Limits how often requests are sent, over all requests that share it; clones share it too.
 ///
 /// Every attempt takes a token. Without one it reserves the next and waits for it, in the order of arrival.
-/// Success gives nothing back: a bucket that is refilled by every success would limit nothing.
+/// Success gives nothing back: a bucket that is refilled by every success would limit nothing. A request
+/// that is given up while it waits has used its token.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     max_tokens: f64,
