@@ -304,7 +304,9 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
 fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     if !value.is_instance_of::<PyDict>() {
         let found = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("{what} must be a content block, a str or a dict, not {found}")));
+        return Err(PyTypeError::new_err(format!(
+            "{what} must be a content block, a str or a dict, not {found}"
+        )));
     }
     let raw = to_raw(value, what)?;
     crate::core::json::parse(raw.get(), &super::convert::json::limits())

@@ -1,5 +1,11 @@
 //! One integration binary; each module is named after the room it tests.
+
 #![cfg(test)]
 
 mod arch;
+mod http;
 mod message;
+mod ndjson;
+mod retry;
+mod sse;
+mod support;
