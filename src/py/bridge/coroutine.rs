@@ -226,6 +226,7 @@ impl Coroutine {
         format!("<turntree coroutine {} {state}>", self.name)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.parker.traverse(&visit)?;
         self.kept.traverse(&visit)
@@ -270,7 +271,7 @@ pub(crate) fn thrown(
         },
         None => PyErr::from_value(kind),
     };
-    if let Some(Ok(traceback)) = traceback.map(|traceback| traceback.cast_into()) {
+    if let Some(Ok(traceback)) = traceback.map(Bound::cast_into) {
         error.set_traceback(py, Some(traceback));
     }
     error

@@ -16,6 +16,12 @@
 //! 5. Nothing outlives a fork: bells, threads and pools belong to the process that made them.
 //! 6. asyncio is imported at first use, never when turntree is.
 
+// Goes when the agents' binding has come.
+#![cfg_attr(
+    not(feature = "bridge-selftest"),
+    expect(dead_code, reason = "only the self-test uses all of it yet")
+)]
+
 pub(crate) mod bell;
 mod bell_thread;
 pub(crate) mod callback;

@@ -81,13 +81,11 @@ impl Parker {
             slot.future.replace(future.clone().unbind())
         };
         drop(replaced);
-        match self.state.compare_exchange(AWAKE, PARKED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(future.unbind()),
-            Err(_) => {
-                self.clear();
-                Ok(py.None())
-            }
+        if self.state.compare_exchange(AWAKE, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            self.clear();
+            return Ok(py.None());
         }
+        Ok(future.unbind())
     }
 
     /// Forgets the suspended task: it was cancelled, or it is over.

@@ -2,8 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -44,51 +44,49 @@ struct Alarm {
     waker: Option<Waker>,
 }
 
-/// Stands for a network thread: one thread without Python that wakes futures at their time.
-fn alarms() -> &'static Mutex<(u32, Option<Sender<(Instant, Arc<Mutex<Alarm>>)>>)> {
-    static QUEUE: OnceLock<Mutex<(u32, Option<Sender<(Instant, Arc<Mutex<Alarm>>)>>)>> = OnceLock::new();
-    QUEUE.get_or_init(|| Mutex::new((0, None)))
-}
+type SetAlarm = (Instant, Arc<Mutex<Alarm>>);
+
+/// Stands for a network thread: one thread without Python that wakes futures at their time. Keyed by process.
+static CLOCK: Mutex<(u32, Option<Sender<SetAlarm>>)> = Mutex::new((0, None));
 
 fn set_alarm(after: Duration) -> Arc<Mutex<Alarm>> {
     let alarm = Arc::new(Mutex::new(Alarm::default()));
-    let mut queue = lock(alarms());
-    if queue.0 != std::process::id() {
-        let (sender, receiver) = channel::<(Instant, Arc<Mutex<Alarm>>)>();
-        std::thread::spawn(move || {
-            let mut waiting: Vec<(Instant, Arc<Mutex<Alarm>>)> = Vec::new();
-            loop {
-                let now = Instant::now();
-                let next = waiting.iter().map(|entry| entry.0).min();
-                let limit = next.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(now));
-                match receiver.recv_timeout(limit) {
-                    Ok(entry) => waiting.push(entry),
-                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                    Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
-                }
-                let now = Instant::now();
-                waiting.retain(|(at, alarm)| {
-                    if *at > now {
-                        return true;
-                    }
-                    let waker = {
-                        let mut alarm = lock(alarm);
-                        alarm.rang = true;
-                        alarm.waker.take()
-                    };
-                    if let Some(waker) = waker {
-                        waker.wake();
-                    }
-                    false
-                });
-            }
-        });
-        *queue = (std::process::id(), Some(sender));
+    let mut clock = lock(&CLOCK);
+    if clock.0 != std::process::id() {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || keep_time(&receiver));
+        *clock = (std::process::id(), Some(sender));
     }
-    if let Some(sender) = &queue.1 {
+    if let Some(sender) = &clock.1 {
         let _ = sender.send((Instant::now() + after, Arc::clone(&alarm)));
     }
     alarm
+}
+
+fn keep_time(receiver: &Receiver<SetAlarm>) {
+    let mut waiting: Vec<SetAlarm> = Vec::new();
+    loop {
+        let next = waiting.iter().map(|(at, _)| *at).min();
+        let limit = next.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
+        match receiver.recv_timeout(limit) {
+            Ok(entry) => waiting.push(entry),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let now = Instant::now();
+        let (due, later) = waiting.into_iter().partition(|(at, _)| *at <= now);
+        waiting = later;
+        for (_, alarm) in due {
+            let waker = {
+                let mut alarm = lock(&alarm);
+                alarm.rang = true;
+                alarm.waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
 }
 
 /// Ready after `microseconds`, woken by the other thread.
@@ -139,7 +137,11 @@ fn live_source(
             if number % burst.max(1) == 0 && microseconds > 0 {
                 after(microseconds).await;
             }
-            emitter.send(number).await;
+            if microseconds > 0 {
+                emitter.emit(number);
+            } else {
+                emitter.send(number).await;
+            }
         }
         drop(probe);
         match error {
@@ -188,8 +190,10 @@ pub(crate) mod _bridge_selftest {
             let probe = Probe::new();
             yield_now().await;
             drop(probe);
-            let nothing: Option<u64> = std::hint::black_box(None);
-            Ok(nothing.ok_or(()).unwrap_or_else(|()| std::panic::panic_any("on purpose")))
+            if std::hint::black_box(true) {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+            Ok(0_u64)
         })
     }
 
@@ -373,7 +377,8 @@ pub(crate) mod _bridge_selftest {
         error: Option<Py<PyAny>>,
     ) -> PyResult<BlockingEvents> {
         let source = live_source(count, microseconds, burst, error);
-        Ok(PyEventStream::new(py, source, number, Kept::default())?.blocking())
+        let stream = PyEventStream::new(py, source, number, Kept::default())?;
+        Ok(PyEventStream::blocking(Py::new(py, stream)?))
     }
 
     /// Waits for the end of a stream, which it drives.

@@ -77,8 +77,8 @@ impl PyEventStream {
     }
 
     /// The synchronous twin: each `next` drives the source on the calling thread.
-    pub(crate) fn blocking(&self) -> BlockingEvents {
-        BlockingEvents { shared: Arc::clone(&self.shared) }
+    pub(crate) fn blocking(slf: Py<Self>) -> BlockingEvents {
+        BlockingEvents { stream: slf }
     }
 
     /// Drops the source and everything behind it; whoever waits sees the end. Holds the GIL.
@@ -139,6 +139,7 @@ impl PyEventStream {
         Self::closing(slf, "__aexit__")
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.next)?;
         self.reader.parker.traverse(&visit)?;
@@ -252,6 +253,7 @@ impl Batches {
         Ok(self.next.clone_ref(py))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.next)?;
         visit.call(&self.stream)
@@ -259,9 +261,10 @@ impl Batches {
 }
 
 /// Synchronous iterator of events; the calling thread drives the source while it waits, without the GIL.
-#[pyclass(frozen, name = "_BlockingEvents", module = "turntree._core")]
+#[pyclass(frozen, weakref, name = "BlockingEvents", module = "turntree._core")]
 pub(crate) struct BlockingEvents {
-    shared: Arc<Shared>,
+    /// Keeps the stream, which the collector sees.
+    stream: Py<PyEventStream>,
 }
 
 #[pymethods]
@@ -271,7 +274,8 @@ impl BlockingEvents {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let answer = block_on(py, |context| self.shared.poll_events(py, None, context.waker()));
+        let shared = &self.stream.get().shared;
+        let answer = block_on(py, |context| shared.poll_events(py, None, context.waker()));
         match answer.map_err(|error| no_stop_iteration(py, error))? {
             Answer::Value(value) => Ok(Some(value)),
             Answer::End => Ok(None),
@@ -279,7 +283,7 @@ impl BlockingEvents {
     }
 
     fn close(&self, py: Python<'_>) {
-        guard::holding(py, || self.shared.close());
+        self.stream.get().stop(py);
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -289,5 +293,10 @@ impl BlockingEvents {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.stream)
     }
 }
