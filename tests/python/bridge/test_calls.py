@@ -171,6 +171,9 @@ def test_eager_tasks(new_loop) -> None:
     if not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("3.12")
     loop = new_loop()
+    if type(loop).__module__.startswith("uvloop"):
+        loop.close()
+        pytest.skip("uvloop passes an argument that eager_task_factory of 3.13 does not take")
     loop.set_task_factory(asyncio.eager_task_factory)
 
     async def at_once() -> int:
@@ -196,3 +199,37 @@ def test_tools_under_debug_mode(new_loop) -> None:
         assert loop.run_until_complete(bridge.tools([lambda: double(1)] * 10, "thread")) == [2] * 10
     finally:
         loop.close()
+
+
+def test_a_run_awaited_on_another_loop_calls_its_tools_on_its_own(new_loop) -> None:
+    home = new_loop()
+    thread = threading.Thread(target=home.run_forever)
+    thread.start()
+
+    async def where() -> int:
+        await asyncio.sleep(0)
+        return threading.get_ident()
+
+    async def make() -> object:
+        return [bridge.tool(where, "task")]
+
+    try:
+        [coroutine] = asyncio.run_coroutine_threadsafe(make(), home).result(5)
+        assert asyncio.run(asyncio.wait_for(coroutine, 5)) == thread.ident
+    finally:
+        home.call_soon_threadsafe(home.stop)
+        thread.join(5)
+        home.close()
+
+
+def test_a_tool_of_a_closed_loop_is_an_error_and_not_a_hang(new_loop) -> None:
+    home = new_loop()
+
+    async def make() -> object:
+        return [bridge.tool(double, "task", 1)]
+
+    [coroutine] = home.run_until_complete(make())
+    home.close()
+
+    with pytest.raises(RuntimeError, match="loop"):
+        asyncio.run(asyncio.wait_for(coroutine, 5))
