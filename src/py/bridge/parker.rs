@@ -107,6 +107,16 @@ impl Parker {
         }
     }
 
+    /// Whoever is suspended here gives up, or was displaced by somebody who gave up without having waited: completes the
+    /// asyncio future, so that a bystander looks again instead of waiting for ever.
+    pub(crate) fn dismiss(&self, py: Python<'_>) {
+        let future = lock(&self.slot).future.take();
+        if let Some(future) = future {
+            // Fails when it was cancelled, which is the usual case, or when its loop is closed.
+            let _ = future.call_method1(py, intern!(py, "set_result"), (py.None(),));
+        }
+    }
+
     /// For `__traverse__` of the one Python object that owns this parker.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         // The collector runs with the GIL held, in the middle of anything: never wait for the lock here. Whoever holds

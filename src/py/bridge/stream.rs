@@ -225,12 +225,12 @@ impl NextEvents {
         value: Option<Bound<'_, PyAny>>,
         traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        self.reader.parker.clear();
+        self.reader.parker.dismiss(kind.py());
         Err(thrown(kind, value, traceback))
     }
 
-    fn close(&self) {
-        self.reader.parker.clear();
+    fn close(&self, py: Python<'_>) {
+        self.reader.parker.dismiss(py);
     }
 }
 

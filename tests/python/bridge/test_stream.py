@@ -58,6 +58,19 @@ def test_a_second_reader_is_refused_and_the_first_goes_on(run) -> None:
     run(main())
 
 
+def test_a_reader_cancelled_before_it_began_does_not_strand_another(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(1, 10_000)
+        early = stream.__anext__()
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.002)
+        with pytest.raises(KeyError):
+            early.throw(KeyError())
+        assert await asyncio.wait_for(first, 5) == 0
+
+    run(main())
+
+
 def test_an_error_comes_after_the_events_before_it(run) -> None:
     error = ValueError("end")
 
