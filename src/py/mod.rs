@@ -37,8 +37,13 @@ mod _core {
         }};
     }
 
+    #[cfg(feature = "bridge-selftest")]
+    #[pymodule_export]
+    use super::bridge::selftest::_bridge_selftest;
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::bridge::install(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         data_classes!(module:
             content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
