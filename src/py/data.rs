@@ -202,7 +202,7 @@ impl Data {
             return Ok(plain);
         }
         let schema = (face_of(&slf.get_type())?.schema)();
-        Dump { schema: &schema, python, by_alias, exclude_none }.apply(&plain)
+        Dump { schema: &schema, python, by_alias, exclude_none, from_names: false }.apply(&plain)
     }
 
     /// The value as JSON text.
@@ -221,13 +221,28 @@ impl Data {
         Ok(indent.map_or_else(|| text.clone(), |indent| dump::indented(&text, indent)))
     }
 
-    /// A value from an instance or from plain data.
+    /// A value from an instance or from plain data, keys as the specification or as Python spells them.
     #[classmethod]
     fn model_validate(class: &Bound<'_, PyType>, obj: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if obj.is_instance(class)? {
             return Ok(obj.clone().unbind());
         }
-        (face_of(class)?.parse)(class.py(), to_raw(obj, "obj")?.get())
+        let face = face_of(class)?;
+        let text = to_raw(obj, "obj")?;
+        let error = match (face.parse)(class.py(), text.get()) {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        // Perhaps it is written with Python's names, as `model_dump(by_alias=False)` gives.
+        let schema = (face.schema)();
+        let plain = to_python(class.py(), text.get())?.into_bound(class.py());
+        let dump =
+            Dump { schema: &schema, python: false, by_alias: true, exclude_none: false, from_names: true };
+        let renamed = to_raw(&dump.apply(&plain)?, "obj")?;
+        if renamed == text {
+            return Err(error);
+        }
+        (face.parse)(class.py(), renamed.get())
     }
 
     /// A value from JSON text.

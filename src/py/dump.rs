@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::core::json::{RawObject, Reader, Token};
 use crate::message::media::Binary;
@@ -18,6 +18,8 @@ pub(crate) struct Dump<'a> {
     pub(crate) by_alias: bool,
     /// Whether members that are `None` are left out.
     pub(crate) exclude_none: bool,
+    /// The other way round: keys that are Python's names become the specification's.
+    pub(crate) from_names: bool,
 }
 
 impl<'a> Dump<'a> {
@@ -53,7 +55,7 @@ impl<'a> Dump<'a> {
         };
         let converted = PyDict::new(dict.py());
         for (key, value) in dict.iter() {
-            let name: String = key.extract()?;
+            let name = self.alias(key.extract()?, properties);
             let Some(property) = properties.get(&name) else {
                 converted.set_item(key, value)?;
                 continue;
@@ -65,6 +67,14 @@ impl<'a> Dump<'a> {
             converted.set_item(name, self.value(&value, property)?)?;
         }
         Ok(converted.into_any())
+    }
+
+    /// The specification's name of a member.
+    fn alias(&self, name: String, properties: &Map<String, Value>) -> String {
+        if !self.from_names || properties.contains_key(&name) {
+            return name;
+        }
+        properties.keys().find(|alias| snake_case(alias) == name).cloned().unwrap_or(name)
     }
 
     /// Follows references and picks the alternative that describes the value.
@@ -143,7 +153,7 @@ pub(crate) fn indented(text: &str, indent: usize) -> String {
     for token in Reader::new(text) {
         let closes = matches!(token, Token::ObjectEnd | Token::ArrayEnd);
         depth -= usize::from(closes && depth > 0);
-        let opens_line = !after_key && !(closes && first);
+        let opens_line = !(after_key || closes && first);
         if opens_line {
             if !closes && !first {
                 out.push(',');

@@ -44,6 +44,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::bridge::install(module.py())?;
+        let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
+        module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         data_classes!(module:
             content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,

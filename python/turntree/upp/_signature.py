@@ -130,12 +130,12 @@ def _pydantic_checker(
 ) -> _PydanticChecker | None:
     """The checker through pydantic; None where it is not installed or cannot take an annotation that we can."""
     try:
-        from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+        import pydantic
     except ImportError:
         return None
     try:
         return _PydanticChecker(function, parameters, described)
-    except (PydanticUserError, PydanticInvalidForJsonSchema):
+    except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticInvalidForJsonSchema):
         return None
 
 
