@@ -1,1 +1,3 @@
-//! Wires that several vendors share.
+//! Wires that several vendors share, and what all dialects need ([`common`]).
+
+pub mod common;

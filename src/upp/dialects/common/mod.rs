@@ -1,0 +1,12 @@
+//! What every dialect needs: a body written over the caller's parameters, texts and media as the wire takes them, and
+//! the vendor's errors in our twelve codes. UPP-1.2 §12, §19.0.
+//!
+//! Everything is written straight into bytes; nothing here builds a tree.
+
+mod body;
+mod content;
+mod error;
+
+pub use body::{BodyWriter, Concatenated, ResultText, StructureSchema};
+pub use content::{DataUrl, MediaBytes, Place, system_text, tool_fact};
+pub use error::{VendorError, code_of_kind, code_of_status};
