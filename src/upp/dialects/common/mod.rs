@@ -8,5 +8,5 @@ mod content;
 mod error;
 
 pub use body::{BodyWriter, Concatenated, ResultText, StructureSchema};
-pub use content::{DataUrl, MediaBytes, Place, system_text, tool_fact};
+pub use content::{DataUrl, MediaBytes, Place, cut_short, read_body, read_frame, system_text, tool_fact};
 pub use error::{VendorError, code_of_kind, code_of_status};
