@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use super::ChatOptions;
-use super::from_wire::{Facts, Outcome, data_of, new_call_id, unreadable_arguments, vendor_error};
-use super::wire::{Call, Completion, Function, Said, Text};
+use super::from_wire::{Told, unreadable_arguments, vendor_error};
+use super::wire::{Call, Completion, Function, Said};
 use crate::core::ids::IdSource;
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, TokenUsage};
 use crate::upp::dialect::{Sources, StreamDecoder};
-use crate::upp::dialects::common::{cut_short, read_frame};
+use crate::upp::dialects::common::{Answer, Text, cut_short, data_of, new_call_id, read_frame};
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
 
@@ -247,21 +247,23 @@ impl StreamDecoder for ChatStream {
         // Here and not at the finish reason: some hosts say more after it.
         events.push(StreamEvent::message_stop());
         let folded = self.fold.finish();
-        let facts = Facts {
-            id: &self.id,
+        let told = Told {
             model: &self.model,
             finish_reason: &self.finish_reason,
             system_fingerprint: &self.system_fingerprint,
             service_tier: &self.service_tier,
+            refused: self.refusal.is_some(),
         };
-        let outcome = Outcome {
+        let answer = Answer {
             content: folded.content,
             tool_calls: folded.tool_calls,
-            data: self.is_structured.then(|| data_of(&self.text)).flatten(),
-            refused: self.refusal.is_some(),
+            facts: told.facts(),
             usage: self.usage.unwrap_or_default(),
+            stop_reason: told.stop_reason(),
+            data: self.is_structured.then(|| data_of(&self.text)).flatten(),
+            id: self.id,
         };
-        Ok(outcome.into_response(&self.options.provider, &facts, sources))
+        Ok(answer.into_response(&self.options.provider, sources))
     }
 }
 
