@@ -6,7 +6,7 @@
 //! our timers as well.
 //!
 //! After a fork the child has none of the parent's threads. What belongs to a process is therefore kept by
-//! process id ([`PerProcess`]); the child starts afresh and the parent's leftovers are leaked, because
+//! process id (`PerProcess`); the child starts afresh and the parent's leftovers are leaked, because
 //! dropping them would wait for threads that are not there.
 
 use std::any::Any;

@@ -90,6 +90,13 @@ impl Server {
         self.requests.lock().unwrap().clone()
     }
 
+    /// Waits until the first request is here.
+    pub(crate) async fn requested(&self) {
+        while self.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Waits until a client went away during `AwaitHangUp` or `Flood`.
     pub(crate) async fn hung_up(&mut self) {
         let waited = tokio::time::timeout(Duration::from_secs(5), self.hang_ups.recv()).await;
