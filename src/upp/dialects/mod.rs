@@ -1,1 +1,4 @@
-//! Wires that several vendors share.
+//! Wires that several vendors share, and what all dialects need ([`common`]).
+
+pub mod chat;
+pub mod common;

@@ -1,1 +1,6 @@
-//! One file a vendor.
+//! One file a vendor: its dialect, or the data in which it differs from one that several share.
+
+pub mod ollama;
+pub mod openai_chat;
+pub mod openai_compatible;
+pub mod scripted;
