@@ -1,6 +1,11 @@
-"""turntree: conversations between people, agents and tools as trees of turns."""
+"""turntree: conversations between people, agents and tools as trees of turns. UAP-1.0.
 
-from turntree._core import __version__
+What agents speak (messages, threads, tools, models) is in `turntree.upp` and not repeated here.
+"""
+
+from turntree._agent import Agent, AgentStream, agent
+from turntree._core import AgentStreamEvent, ExecutionState, ToolContext, UapEvent, __version__
+from turntree._hooks import AgentStrategy
 from turntree.exceptions import (
     ConflictError,
     CorruptDataError,
@@ -12,12 +17,20 @@ from turntree.exceptions import (
 )
 
 __all__ = [
+    "Agent",
+    "AgentStrategy",
+    "AgentStream",
+    "AgentStreamEvent",
     "ConflictError",
     "CorruptDataError",
+    "ExecutionState",
     "SerializationError",
     "SessionError",
     "StoreError",
+    "ToolContext",
     "TurntreeError",
+    "UapEvent",
     "ValidationError",
     "__version__",
+    "agent",
 ]

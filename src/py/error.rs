@@ -1,12 +1,15 @@
 //! Rust errors as Python exceptions, mapped here once. The classes themselves are Python (`turntree.exceptions`): with
 //! the stable ABI a native class cannot extend `Exception`, and these carry typed attributes.
 
+use std::sync::Arc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::agents::run::partial_turn;
 use crate::core::json::{ParseError, PathSegment};
-use crate::upp::UppError;
+use crate::upp::{ErrorCode, UppError};
 
 /// A Python exception that a tool, hook or key function raised, kept whole while it travels through the core.
 pub(crate) struct Raised(pub(crate) PyErr);
@@ -50,24 +53,43 @@ pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr 
     build(class(py, "SerializationError").and_then(|class| class.call1((error.to_string(),))))
 }
 
-/// `turntree.upp.UPPError`; the caller's own exception, where that is the cause, becomes its `__cause__`.
+/// The exception of a failed run: the caller's own, as it was raised, where that ended it; else `turntree.upp.UPPError`.
 pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
-    build(upp_exception(py, error))
+    match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
+        Some(Raised(raised)) => raised.clone_ref(py),
+        None => build(upp_exception(py, error)),
+    }
 }
 
 fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, PyAny>> {
+    let partial = partial_turn(error);
+    let cause = partial.map_or_else(|| error.cause.clone(), |partial| partial.cause.clone());
     let options = PyDict::new(py);
     options.set_item("provider", &error.provider)?;
     options.set_item("modality", error.modality.as_str())?;
     options.set_item("status_code", error.status_code)?;
     options.set_item("retry_after", error.retry_after)?;
     options.set_item("request_id", error.request_id.as_deref())?;
-    options.set_item("cause", error.cause.as_ref().map(ToString::to_string))?;
-    let exception =
-        class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
-    if let Some(Raised(cause)) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
-        exception.setattr(intern!(py, "__cause__"), cause.value(py))?;
-        exception.setattr(intern!(py, "cause"), cause.value(py))?;
-    }
-    Ok(exception)
+    options.set_item("cause", cause.map(|cause| cause.to_string()))?;
+    let turn = partial.map(|partial| super::records::wrap_turn(py, Arc::clone(&partial.turn))).transpose()?;
+    options.set_item("partial", turn)?;
+    class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))
+}
+
+/// A Python exception as the error of a model: its own fields when it is a `UPPError`. Comes back as the same object.
+pub(crate) fn to_upp(py: Python<'_>, raised: PyErr) -> UppError {
+    let value = raised.value(py);
+    let text =
+        |name: &str| value.getattr(name).ok().and_then(|field| field.str().ok()).map(|text| text.to_string());
+    let is_upp = class(py, "UPPError").is_ok_and(|class| value.is_instance(&class).unwrap_or(false));
+    let code = if is_upp { text("code") } else { None };
+    let code = ErrorCode::ALL.into_iter().find(|known| Some(known.as_str()) == code.as_deref());
+    let message = if is_upp { text("message") } else { None };
+    let message = message.unwrap_or_else(|| raised.to_string());
+    let provider = if is_upp { text("provider") } else { None };
+    let mut error =
+        UppError::new(code.unwrap_or(ErrorCode::ProviderError), provider.unwrap_or_default(), message);
+    error.status_code = value.getattr("status_code").ok().and_then(|status| status.extract().ok());
+    error.host = Some(Arc::new(Raised(raised)));
+    error
 }

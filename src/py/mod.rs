@@ -6,6 +6,7 @@
 
 use pyo3::prelude::*;
 
+mod agents;
 mod bridge;
 mod content;
 mod convert;
@@ -17,6 +18,7 @@ mod records;
 mod show;
 mod thread;
 mod time;
+mod upp;
 
 /// The native module behind the package `turntree`.
 #[pymodule(gil_used = true)]
@@ -27,7 +29,27 @@ mod _core {
     use super::{content, message, records, thread};
 
     #[pymodule_export]
+    use super::agents::agent::AgentCore;
+    #[pymodule_export]
+    use super::agents::context::ToolContext;
+    #[pymodule_export]
+    use super::agents::host::PyExecutionState;
+    #[pymodule_export]
+    use super::agents::stream::{AgentStream, AgentStreamEvent, UapEvent};
+    #[pymodule_export]
     use super::data::{_restore, Data};
+    #[pymodule_export]
+    use super::upp::config::ProviderConfig;
+    #[pymodule_export]
+    use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
+    #[pymodule_export]
+    use super::upp::model::{ModelReference, ModelRequest};
+    #[pymodule_export]
+    use super::upp::retry::{
+        ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
+    };
+    #[pymodule_export]
+    use super::upp::scripted::{PyReply, scripted};
 
     macro_rules! data_classes {
         ($module:ident: $($class:ty),* $(,)?) => {{

@@ -143,6 +143,6 @@ fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyA
 ///
 /// # Errors
 /// Only when Python fails, as out of memory.
-pub(crate) fn wrap_turn(py: Python<'_>, turn: message::Turn) -> PyResult<Py<PyAny>> {
-    <Turn as super::data::DataClass>::wrap(py, Arc::new(turn))
+pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
+    <Turn as super::data::DataClass>::wrap(py, turn)
 }

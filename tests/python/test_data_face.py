@@ -228,7 +228,9 @@ def test_fastapi_bodies_and_responses() -> None:
     client = TestClient(app)
     thread = upp.Thread([upp.UserMessage("hi")])
 
-    answer = client.post("/echo", content=thread.to_json())
+    answer = client.post(
+        "/echo", content=thread.to_json(), headers={"content-type": "application/json"}
+    )
 
     assert answer.status_code == 200
     assert [message["content"][0]["text"] for message in answer.json()["messages"]] == ["hi", "more"]

@@ -321,3 +321,16 @@ def _checked_members(value: Any, annotation: Any, place: str) -> Any:
         raise ArgumentError(f"{place}: {', '.join(wrong)}")
     checked = {key: _checked(item, members[key][0], f"{place}.{key}") for key, item in value.items()}
     return annotation(**checked)
+
+
+def schema_of_type(annotation: Any) -> dict[str, Any]:
+    """JSON Schema of a dataclass, a TypedDict or any type that annotations may name."""
+    try:
+        import pydantic
+    except ImportError:
+        return _schema(annotation, "structure")
+    try:
+        schema: dict[str, Any] = pydantic.TypeAdapter(annotation).json_schema()
+    except pydantic.errors.PydanticUserError:
+        return _schema(annotation, "structure")
+    return schema

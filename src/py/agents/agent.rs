@@ -1,0 +1,222 @@
+//! The native half of `turntree.Agent`: options to a core agent, inputs to messages, runs to coroutines.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PyString};
+
+use super::host::{Callables, PyHost, ToolBinding};
+use super::stream::AgentStream;
+use crate::agents::run::{Drive, Machine, RunContext, drive};
+use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
+use crate::core::ids::RandomIds;
+use crate::core::json::{Extra, RawObject};
+use crate::core::time::SystemClock;
+use crate::message::message::History;
+use crate::message::{Body, Message as CoreMessage, ToolDefinition};
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::coroutine::Coroutine;
+use crate::py::bridge::guard::{self, lock};
+use crate::py::bridge::kept::Kept;
+use crate::py::bridge::sync;
+use crate::py::content::content_from;
+use crate::py::convert::json::{to_raw, to_raw_object};
+use crate::py::message::{Message, message_from};
+use crate::py::records::wrap_turn;
+use crate::py::thread::history_from;
+use crate::py::upp::config::config_from;
+use crate::py::upp::model::{ModelReference, system_from};
+use crate::upp::UppError;
+use crate::upp::llm::Input;
+
+/// The native half of an agent. One serves any number of runs at once.
+#[pyclass(frozen, weakref, module = "turntree._core")]
+pub(crate) struct AgentCore {
+    agent: CoreAgent,
+    callables: Mutex<Callables>,
+}
+
+impl AgentCore {
+    /// The application's functions; locked for a lookup, never while one is called.
+    pub(crate) fn callables(&self) -> &Mutex<Callables> {
+        &self.callables
+    }
+}
+
+/// What a run is started with: history and input.
+struct Start {
+    history: History,
+    input: Input,
+}
+
+impl Start {
+    fn from_python(history: Option<&Bound<'_, PyAny>>, input: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let history = match history {
+            Some(history) if !history.is_none() => history_from(history, "history")?,
+            _ => History::new(),
+        };
+        Ok(Self { history, input: input_from(input)? })
+    }
+}
+
+/// A message as it is; a text, a block, or a list of them as one user message.
+fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
+    if let Ok(text) = input.cast::<PyString>() {
+        return Ok(Input::Text(text.to_str()?.to_owned()));
+    }
+    let is_message = input.is_instance_of::<Message>()
+        || input.cast::<PyDict>().is_ok_and(|dict| dict.contains("timestamp").unwrap_or(false));
+    if is_message {
+        return Ok(Input::Message(message_from(input, "input")?));
+    }
+    let content = if input.is_instance_of::<PyList>() {
+        content_from(input, "input")?
+    } else {
+        vec![crate::py::content::block_from(input, "input")?]
+    };
+    Ok(Input::Message(Arc::new(CoreMessage::new(Body::User { content }, &RandomIds, &SystemClock))))
+}
+
+#[pymethods]
+impl AgentCore {
+    #[new]
+    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, hooks, id, name))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
+    fn new(
+        model: Option<&Bound<'_, ModelReference>>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        max_iterations: u32,
+        tools: &Bound<'_, PyList>,
+        system: Option<&Bound<'_, PyAny>>,
+        structure: Option<&Bound<'_, PyAny>>,
+        hooks: &Bound<'_, PyDict>,
+        id: Option<String>,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let config = config_from(config)?;
+        let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
+        let core_tools = tools.iter().zip(&bindings);
+        let options = AgentOptions {
+            model: model.map(|model| model.get().bind(&config)),
+            params: Arc::new(
+                params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?,
+            ),
+            system: system.map(system_from).transpose()?.map(Arc::new),
+            tools: core_tools.map(|(tool, binding)| core_tool(&tool, binding)).collect::<PyResult<_>>()?,
+            structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
+            id: id.map(Into::into),
+            name: name.map(Into::into),
+            ..AgentOptions::default()
+        };
+        let callables = Mutex::new(Callables::new(bindings, hooks)?);
+        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables })
+    }
+
+    #[getter]
+    fn id(&self) -> &str {
+        self.agent.id()
+    }
+
+    /// Starts a run; the coroutine gives its turn.
+    fn run(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+    ) -> PyResult<Coroutine> {
+        let caller = CallerContext::capture(slf.py())?;
+        let (kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
+        Ok(Coroutine::keeping("run", kept, perform(machine, driver)))
+    }
+
+    /// Runs on this thread, without an event loop.
+    fn run_sync(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let caller = CallerContext::without_loop(slf.py())?;
+        let (_kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
+        sync::run_sync(slf.py(), perform(machine, driver))
+    }
+
+    /// Starts a run that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    fn stream(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+        on_loop: bool,
+    ) -> PyResult<AgentStream> {
+        let py = slf.py();
+        let caller = if on_loop { CallerContext::capture(py)? } else { CallerContext::without_loop(py)? };
+        let start = Start::from_python(history, input)?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
+        AgentStream::new(py, stream.map_err(|error| crate::py::error::upp(py, &error))?, kept)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        match self.callables.try_lock() {
+            Ok(callables) => callables.traverse(&visit),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let callables = std::mem::take(&mut *lock(&self.callables));
+        drop(callables);
+    }
+}
+
+impl AgentCore {
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+        caller: CallerContext,
+    ) -> PyResult<(Kept, Machine, Drive)> {
+        let start = Start::from_python(history, input)?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let prepared = slf.get().agent.prepare(start.history, start.input, context);
+        let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
+        Ok((kept, machine, driver))
+    }
+}
+
+async fn perform(mut machine: Machine, driver: Drive) -> PyResult<Py<PyAny>> {
+    let turn = drive(&mut machine, &driver).await;
+    guard::expect_held(|py| match turn {
+        Ok(turn) => wrap_turn(py, turn),
+        Err(error) => Err(crate::py::error::upp(py, &error)),
+    })
+}
+
+/// What the model sees of a tool.
+fn core_tool(tool: &Bound<'_, PyAny>, binding: &ToolBinding) -> PyResult<CoreTool> {
+    let parameters = to_raw(&tool.getattr("parameters")?, "parameters")?;
+    if !parameters.is_object() {
+        return Err(PyTypeError::new_err("parameters of a tool must be a JSON Schema, a dict"));
+    }
+    let metadata = tool.getattr("metadata")?;
+    let definition = ToolDefinition {
+        name: tool.getattr("name")?.extract()?,
+        description: tool.getattr("description")?.extract()?,
+        parameters,
+        metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
+        extra: Extra::new(),
+    };
+    let tool = CoreTool::new(definition);
+    Ok(if binding.asks_approval() { tool.with_approval() } else { tool })
+}
+
+/// An error of the core as the exception Python sees; for futures that are polled with the GIL held.
+pub(crate) fn raised(error: &UppError) -> PyErr {
+    guard::expect_held(|py| Ok(crate::py::error::upp(py, error))).unwrap_or_else(|error| error)
+}

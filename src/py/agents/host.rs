@@ -1,0 +1,407 @@
+//! The application behind a run, in Python: its tools, its approval handlers, its hooks.
+//!
+//! Functions are reached through the agent object that the run keeps, not held here: so the garbage collector sees
+//! them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyTuple};
+
+use super::agent::AgentCore;
+use super::context::ToolContext;
+use crate::agents::run::host::HostFuture;
+use crate::agents::run::{
+    Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
+};
+use crate::core::ids::{IdSource, RandomIds};
+use crate::core::json::RawJson;
+use crate::core::time::{Clock, SystemClock};
+use crate::message::Turn;
+use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::guard::{self, lock};
+use crate::py::bridge::kept::Kept;
+use crate::py::convert::json::{to_python, to_raw};
+use crate::py::data::extract;
+use crate::py::error::Raised;
+use crate::py::records::{Turn as PyTurn, wrap_turn};
+use crate::py::show::Show;
+use crate::upp::UppError;
+
+/// One tool: the object, how to call it, who approves.
+pub(crate) struct ToolBinding {
+    tool: Py<PyAny>,
+    mode: CallMode,
+    takes_context: bool,
+    approval: Option<Function>,
+}
+
+/// A function of the application with the way to call it.
+struct Function {
+    callable: Py<PyAny>,
+    mode: CallMode,
+}
+
+impl Function {
+    fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        if !callable.is_callable() {
+            let found = callable.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("{what} must be a function, not {found}")));
+        }
+        Ok(Self { mode: CallMode::of(callable, true)?, callable: callable.clone().unbind() })
+    }
+}
+
+impl ToolBinding {
+    /// The binding of a `Tool`.
+    ///
+    /// # Errors
+    /// What the tool's signature says against it.
+    pub(crate) fn new(tool: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mode = match tool.getattr("_mode")?.extract::<&str>()? {
+            "async" => CallMode::Task,
+            "inline" => CallMode::Inline,
+            _ => CallMode::Thread,
+        };
+        let approval = tool.getattr("approval")?;
+        Ok(Self {
+            tool: tool.clone().unbind(),
+            mode,
+            takes_context: tool.getattr("_takes_context")?.extract()?,
+            approval: if approval.is_none() { None } else { Some(Function::new(&approval, "approval")?) },
+        })
+    }
+
+    /// Whether calls are asked for approval.
+    pub(crate) const fn asks_approval(&self) -> bool {
+        self.approval.is_some()
+    }
+}
+
+/// All functions of an agent.
+#[derive(Default)]
+pub(crate) struct Callables {
+    tools: Vec<ToolBinding>,
+    hooks: HashMap<&'static str, Function>,
+    set: HookSet,
+}
+
+/// The hooks by name, and what tells the driver that they are there.
+const HOOKS: [(&str, HookSet); 10] = [
+    ("on_tool_call", HookSet::TOOL_CALL),
+    ("on_before_call", HookSet::BEFORE_CALL),
+    ("on_after_call", HookSet::AFTER_CALL),
+    ("on_tool_error", HookSet::TOOL_ERROR),
+    ("on_max_iterations", HookSet::MAX_ITERATIONS),
+    ("on_step_start", HookSet::STEP_START),
+    ("on_step_end", HookSet::STEP_END),
+    ("stop_condition", HookSet::STOP_CONDITION),
+    ("on_complete", HookSet::COMPLETE),
+    ("on_error", HookSet::ERROR),
+];
+
+impl Callables {
+    /// The functions of an agent; `hooks` by name, those that are `None` left out.
+    ///
+    /// # Errors
+    /// `TypeError` for a hook that is no function.
+    pub(crate) fn new(tools: Vec<ToolBinding>, hooks: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut callables = Self { tools, ..Self::default() };
+        for (name, flag) in HOOKS {
+            if let Some(hook) = hooks.get_item(name)?.filter(|hook| !hook.is_none()) {
+                callables.hooks.insert(name, Function::new(&hook, name)?);
+                callables.set = callables.set | flag;
+            }
+        }
+        Ok(callables)
+    }
+
+    /// For `__traverse__` of the agent.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for tool in &self.tools {
+            visit.call(&tool.tool)?;
+            if let Some(approval) = &tool.approval {
+                visit.call(&approval.callable)?;
+            }
+        }
+        self.hooks.values().try_for_each(|hook| visit.call(&hook.callable))
+    }
+}
+
+/// The host of one run.
+pub(crate) struct PyHost {
+    kept: Kept,
+    caller: CallerContext,
+    hooks: HookSet,
+}
+
+impl PyHost {
+    /// The host of a run of this agent, whose object is the first that `kept` keeps.
+    pub(crate) fn new(agent: &Bound<'_, AgentCore>, kept: Kept, caller: CallerContext) -> Self {
+        Self { kept, caller, hooks: lock(agent.get().callables()).set }
+    }
+
+    /// Looks something up among the agent's functions.
+    fn look<T>(&self, py: Python<'_>, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
+        let agent = self.kept.get(py, 0)?.cast_into::<AgentCore>()?;
+        let found = find(&lock(agent.get().callables()));
+        found.ok_or_else(|| PyTypeError::new_err("the agent has no such function any more"))
+    }
+
+    /// Starts a hook; its arguments are made by `arguments`.
+    fn hook(
+        &self,
+        name: &'static str,
+        arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
+    ) -> PyResult<Call> {
+        guard::expect_held(|py| {
+            let (callable, mode) = self.look(py, |callables| {
+                callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
+            })?;
+            let arguments = Arguments { positional: arguments(py)?, keywords: None };
+            Ok(call(callable, arguments, mode, &self.caller))
+        })
+    }
+
+    /// Starts `_call` of a tool.
+    fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
+        guard::expect_held(|py| {
+            let (tool, mode, takes_context) = self.look(py, |callables| {
+                callables
+                    .tools
+                    .get(invocation.tool)
+                    .map(|tool| (tool.tool.clone_ref(py), tool.mode, tool.takes_context))
+            })?;
+            let arguments = to_python(py, invocation.call.arguments.get())?;
+            let context = if takes_context {
+                Py::new(py, ToolContext(Arc::clone(invocation)))?.into_any()
+            } else {
+                py.None()
+            };
+            let positional = PyTuple::new(py, [arguments, context])?.unbind();
+            let callable = tool.getattr(py, intern!(py, "_call"))?;
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.caller))
+        })
+    }
+
+    fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
+        guard::expect_held(|py| {
+            let (callable, mode) = self.look(py, |callables| {
+                let approval = callables.tools.get(invocation.tool)?.approval.as_ref()?;
+                Some((approval.callable.clone_ref(py), approval.mode))
+            })?;
+            let arguments = to_python(py, invocation.call.arguments.get())?;
+            let positional = PyTuple::new(py, [arguments])?.unbind();
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.caller))
+        })
+    }
+
+    /// The tool object and the arguments in effect, as most tool hooks take them.
+    fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
+        let tool = self
+            .look(py, |callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+        Ok(vec![tool, to_python(py, invocation.call.arguments.get())?])
+    }
+}
+
+/// The value of a call, read while the GIL is held.
+async fn value_of<T>(
+    started: PyResult<Call>,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+) -> Result<T, HostError> {
+    let value = match started {
+        Ok(call) => call.await,
+        Err(error) => Err(error),
+    };
+    let held = guard::expect_held(|py| {
+        let read = value.and_then(|value| read(value.bind(py)));
+        Ok(read.map_err(|error| host_error(py, error)))
+    });
+    held.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())))
+}
+
+/// An exception as the core carries it. What is no `Exception` (as `KeyboardInterrupt`) ends the run.
+fn host_error(py: Python<'_>, error: PyErr) -> HostError {
+    let value = error.value(py);
+    let type_name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
+    let words = value.str().map(|words| words.to_string()).unwrap_or_default();
+    let kind = match () {
+        () if !value.is_instance_of::<PyException>() => HostErrorKind::Fatal,
+        () if type_name == "ArgumentError" => HostErrorKind::InvalidArguments,
+        () => HostErrorKind::Raised,
+    };
+    // An exception without words is told by its type: a model can do nothing with an empty error.
+    let message = if words.is_empty() { type_name.clone() } else { words };
+    HostError { kind, type_name, message, payload: Some(Arc::new(Raised(error))) }
+}
+
+fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
+    Ok(PyTuple::new(py, items)?.unbind())
+}
+
+/// `state` as hooks see it.
+fn state_of(py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
+    Ok(Py::new(py, PyExecutionState(state.clone()))?.into_any())
+}
+
+impl Host for PyHost {
+    fn hooks(&self) -> HookSet {
+        self.hooks
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &SystemClock
+    }
+
+    fn ids(&self) -> &dyn IdSource {
+        &RandomIds
+    }
+
+    fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
+        let started = self.tool_call(&invocation);
+        Box::pin(value_of(started, |value| to_raw(value, "result")))
+    }
+
+    fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
+        let started = self.approval_call(&invocation);
+        Box::pin(value_of(started, |value| {
+            Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied })
+        }))
+    }
+
+    fn on_tool_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {
+        let started = self.hook("on_tool_call", |py| tuple(py, self.tool_and_arguments(py, &invocation)?));
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_before_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, BeforeCall> {
+        let started = self.hook("on_before_call", |py| tuple(py, self.tool_and_arguments(py, &invocation)?));
+        Box::pin(value_of(started, before_call))
+    }
+
+    fn on_after_call(
+        &self,
+        invocation: Arc<ToolInvocation>,
+        result: RawJson,
+    ) -> HostFuture<'_, Option<RawJson>> {
+        let started = self.hook("on_after_call", |py| {
+            let mut arguments = self.tool_and_arguments(py, &invocation)?;
+            arguments.push(to_python(py, result.get())?);
+            tuple(py, arguments)
+        });
+        Box::pin(value_of(started, |value| {
+            let replaced =
+                value.cast::<PyDict>().ok().map(|dict| dict.get_item("result")).transpose()?.flatten();
+            replaced.map(|result| to_raw(&result, "result")).transpose()
+        }))
+    }
+
+    fn on_tool_error(&self, invocation: Arc<ToolInvocation>, error: HostError) -> HostFuture<'_, ()> {
+        let started = self.hook("on_tool_error", |py| {
+            let mut arguments = self.tool_and_arguments(py, &invocation)?;
+            arguments.push(exception_of(py, &error));
+            tuple(py, arguments)
+        });
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_max_iterations(&self, limit: u32) -> HostFuture<'_, ()> {
+        let started = self.hook("on_max_iterations", |py| Ok(PyTuple::new(py, [limit])?.unbind()));
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_step_start(&self, step: u32, state: ExecutionState) -> HostFuture<'_, ()> {
+        let started = self.hook("on_step_start", |py| {
+            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), state_of(py, &state)?])
+        });
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_step_end(&self, step: u32, result: StepResult) -> HostFuture<'_, ()> {
+        let started = self.hook("on_step_end", |py| {
+            let shown = PyDict::new(py);
+            shown.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
+            shown.set_item("state", state_of(py, &result.state)?)?;
+            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), shown.into_any().unbind()])
+        });
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn stop_condition(&self, state: ExecutionState) -> HostFuture<'_, bool> {
+        let started = self.hook("stop_condition", |py| tuple(py, vec![state_of(py, &state)?]));
+        Box::pin(value_of(started, |value| value.is_truthy()))
+    }
+
+    fn on_complete(&self, turn: Arc<Turn>) -> HostFuture<'_, ()> {
+        let started = self.hook("on_complete", |py| tuple(py, vec![wrap_turn(py, Arc::clone(&turn))?]));
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
+        let started = self.hook("on_error", |py| {
+            let exception = crate::py::error::upp(py, &error).into_value(py).into_any();
+            tuple(py, vec![exception, state_of(py, &state)?])
+        });
+        Box::pin(value_of(started, |value| {
+            if value.is_none() {
+                Ok(None)
+            } else {
+                extract::<PyTurn>(value, "the turn of on_error").map(Some)
+            }
+        }))
+    }
+}
+
+/// What a hook before a call answered: falsy skips, a dict may carry other arguments. UPP-1.2 §10.4.
+fn before_call(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall> {
+    let Ok(dict) = value.cast::<PyDict>() else {
+        return Ok(if value.is_truthy()? { BeforeCall::Proceed } else { BeforeCall::Skip });
+    };
+    let proceeds = dict.get_item("proceed")?.map_or(Ok(false), |proceed| proceed.is_truthy())?;
+    match (proceeds, dict.get_item("params")?) {
+        (false, _) => Ok(BeforeCall::Skip),
+        (true, None) => Ok(BeforeCall::Proceed),
+        (true, Some(params)) => to_raw(&params, "params").map(BeforeCall::ProceedWith),
+    }
+}
+
+fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
+    match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
+        Some(Raised(raised)) => raised.value(py).clone().into_any().unbind(),
+        None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
+    }
+}
+
+/// What hooks and stop conditions see of a run. UAP-1.0 §5.1.
+#[pyclass(frozen, name = "ExecutionState", module = "turntree")]
+pub(crate) struct PyExecutionState(ExecutionState);
+
+#[pymethods]
+impl PyExecutionState {
+    /// The step that runs, from 1.
+    #[getter]
+    const fn step(&self) -> u32 {
+        self.0.step
+    }
+
+    /// The input, then everything new, in order.
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    /// What the application keeps with the run.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.metadata.show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ExecutionState(step={}, messages={})", self.0.step, self.0.messages.len())
+    }
+}

@@ -1,0 +1,117 @@
+//! How to reach a provider, from keyword arguments or from a dict. UPP-1.2 §9.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::keys::keys_from;
+use super::retry::{seconds, strategy_from};
+use crate::core::secret::Secret;
+use crate::upp::ProviderConfig as CoreConfig;
+
+/// Options of a provider, beside the model's own parameters. Times are seconds. Shows no key, ever.
+#[pyclass(frozen, module = "turntree.upp")]
+pub(crate) struct ProviderConfig(pub(crate) CoreConfig);
+
+#[pymethods]
+impl ProviderConfig {
+    #[new]
+    #[pyo3(signature = (**options))]
+    fn new(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        options.map_or_else(|| Ok(Self(CoreConfig::default())), |options| from_dict(options).map(Self))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A configuration from an object or a dict, keys as Python or as the specification spells them.
+///
+/// # Errors
+/// `TypeError` naming an option that is unknown or of the wrong type.
+pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<CoreConfig> {
+    if value.is_none() {
+        return Ok(CoreConfig::default());
+    }
+    if let Ok(config) = value.cast::<ProviderConfig>() {
+        return Ok(config.get().0.clone());
+    }
+    let dict = value.cast::<PyDict>().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("config must be a ProviderConfig or a dict, not {found}"))
+    })?;
+    from_dict(dict)
+}
+
+fn from_dict(options: &Bound<'_, PyDict>) -> PyResult<CoreConfig> {
+    let mut config = CoreConfig::default();
+    for (name, value) in options.iter() {
+        let name: String = name.extract()?;
+        if !value.is_none() {
+            set(&mut config, &name, &value)?;
+        }
+    }
+    Ok(config)
+}
+
+fn set(config: &mut CoreConfig, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match name {
+        "api_key" | "apiKey" => config.api_key = Some(keys_from(value)?),
+        "base_url" | "baseUrl" => config.base_url = Some(url(value)?),
+        "timeout" => config.timeout = Some(time(value, "timeout")?),
+        "connect_timeout" | "connectTimeout" => {
+            config.connect_timeout = Some(time(value, "connect_timeout")?)
+        }
+        "idle_timeout" | "idleTimeout" => config.idle_timeout = Some(time(value, "idle_timeout")?),
+        "api_version" | "apiVersion" => config.api_version = Some(text(value, "api_version")?),
+        "retry_strategy" | "retryStrategy" => config.retry_strategy = Some(strategy_from(value)?),
+        "retry_after_max" | "retryAfterMaxSeconds" => {
+            config.retry_after_max = Some(time(value, "retry_after_max")?);
+        }
+        "headers" => set_headers(config, value)?,
+        other => {
+            let message = format!(
+                "unknown option \"{other}\"; known are api_key, base_url, timeout, connect_timeout, idle_timeout, \
+                 headers, api_version, retry_strategy and retry_after_max"
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+    }
+    Ok(())
+}
+
+fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let headers =
+        value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("headers must be a dict of str"))?;
+    for (name, value) in headers.iter() {
+        let name = text(&name, "a header's name")?;
+        let value = if value.is_none() { None } else { Some(Secret::from(text(&value, &name)?)) };
+        config.headers.push((name, value));
+    }
+    Ok(())
+}
+
+fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    let text = value.cast::<PyString>().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a str, not {found}"))
+    })?;
+    Ok(text.to_str()?.to_owned())
+}
+
+fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let url = text(value, "base_url")?;
+    if url.starts_with("http://") || url.starts_with("https://") {
+        return Ok(url);
+    }
+    Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))
+}
+
+fn time(value: &Bound<'_, PyAny>, what: &str) -> PyResult<std::time::Duration> {
+    let number: f64 = value.extract().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a number of seconds, not {found}"))
+    })?;
+    seconds(number, what)
+}

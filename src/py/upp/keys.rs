@@ -1,0 +1,132 @@
+//! Where API keys come from. UPP-1.2 §13.1.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::core::http::{self, KeyError, KeyFuture};
+use crate::core::secret::Secret;
+use crate::py::bridge::callback::{Arguments, CallMode, call};
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::guard;
+
+/// Gives a key for each request: the base of the strategies.
+#[pyclass(frozen, subclass, module = "turntree.upp")]
+pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
+
+/// Each key in its turn.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct RoundRobinKeys;
+
+/// A key drawn by weight.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct WeightedKeys;
+
+/// A key from a function, sync or async.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct DynamicKey;
+
+fn refused(error: &KeyError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+#[pymethods]
+impl KeyStrategy {
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("{}(***)", slf.get_type().name()?))
+    }
+}
+
+#[pymethods]
+impl RoundRobinKeys {
+    #[new]
+    fn new(keys: Vec<String>) -> PyResult<PyClassInitializer<Self>> {
+        let keys =
+            http::RoundRobinKeys::new(keys.into_iter().map(Secret::from)).map_err(|error| refused(&error))?;
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(keys))).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl WeightedKeys {
+    #[new]
+    fn new(keys: Vec<(String, f64)>) -> PyResult<PyClassInitializer<Self>> {
+        let keys = keys.into_iter().map(|(key, weight)| (Secret::from(key), weight));
+        let keys = http::WeightedKeys::new(keys).map_err(|error| refused(&error))?;
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(keys))).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl DynamicKey {
+    #[new]
+    fn new(function: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(Function::new(function)?))).add_subclass(Self))
+    }
+}
+
+/// A Python function as a source of keys. It is called where the request is prepared: on the caller's event loop.
+struct Function {
+    callable: Py<PyAny>,
+    mode: CallMode,
+}
+
+impl Function {
+    fn new(function: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if !function.is_callable() {
+            return Err(PyTypeError::new_err("the source of a key must be a function"));
+        }
+        Ok(Self { mode: CallMode::of(function, true)?, callable: function.clone().unbind() })
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DynamicKey(***)")
+    }
+}
+
+impl http::KeyStrategy for Function {
+    fn key(&self) -> KeyFuture {
+        let started = guard::expect_held(|py| {
+            let arguments = Arguments { positional: PyTuple::empty(py).unbind(), keywords: None };
+            Ok(call(self.callable.clone_ref(py), arguments, self.mode, &CallerContext::capture(py)?))
+        });
+        Box::pin(async move {
+            let given = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let key = guard::expect_held(|py| {
+                let given = given?;
+                let key = given
+                    .bind(py)
+                    .cast::<PyString>()
+                    .map_err(|_| PyTypeError::new_err("the function must return the key as str"))?;
+                Ok(Secret::from(key.to_str()?))
+            });
+            key.map_err(|error| KeyError::Failed { message: error.to_string() })
+        })
+    }
+}
+
+/// Keys from a text, a function or a strategy.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn keys_from(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn http::KeyStrategy>> {
+    if let Ok(key) = value.cast::<PyString>() {
+        return Ok(Arc::new(http::Fixed(Secret::from(key.to_str()?))));
+    }
+    if let Ok(strategy) = value.cast::<KeyStrategy>() {
+        return Ok(Arc::clone(&strategy.get().0));
+    }
+    if value.is_callable() {
+        return Ok(Arc::new(Function::new(value)?));
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("api_key must be a str, a function or a key strategy, not {found}")))
+}

@@ -1,0 +1,219 @@
+//! References to models: a provider, a model id, and how to reach it. UPP-1.2 §9.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::config::config_from;
+use crate::core::json::RawJson;
+use crate::py::convert::json::to_raw;
+use crate::py::show::Show;
+use crate::upp::dialect::Dialect;
+use crate::upp::http_model::HttpModel;
+use crate::upp::providers;
+use crate::upp::providers::scripted::Scripted;
+use crate::upp::{Capabilities, Model, ModelRequest as CoreRequest, ProviderConfig, System};
+
+/// What serves the model.
+pub(crate) enum Source {
+    /// A vendor's wire over HTTP.
+    Http(Arc<dyn Dialect>),
+    /// A script.
+    Scripted(Scripted),
+}
+
+/// A model that an agent can be given. Made by a provider's factory, as `anthropic("…")`.
+#[pyclass(frozen, module = "turntree.upp")]
+pub(crate) struct ModelReference {
+    source: Source,
+    model_id: Arc<str>,
+    config: ProviderConfig,
+}
+
+impl ModelReference {
+    /// A model from a script.
+    pub(crate) fn scripted(script: Scripted) -> Self {
+        Self {
+            model_id: script.model_id().into(),
+            source: Source::Scripted(script),
+            config: ProviderConfig::default(),
+        }
+    }
+
+    /// The model, with an agent's configuration over the reference's own.
+    pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
+        match &self.source {
+            Source::Http(dialect) => {
+                let config = config.over(&self.config);
+                Arc::new(HttpModel::new(Arc::clone(dialect), Arc::clone(&self.model_id), config))
+            }
+            Source::Scripted(script) => Arc::new(script.clone()),
+        }
+    }
+
+    fn provider_name(&self) -> &str {
+        match &self.source {
+            Source::Http(dialect) => dialect.provider(),
+            Source::Scripted(script) => script.provider(),
+        }
+    }
+
+    fn capabilities_(&self) -> Capabilities {
+        match &self.source {
+            Source::Http(dialect) => dialect.capabilities(),
+            Source::Scripted(script) => script.capabilities(),
+        }
+    }
+}
+
+/// The dialect of a provider by the name of its factory.
+fn dialect(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<Arc<dyn Dialect>> {
+    let api: Option<String> = options.get_item("api")?.map(|api| api.extract()).transpose()?;
+    Ok(match (provider, api.as_deref()) {
+        ("openai", Some("completions")) => Arc::new(providers::openai_chat::openai_chat()),
+        ("ollama", None) => Arc::new(providers::ollama::ollama()),
+        ("openai_compatible", None) => {
+            let url: String = options
+                .get_item("base_url")?
+                .ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?
+                .extract()?;
+            Arc::new(providers::openai_compatible::openai_compatible(url))
+        }
+        (_, Some(api)) => {
+            return Err(PyValueError::new_err(format!(
+                "api must be \"responses\" or \"completions\" for openai, not \"{api}\""
+            )));
+        }
+        (other, None) => return Err(PyValueError::new_err(format!("no provider is named \"{other}\""))),
+    })
+}
+
+#[pymethods]
+impl ModelReference {
+    #[new]
+    fn new(
+        provider: &str,
+        model_id: String,
+        options: &Bound<'_, PyDict>,
+        config: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        if model_id.is_empty() {
+            return Err(PyValueError::new_err("model_id must not be empty"));
+        }
+        let source = Source::Http(dialect(provider, options)?);
+        Ok(Self { source, model_id: model_id.into(), config: config_from(config)? })
+    }
+
+    /// The vendor's name of the model.
+    #[getter]
+    fn model_id(&self) -> &str {
+        &self.model_id
+    }
+
+    /// Whose model.
+    #[getter]
+    fn provider(&self) -> &str {
+        self.provider_name()
+    }
+
+    /// What it can take and do, by name.
+    #[getter]
+    fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let capabilities = self.capabilities_();
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("streaming", capabilities.streaming),
+            ("tools", capabilities.tools),
+            ("structured_output", capabilities.structured_output),
+            ("image_input", capabilities.image_input),
+            ("document_input", capabilities.document_input),
+            ("video_input", capabilities.video_input),
+            ("audio_input", capabilities.audio_input),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// What a script was asked so far; empty for other models.
+    #[getter]
+    fn requests(&self) -> Vec<ModelRequest> {
+        match &self.source {
+            Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
+            Source::Http(_) => Vec::new(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ModelReference(provider=\"{}\", model_id=\"{}\")", self.provider_name(), self.model_id)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| std::ptr::eq(self, other.get()))
+    }
+
+    fn __hash__(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+/// What a model is asked.
+#[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
+#[derive(Clone)]
+pub(crate) struct ModelRequest(pub(crate) CoreRequest);
+
+#[pymethods]
+impl ModelRequest {
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    #[getter]
+    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.system.as_deref() {
+            Some(System::Text(text)) => text.show(py),
+            Some(System::Blocks(blocks)) => blocks.show(py),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.params.show(py)
+    }
+
+    /// The tools as dicts with name, description and parameters.
+    #[getter]
+    fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let tools = RawJson::from_value(&*self.0.tools)
+            .map_err(|error| crate::py::error::serialization(py, &error))?;
+        tools.show(py)
+    }
+
+    #[getter]
+    fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.structure.as_deref().cloned().show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ModelRequest({} messages, {} tools)", self.0.messages.len(), self.0.tools.len())
+    }
+}
+
+/// The system prompt from a text or a list of blocks.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn system_from(value: &Bound<'_, PyAny>) -> PyResult<System> {
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(System::Text(text));
+    }
+    let raw = to_raw(value, "system")?;
+    if raw.is_array() {
+        return Ok(System::Blocks(raw));
+    }
+    Err(PyTypeError::new_err("system must be a str or a list of blocks"))
+}
