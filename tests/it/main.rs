@@ -2,9 +2,14 @@
 
 #![cfg(test)]
 
+mod chat;
+mod dialect_kit;
 mod http;
+mod http_model;
 mod message;
 mod ndjson;
+mod ollama;
 mod retry;
+mod scripted;
 mod sse;
 mod support;
