@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use insta::assert_snapshot;
+use proptest::prelude::*;
 use serde_json::json;
 use turntree::core::ids::CountingIds;
 use turntree::message::{ContentBlock, Delta};
@@ -534,4 +535,62 @@ fn nesting_does_not_break_the_reader() {
         "]".repeat(100_000)
     );
     let _ = decoded(&openai(), &closed, &hello());
+}
+
+/// A text in pieces, cut after every so many characters.
+fn cut(text: &str, sizes: &[usize]) -> Vec<String> {
+    let mut characters = text.chars();
+    let mut pieces: Vec<String> =
+        sizes.iter().map(|size| characters.by_ref().take(*size).collect()).collect();
+    pieces.push(characters.collect());
+    pieces
+}
+
+proptest! {
+    #[test]
+    fn an_answer_does_not_depend_on_how_it_is_cut(
+        text in "\\PC{1,40}",
+        argument in "\\PC{0,20}",
+        sizes in proptest::collection::vec(0..9_usize, 0..8),
+    ) {
+        let arguments = json!({"x": argument}).to_string();
+        let whole = json!({"id": "1", "choices": [{"message": {"content": text, "tool_calls": [
+            {"id": "a", "function": {"name": "f", "arguments": arguments}}
+        ]}, "finish_reason": "tool_calls"}]}).to_string();
+        let mut chunks: Vec<String> = cut(&text, &sizes)
+            .iter()
+            .map(|piece| json!({"id": "1", "choices": [{"delta": {"content": piece}}]}).to_string())
+            .collect();
+        chunks.extend(cut(&arguments, &sizes).iter().enumerate().map(|(place, piece)| {
+            let function = if place == 0 { json!({"name": "f", "arguments": piece}) } else { json!({"arguments": piece}) };
+            json!({"id": "1", "choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": function}]}}]}).to_string()
+        }));
+        chunks.push(json!({"choices": [{"finish_reason": "tool_calls"}]}).to_string());
+
+        let (events, end) = streamed(&openai(), chunks.iter().map(String::as_str), &hello());
+
+        let mut fold = turntree::message::fold::Fold::default();
+        for event in &events {
+            fold.push(event);
+        }
+        let response = end.unwrap();
+        prop_assert_eq!(&fold.finish().content[..], response.message.content());
+        prop_assert_eq!(response, decoded(&openai(), &whole, &hello()).unwrap());
+    }
+
+    #[test]
+    fn no_frame_makes_a_decoder_panic(
+        start in 0..700_usize,
+        length in 0..60_usize,
+        noise in "[\\[\\]{}\":,a0\\\\-]{0,12}",
+    ) {
+        for body in [fixture!("parallel_tools.json"), fixture!("reasoning.json"), fixture!("text.json")] {
+            let kept: Vec<char> = body.chars().collect();
+            let start = start.min(kept.len());
+            let end = (start + length).min(kept.len());
+            let broken: String = kept[..start].iter().collect::<String>() + &noise + &kept[end..].iter().collect::<String>();
+            let _ = decoded(&openai(), &broken, &hello());
+            let _ = streamed(&openai(), [broken.as_str(), noise.as_str()], &hello());
+        }
+    }
 }

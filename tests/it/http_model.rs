@@ -9,6 +9,7 @@ use turntree::core::ids::CountingIds;
 use turntree::core::secret::Secret;
 use turntree::message::StreamEvent;
 use turntree::upp::dialect::Dialect;
+use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::http_model::HttpModel;
 use turntree::upp::providers::ollama::ollama;
 use turntree::upp::providers::openai_chat::openai_chat;
@@ -191,6 +192,24 @@ async fn without_a_key_nothing_is_sent() {
     assert_eq!((failed.code, blank.code), (ErrorCode::AuthenticationFailed, ErrorCode::AuthenticationFailed));
     assert!(failed.message.contains("vault closed"));
     assert!(server.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_variable_to_set_is_named() {
+    let options = ChatOptions {
+        key_variables: &["TURNTREE_TEST_KEY_THAT_NOBODY_SETS"],
+        key_is_optional: false,
+        ..ChatOptions::new("host", "http://127.0.0.1:9")
+    };
+
+    let error =
+        model_of(ChatDialect::new(options), ProviderConfig::default()).complete(hello()).await.unwrap_err();
+
+    assert_eq!(error.code, ErrorCode::AuthenticationFailed);
+    assert_eq!(
+        error.message,
+        "API key not found. Set TURNTREE_TEST_KEY_THAT_NOBODY_SETS environment variable or provide apiKey in config."
+    );
 }
 
 #[tokio::test]
