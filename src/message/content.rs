@@ -4,6 +4,7 @@ use serde::de::MapAccess;
 use serde::{Deserialize, Serialize};
 
 use super::media::Binary;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::tagged::{self, Tagged};
 use crate::core::json::{RawJson, RawObject, json_object};
 
@@ -216,6 +217,20 @@ macro_rules! tagged_union {
         }
 
         impl crate::core::json::object::Field for $name {}
+
+        impl JsonSchema for $name {
+            fn schema(definitions: &mut Definitions) -> serde_json::Value {
+                definitions.reference(stringify!($name), |definitions| {
+                    let known = serde_json::Value::Array(vec![$( <$type>::schema(definitions) ),*]);
+                    let other = serde_json::json!({
+                        "type": "object",
+                        "properties": { $tag: { "type": "string", "not": { "enum": [$($value),*] } } },
+                        "required": [$tag],
+                    });
+                    serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
+                })
+            }
+        }
     };
 }
 

@@ -5,6 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 
 use super::media::Binary;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::tagged::CowStr;
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 
@@ -112,6 +113,10 @@ macro_rules! deltas {
                     $( Self::$variant(_) => $kind, )*
                     Self::Unknown { kind, .. } => kind,
                 }
+            }
+
+            fn schemas(definitions: &mut Definitions) -> Vec<serde_json::Value> {
+                vec![$( event_schema($kind, &<$type>::schema(definitions)) ),*]
             }
 
             fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
@@ -250,5 +255,27 @@ impl<'de> Deserialize<'de> for StreamEvent {
             }
         }
         deserializer.deserialize_map(Members)
+    }
+}
+
+fn event_schema(kind: &str, delta: &serde_json::Value) -> serde_json::Value {
+    serde_json::json!({
+        "type": "object",
+        "properties": { "type": { "const": kind, "type": "string" }, "index": { "type": "integer" }, "delta": delta },
+        "required": ["type"],
+    })
+}
+
+impl JsonSchema for StreamEvent {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        definitions.reference("StreamEvent", |definitions| {
+            let known = Delta::schemas(definitions);
+            let other = serde_json::json!({
+                "type": "object",
+                "properties": { "type": { "type": "string", "not": { "enum": Delta::KINDS } } },
+                "required": ["type"],
+            });
+            serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
+        })
     }
 }

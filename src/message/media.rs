@@ -9,6 +9,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::core::json::object::Field;
+use crate::core::json::schema::{Definitions, JsonSchema};
 
 /// Reads base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -59,6 +60,12 @@ impl Binary {
 }
 
 impl Field for Binary {}
+
+impl JsonSchema for Binary {
+    fn schema(_: &mut Definitions) -> serde_json::Value {
+        serde_json::json!({ "type": "string", "contentEncoding": "base64" })
+    }
+}
 
 impl fmt::Debug for Binary {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

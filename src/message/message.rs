@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::content::{ContentBlock, raw_as_text};
 use super::tool::{ToolCall, ToolResult};
 use crate::core::ids::IdSource;
+use crate::core::json::schema::{Definitions, JsonSchema, ObjectSchema};
 use crate::core::json::tagged::CowStr;
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::core::time::{Clock, Timestamp};
@@ -291,3 +292,51 @@ impl<'de> Deserialize<'de> for Message {
 
 /// Messages as they are passed around: a persistent vector of shared messages. Cloning it copies no message.
 pub type History = imbl::Vector<Arc<Message>>;
+
+impl JsonSchema for Message {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        definitions.reference("Message", |definitions| {
+            let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
+            let one_of: Vec<_> = kinds.into_iter().map(|kind| kind.schema(definitions)).collect();
+            serde_json::json!({ "oneOf": one_of })
+        })
+    }
+}
+
+impl MessageKind {
+    /// The schema of messages of this kind.
+    pub fn schema(self, definitions: &mut Definitions) -> serde_json::Value {
+        let name = match self {
+            Self::User => "UserMessage",
+            Self::Assistant => "AssistantMessage",
+            Self::ToolResult => "ToolResultMessage",
+        };
+        definitions.reference(name, |definitions| {
+            let mut object = ObjectSchema::new(name);
+            object.member("id", String::schema(definitions), "UUIDv4, or what the vendor gave.", true);
+            object.tag("type", self.as_str());
+            let content = Vec::<ContentBlock>::schema(definitions);
+            let content = serde_json::json!({ "anyOf": [content, { "type": "string" }] });
+            object.member("content", content, "What is said.", self != Self::ToolResult);
+            object.member(
+                "metadata",
+                Option::<Metadata>::schema(definitions),
+                "Vendor facts by provider.",
+                false,
+            );
+            object.member("timestamp", Timestamp::schema(definitions), "When it was made.", true);
+            match self {
+                Self::Assistant => {
+                    let calls = Option::<Vec<ToolCall>>::schema(definitions);
+                    object.member("toolCalls", calls, "Tools the model wants called.", false);
+                }
+                Self::ToolResult => {
+                    let results = Option::<Vec<ToolResult>>::schema(definitions);
+                    object.member("results", results, "One result a call.", false);
+                }
+                Self::User => {}
+            }
+            object.finish()
+        })
+    }
+}

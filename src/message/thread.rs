@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::message::{History, Message, MessageKind};
 use super::turn::Turn;
 use crate::core::ids::IdSource;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, json_object};
 use crate::core::time::{Clock, Timestamp};
 
@@ -119,5 +120,11 @@ impl<'de> Deserialize<'de> for Thread {
             updated_at: json.updated_at.unwrap_or(created_at),
             extra: json.extra,
         })
+    }
+}
+
+impl JsonSchema for Thread {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        ThreadJson::schema(definitions)
     }
 }

@@ -8,6 +8,7 @@ use serde::de::Error;
 use super::message::{Message, MessageKind};
 use super::tool::ToolExecution;
 use super::usage::TokenUsage;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, json_object};
 
 /// Why messages do not make a turn.
@@ -100,5 +101,11 @@ impl<'de> Deserialize<'de> for Turn {
         let json = TurnJson::deserialize(deserializer)?;
         let turn = Self::new(json.messages, json.tool_executions, json.usage, json.cycles, json.data);
         turn.map(|turn| Self { extra: json.extra, ..turn }).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Turn {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        TurnJson::schema(definitions)
     }
 }

@@ -1,7 +1,58 @@
 //! The Python face: the only room that names pyo3.
+//!
+//! One file a Python concept, with the names users see. Code here converts, calls the core, and converts back; a branch
+//! about the domain belongs below. [`bridge`] ties the core's futures to asyncio, [`convert`] is where values cross,
+//! [`data`] gives every data class its Pydantic face.
+
 use pyo3::prelude::*;
 
 mod bridge;
+mod content;
+mod convert;
+mod data;
+mod dump;
+mod error;
+mod message;
+mod records;
+mod show;
+mod thread;
+mod time;
 
-#[pymodule]
-mod _core {}
+/// The native module behind the package `turntree`.
+#[pymodule(gil_used = true)]
+mod _core {
+    use pyo3::prelude::*;
+
+    use super::data::Faces;
+    use super::{content, message, records, thread};
+
+    #[pymodule_export]
+    use super::data::{_restore, Data};
+
+    macro_rules! data_classes {
+        ($module:ident: $($class:ty),* $(,)?) => {{
+            let mut faces = Faces::default();
+            $( $module.add_class::<$class>()?; faces.add::<$class>($module.py()); )*
+            faces.publish($module.py());
+        }};
+    }
+
+    #[cfg(feature = "bridge-selftest")]
+    #[pymodule_export]
+    use super::bridge::selftest::_bridge_selftest;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::bridge::install(module.py())?;
+        let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
+        module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        data_classes!(module:
+            content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
+            content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
+            message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
+            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread,
+        );
+        Ok(())
+    }
+}

@@ -10,11 +10,13 @@ pub mod dialect;
 pub mod dialects;
 pub mod error;
 pub mod http_model;
+pub mod llm;
 pub mod provider;
 pub mod providers;
 pub mod request;
 
 pub use config::ProviderConfig;
 pub use error::{ErrorCode, Modality, UppError};
+pub use llm::Input;
 pub use provider::{Capabilities, Model, ModelEvent, ModelStream};
 pub use request::{ModelRequest, ModelResponse, StopReason, System};

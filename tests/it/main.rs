@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod arch;
 mod chat;
 mod dialect_kit;
 mod http;

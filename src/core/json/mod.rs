@@ -6,10 +6,11 @@ pub mod object;
 mod parse;
 mod raw;
 mod reader;
+pub mod schema;
 pub mod tagged;
 
 pub use object::Extra;
-pub use parse::{ParseError, ParseErrorKind, PathSegment, parse, parse_bytes, pointer};
+pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
 pub use raw::{RawJson, RawObject, same_tokens};
 pub use reader::{RawString, Reader, Token};
 

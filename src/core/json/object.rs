@@ -128,12 +128,12 @@ macro_rules! json_object {
         $(#[$meta:meta])*
         $visibility:vis struct $name:ident {
             $(tag $tag_key:literal = $tag_value:literal,)?
-            $( $(#[$field_meta:meta])* pub $field:ident : $type:ty = $key:literal $(, $default:ident)? ),* $(,)?
+            $( $(#[doc = $field_doc:literal])* pub $field:ident : $type:ty = $key:literal $(, $default:ident)? ),* $(,)?
         }
     ) => {
         $(#[$meta])*
         $visibility struct $name {
-            $( $(#[$field_meta])* pub $field: $type, )*
+            $( $(#[doc = $field_doc])* pub $field: $type, )*
             /// Members this version does not know; they are written back as they were read.
             pub extra: $crate::core::json::Extra,
         }
@@ -174,6 +174,23 @@ macro_rules! json_object {
             }
         }
 
+        impl $crate::core::json::schema::JsonSchema for $name {
+            fn schema(definitions: &mut $crate::core::json::schema::Definitions) -> serde_json::Value {
+                definitions.reference($crate::core::json::schema::title(stringify!($name)), |_definitions| {
+                    #[allow(unused_mut, clippy::allow_attributes, reason = "an object may have no members")]
+                    let mut object = $crate::core::json::schema::ObjectSchema::new($crate::core::json::schema::title(stringify!($name)));
+                    $( object.tag($tag_key, $tag_value); )?
+                    $( object.member(
+                        $key,
+                        <$type as $crate::core::json::schema::JsonSchema>::schema(_definitions),
+                        concat!($($field_doc),*),
+                        $crate::json_object!(@required $type $(, $default)?),
+                    ); )*
+                    object.finish()
+                })
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Members;
@@ -197,6 +214,8 @@ macro_rules! json_object {
         }
     };
     (@missing $type:ty, $key:literal, default) => { <$type as Default>::default() };
+    (@required $type:ty) => { <$type as $crate::core::json::object::Field>::missing().is_none() };
+    (@required $type:ty, default) => { false };
     (@write $map:ident, $value:expr, $key:literal) => {
         if $crate::core::json::object::Field::is_written(&$value) {
             $map.serialize_entry($key, &$value)?;

@@ -96,12 +96,19 @@ impl std::error::Error for ParseError {}
 /// # Errors
 /// [`ParseError`], with the kind, the place and the rule.
 pub fn parse_bytes<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Result<T, ParseError> {
-    let text = simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
+    parse(check_utf8(bytes)?, limits)
+}
+
+/// The text of bytes.
+///
+/// # Errors
+/// [`ParseErrorKind::Encoding`], naming the first byte that is not UTF-8.
+pub fn check_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
         kind: ParseErrorKind::Encoding,
         path: Vec::new(),
         message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
-    })?;
-    parse(text, limits)
+    })
 }
 
 /// Reads a document from text.

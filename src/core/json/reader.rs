@@ -32,14 +32,18 @@ pub enum Token<'a> {
 pub struct RawString<'a>(&'a str);
 
 impl<'a> RawString<'a> {
+    /// The string as it is written, with its quotes.
+    pub fn quoted(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+
     /// The text; borrowed when it has no escapes.
     pub fn decode(&self) -> Cow<'a, str> {
         if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {
             return Cow::Borrowed(self.0);
         }
         // serde_json knows every escape; the quotes are ours to give back.
-        let quoted = format!("\"{}\"", self.0);
-        Cow::Owned(serde_json::from_str(&quoted).unwrap_or_default())
+        Cow::Owned(serde_json::from_str(&self.quoted()).unwrap_or_default())
     }
 }
 

@@ -1,1 +1,44 @@
-//! Bridge.
+//! The bridge between Rust futures and Python's event loops.
+//!
+//! A run of an agent is one Rust future, and it is polled on the thread of the event loop that awaits it:
+//! [`coroutine::Coroutine`] is a coroutine object whose `send` polls, [`stream::PyEventStream`] an asynchronous
+//! iterator whose `anext` polls. So a ready value costs half a microsecond, tools are called where they are, and a
+//! cancelled task has dropped its future before it goes on. Sockets live on other threads; what arrives there wakes
+//! the loop through a file descriptor ([`bell`]). [`sync`] drives the same future without an event loop.
+//!
+//! The laws:
+//!
+//! 1. A network thread never takes the GIL. It wakes a [`parker`] or posts an errand, and rings a bell.
+//! 2. [`guard`] is the only room that attaches to the interpreter, and it closes when the process exits.
+//! 3. Python is never called while one of our mutexes is locked: the call may give the GIL away, and who gets it may
+//!    want the mutex.
+//! 4. What is taken out to be polled is dropped, not put back, when the poll panics or the owner was closed meanwhile.
+//! 5. Nothing outlives a fork: bells, threads and pools belong to the process that made them.
+//! 6. asyncio is imported at first use, never when turntree is.
+
+// Goes when the agents' binding has come.
+#![cfg_attr(
+    not(feature = "bridge-selftest"),
+    expect(dead_code, reason = "only the self-test uses all of it yet")
+)]
+
+pub(crate) mod bell;
+mod bell_thread;
+pub(crate) mod callback;
+pub(crate) mod context;
+pub(crate) mod coroutine;
+pub(crate) mod emitter;
+mod flight;
+pub(crate) mod guard;
+mod helper_loop;
+pub(crate) mod kept;
+mod names;
+pub(crate) mod parker;
+#[cfg(feature = "bridge-selftest")]
+pub(crate) mod selftest;
+mod source;
+pub(crate) mod stream;
+pub(crate) mod sync;
+mod tool_threads;
+
+pub(crate) use guard::install;

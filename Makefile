@@ -1,0 +1,106 @@
+# One target per chore; each works in a fresh clone with cargo, Python and make. `make help` lists them.
+
+PYTHON ?= python3
+# Cargo profile of the wheel that tests and the demo run on.
+WHEEL_PROFILE ?= release
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WHEELS := target/wheels
+WHEEL := $(VENV)/.wheel-$(WHEEL_PROFILE)
+
+# All that a wheel is made of: an edit here, and only here, builds a new one.
+WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
+	$(shell find src python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
+
+# One interpreter for every PyO3 build, so that cargo does not rebuild PyO3 when clippy follows maturin.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PIP_REQUIRE_VIRTUALENV := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-rust test-python lint lint-rust lint-python fmt bench docs wheel lock clean install
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(WHEEL) ## set up and run examples/quickstart.py: no network, no keys
+	@$(BIN)/python examples/quickstart.py
+
+test: test-rust test-python ## all tests: Rust without Python, then Python on the installed wheel
+
+test-rust:
+	cargo test --no-default-features --locked
+
+test-python: $(VENV)/.dev $(WHEEL)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
+
+lint-rust: $(VENV)/.created
+	cargo fmt --check
+	cargo clippy --all-targets --locked -- -D warnings
+	cargo clippy --all-targets --locked --features python -- -D warnings
+
+lint-python: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright
+
+fmt: $(VENV)/.dev ## format Rust and Python in place
+	cargo fmt
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/ruff format
+
+bench: $(VENV)/.dev $(WHEEL) ## criterion benches, then side by side with other libraries
+	cargo bench --no-default-features --locked
+	$(BIN)/python benches/python/compare.py
+
+docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
+	cargo doc --no-deps --locked
+	$(BIN)/pdoc --docformat google --output-directory docs/api turntree
+
+wheel: $(VENV)/.build ## the wheel that is published, in dist/
+	$(BIN)/maturin build --profile dist --locked --out dist
+
+install: $(VENV)/.dev $(WHEEL) ## the development environment with turntree in it, in .venv
+
+lock: $(VENV)/.created ## resolve the development environment anew: requirements/dev.lock
+	$(PIP) install uv
+	{ sed -n '/^#/p' requirements/dev.lock; $(BIN)/uv pip compile pyproject.toml --extra dev --universal \
+		--python-version 3.11 --upgrade --no-annotate --no-header --quiet; } > requirements/dev.lock.new
+	mv requirements/dev.lock.new requirements/dev.lock
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) dist docs/api .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	cargo clean
+
+# The stamps below hold what has been done to .venv, so that a second run does nothing.
+
+$(VENV)/.created:
+	@command -v cargo >/dev/null || { echo "turntree: cargo is missing; install Rust 1.89 or newer from https://rustup.rs" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
+		|| { echo "turntree: '$(PYTHON)' is not Python 3.10 or newer; name one with: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+		|| { echo "turntree: '$(PYTHON)' has no venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+# maturin alone, at its pinned version: enough to build the wheel and run the demo.
+$(VENV)/.build: requirements/dev.lock | $(VENV)/.created
+	$(PIP) install --constraint requirements/dev.lock maturin
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock | $(VENV)/.build
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "turntree: tests and lints need Python 3.11 or newer; name one with: make clean test PYTHON=python3.12" >&2; exit 1; }
+	$(PIP) install --requirement requirements/dev.lock
+	@touch $@
+
+# The profile is in the name: a wheel of another profile is not what was asked for.
+$(WHEEL): $(WHEEL_SOURCES) | $(VENV)/.build
+	rm -f $(WHEELS)/turntree-*.whl
+	$(BIN)/maturin build --profile $(WHEEL_PROFILE) --locked --out $(WHEELS)
+	$(PIP) install --force-reinstall --no-deps --no-index $(WHEELS)/turntree-*.whl
+	@rm -f $(VENV)/.wheel-* && touch $@

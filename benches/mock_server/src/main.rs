@@ -1,0 +1,116 @@
+//! A model provider that answers at once, so that a benchmark measures the client.
+//!
+//! Speaks OpenAI Chat Completions (`/v1/chat/completions`) and Responses (`/v1/responses`), as JSON or as
+//! server-sent events when the request says `"stream": true`. The model's name chooses the answer:
+//!
+//! | model | answer |
+//! |---|---|
+//! | `plain` | one short text |
+//! | `tool` | a call of `add(a=2, b=3)`; once the request holds a tool result, one short text |
+//! | `stream-500` | a text of 500 deltas |
+//! | `stream-500-paced` | the same, one delta a millisecond, each written by itself |
+//!
+//! Every body is computed before the first request. Prints the port it listens on and quits when stdin
+//! closes: `mock_server [port]`, port 0 (the default) means any free one.
+
+mod answers;
+mod body;
+mod chat;
+mod request;
+mod responses;
+
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+
+use crate::answers::{Answers, Api};
+use crate::body::Body;
+use crate::request::Asked;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
+    // One worker: the machine's other cores belong to the client that is measured.
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(run(port))
+}
+
+async fn run(port: u16) -> Result<(), Box<dyn std::error::Error>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", listener.local_addr()?.port())?;
+    stdout.flush()?;
+
+    let answers = Arc::new(Answers::precompute());
+    tokio::select! {
+        result = tokio::spawn(accept(listener, answers)) => Ok(result??),
+        () = stdin_closed() => Ok(()),
+    }
+}
+
+async fn accept(listener: TcpListener, answers: Arc<Answers>) -> std::io::Result<()> {
+    loop {
+        let (socket, _) = listener.accept().await?;
+        // Without it a small answer waits for the peer's delayed acknowledgement: 40 ms a response.
+        socket.set_nodelay(true)?;
+        let answers = Arc::clone(&answers);
+        tokio::spawn(async move {
+            let service = service_fn(move |request| answer(Arc::clone(&answers), request));
+            // A client that goes away is its own business.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(socket), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(answers: Arc<Answers>, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
+    let api = match request.uri().path() {
+        "/v1/chat/completions" => Api::Chat,
+        "/v1/responses" => Api::Responses,
+        path => return Ok(refuse(StatusCode::NOT_FOUND, &format!("no such path: {path}"))),
+    };
+    if request.method() != Method::POST {
+        return Ok(refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST"));
+    }
+
+    let bytes = request.into_body().collect().await?.to_bytes();
+    let asked = match serde_json::from_slice::<Asked<'_>>(&bytes) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(refuse(StatusCode::BAD_REQUEST, &error.to_string())),
+    };
+    Ok(match answers.find(api, &asked) {
+        Some(body) => respond(StatusCode::OK, body),
+        None => refuse(StatusCode::NOT_FOUND, &format!("the model `{}` does not exist", asked.model)),
+    })
+}
+
+/// An error as OpenAI words it.
+fn refuse(status: StatusCode, message: &str) -> Response<Body> {
+    let error = serde_json::json!({
+        "error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}
+    });
+    respond(status, Body::json(&error))
+}
+
+fn respond(status: StatusCode, body: Body) -> Response<Body> {
+    let kind = if body.is_events() { "text/event-stream; charset=utf-8" } else { "application/json" };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// Returns at the end of stdin, which is how the parent says goodbye, also when it dies.
+async fn stdin_closed() {
+    let mut stdin = tokio::io::stdin();
+    let mut buffer = [0; 64];
+    while matches!(stdin.read(&mut buffer).await, Ok(1..)) {}
+}

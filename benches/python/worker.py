@@ -1,0 +1,143 @@
+"""Runs one case of one peer, inside that peer's environment.
+
+Started by `compare.py`. The first line out says whether the case is ready; then every line in, `{"iterations": n}`,
+is answered with the time they took: CPU time of the process (all threads, user and system) and wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, TextIO
+
+import cases
+
+# Warm-up ends after so many iterations, or after this long.
+WARM_UP = 3
+WARM_UP_SECONDS = 1.0
+
+
+class Runner:
+    """A prepared case: iterations on one event loop that lives as long as the process."""
+
+    def __init__(self, name: str, once: Callable[[], Any]) -> None:
+        self.name = name
+        self.once = once
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.is_async = inspect.iscoroutinefunction(once)
+
+    def verify(self) -> None:
+        """Warms up and checks that the work is done."""
+        start = time.perf_counter()
+        for _ in range(WARM_UP):
+            before = cases.Tally.calls
+            self.measure(1)
+            expected = {"tool": 1, "concurrent": cases.CONCURRENT}.get(self.name, 0)
+            if cases.Tally.calls - before != expected:
+                raise ValueError(f"the tool ran {cases.Tally.calls - before} times, expected {expected}")
+            if time.perf_counter() - start > WARM_UP_SECONDS:
+                break
+
+    def measure(self, iterations: int) -> dict[str, float]:
+        """Times some iterations; the results are checked outside of the clock."""
+        if self.is_async:
+            wall, cpu, results = self.loop.run_until_complete(self._iterate_async(iterations))
+        else:
+            wall, cpu, results = self._iterate(iterations)
+        for result in results:
+            cases.check(self.name, result)
+        return {"cpu": cpu, "wall": wall}
+
+    async def _iterate_async(self, iterations: int) -> tuple[float, float, list[Any]]:
+        once, results = self.once, []
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(iterations):
+            results.append(await once())
+        return time.perf_counter() - wall, time.process_time() - cpu, results
+
+    def _iterate(self, iterations: int) -> tuple[float, float, list[Any]]:
+        once, result = self.once, None
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(iterations):
+            result = once()
+        return time.perf_counter() - wall, time.process_time() - cpu, [result]
+
+
+def prepare(peer: str, name: str, url: str) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """The function of one iteration, and facts about the case (the size of what is converted)."""
+    module = importlib.import_module(f"peers.{peer}")
+    facts: dict[str, Any] = {}
+    if cases.BY_NAME[name].group == "conversion":
+        prepared = getattr(module, name)()
+        prepared.verify()
+        facts["bytes"] = prepared.size
+        return prepared.once, facts
+    if name == "concurrent":
+        return _concurrently(module.tool(url)), facts
+    if name.startswith("history_"):
+        return module.history(url, cases.past(int(name.removeprefix("history_")))), facts
+    if name == "stream_paced":
+        return module.stream(url, "stream-500-paced"), facts
+    if name == "stream":
+        return module.stream(url, "stream-500"), facts
+    return getattr(module, name)(url), facts
+
+
+def _concurrently(once: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[list[Any]]]:
+    async def all_of_them() -> list[Any]:
+        return await asyncio.gather(*(once() for _ in range(cases.CONCURRENT)))
+
+    return all_of_them
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("peer")
+    parser.add_argument("case")
+    parser.add_argument("url")
+    arguments = parser.parse_args()
+
+    # Whatever a library prints goes to stderr; stdout belongs to the protocol.
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    try:
+        once, facts = prepare(arguments.peer, arguments.case, arguments.url)
+        runner = Runner(arguments.case, once)
+        runner.verify()
+    except Exception as error:
+        traceback.print_exc()
+        _say(channel, {"error": f"{type(error).__name__}: {error}"})
+        return
+    _say(channel, {"ready": True, **facts})
+
+    for line in sys.stdin:
+        try:
+            answer: dict[str, Any] = runner.measure(json.loads(line)["iterations"])
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answer["peak_rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        _say(channel, answer)
+    # No tidy goodbye: closing five hundred sockets of a library is not what is measured.
+    channel.flush()
+    os._exit(0)
+
+
+def _say(channel: TextIO, message: dict[str, Any]) -> None:
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+
+if __name__ == "__main__":
+    main()

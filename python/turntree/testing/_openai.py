@@ -1,0 +1,52 @@
+"""What the two OpenAI APIs share: the key, the shape of errors, the headers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turntree.testing._replies import ErrorReply
+
+if TYPE_CHECKING:
+    from turntree.testing._request import Request
+    from turntree.testing._wire import Json
+
+_BY_STATUS: dict[int, tuple[str, str | None, str]] = {
+    400: ("invalid_request_error", None, "Invalid request."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    403: ("invalid_request_error", "unsupported_country_region_territory", "Access denied."),
+    404: ("invalid_request_error", "model_not_found", "The model does not exist."),
+    408: ("server_error", None, "The request timed out."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached for requests."),
+    503: ("server_error", None, "The engine is currently overloaded, please try again later."),
+}
+
+
+def error(reply: ErrorReply) -> Json:
+    """The body of a failure."""
+    fallback = ("server_error", None, "The server had an error while processing your request.")
+    kind, code, message = _BY_STATUS.get(reply.status, fallback)
+    return {
+        "error": {
+            "message": message if reply.message is None else reply.message,
+            "type": reply.type or kind,
+            "param": None,
+            "code": reply.code or code,
+        }
+    }
+
+
+def headers(request: Request) -> dict[str, str]:
+    """Headers of every response."""
+    return {
+        "openai-version": "2020-10-01",
+        "openai-processing-ms": "1",
+        "x-request-id": f"req_{request.number:08d}",
+    }
+
+
+def check_key(request: Request) -> ErrorReply | None:
+    """Refuse a request without a bearer token; any token will do."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return None
+    return ErrorReply(401, "You didn't provide an API key.", code=None)

@@ -1,0 +1,195 @@
+"""The OpenAI Chat Completions API: POST …/chat/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from turntree.testing import _openai
+from turntree.testing._replies import ErrorReply, Fault
+from turntree.testing._wire import CREATED, Exchange, Json, as_list, as_object, event, text_of
+
+if TYPE_CHECKING:
+    from turntree.testing._request import Api, Request
+
+
+class OpenAIChat:
+    """Chat Completions, streaming and not."""
+
+    api: Api = "openai-chat"
+    path = "/chat/completions"
+
+    def check(self, request: Request) -> ErrorReply | None:
+        """Refuse what the vendor refuses: no key, no model, no messages, dangling tool calls."""
+        if (refusal := _openai.check_key(request)) is not None:
+            return refusal
+        body = as_object(request.json)
+        if not request.model:
+            return ErrorReply(400, "you must provide a model parameter")
+        messages = [as_object(message) for message in as_list(body.get("messages"))]
+        if not messages:
+            return ErrorReply(400, "Missing required parameter: 'messages'.")
+        return _check_tool_messages(messages)
+
+    def user_text(self, body: object) -> str:
+        """The text of the last user message."""
+        for message in reversed(_messages(body)):
+            if message.get("role") == "user":
+                return text_of(message.get("content"), "text")
+        return ""
+
+    def tool_results(self, body: object) -> dict[str, str]:
+        """The tool messages at the end."""
+        results: dict[str, str] = {}
+        for message in reversed(_messages(body)):
+            if message.get("role") != "tool":
+                break
+            results[str(message.get("tool_call_id"))] = text_of(message.get("content"), "text")
+        return dict(reversed(results.items()))
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """Headers of every response."""
+        return _openai.headers(request)
+
+    def error(self, reply: ErrorReply, request: Request) -> Json:
+        """The body of a failure."""
+        return _openai.error(reply)
+
+    def error_event(self, fault: Fault) -> bytes:
+        """A data event with an `error` and no choices."""
+        kind = fault.error_type or "server_error"
+        return event(
+            {"error": {"message": fault.error_message, "type": kind, "param": None, "code": None}}
+        )
+
+    def response(self, exchange: Exchange) -> Json:
+        """One `chat.completion`."""
+        message: Json = {
+            "role": "assistant",
+            "content": exchange.reply.text or None,
+            "refusal": None,
+            "annotations": [],
+        }
+        if exchange.reply.thinking:
+            message["reasoning_content"] = exchange.reply.thinking
+        if exchange.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in exchange.calls
+            ]
+        choice: Json = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": exchange.finish,
+        }
+        return {
+            **_head(exchange, "chat.completion"),
+            "choices": [choice],
+            "usage": _usage(exchange),
+        }
+
+    def events(self, exchange: Exchange) -> Iterator[bytes]:
+        """`chat.completion.chunk` events, the usage if asked for, then `[DONE]`."""
+        options = as_object(as_object(exchange.request.json).get("stream_options"))
+        with_usage = options.get("include_usage") is True
+        head = _head(exchange, "chat.completion.chunk")
+
+        def chunk(delta: Json, finish: str | None = None) -> bytes:
+            choice: Json = {
+                "index": 0,
+                "delta": delta,
+                "logprobs": None,
+                "finish_reason": finish,
+            }
+            return event({**head, "choices": [choice], **({"usage": None} if with_usage else {})})
+
+        content = None if exchange.calls and not exchange.reply.text else ""
+        yield chunk({"role": "assistant", "content": content, "refusal": None})
+        for fragment in exchange.text_fragments(exchange.reply.thinking):
+            yield chunk({"reasoning_content": fragment})
+        for fragment in exchange.text_fragments(exchange.reply.text):
+            yield chunk({"content": fragment})
+        for index, call in enumerate(exchange.calls):
+            start: Json = {
+                "index": index,
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": ""},
+            }
+            yield chunk({"tool_calls": [start]})
+            for fragment in exchange.argument_fragments(call.arguments):
+                more: Json = {"index": index, "function": {"arguments": fragment}}
+                yield chunk({"tool_calls": [more]})
+        yield chunk({}, exchange.finish)
+        if with_usage:
+            yield event({**head, "choices": [], "usage": _usage(exchange)})
+        yield b"data: [DONE]\n\n"
+
+
+def _messages(body: object) -> list[Json]:
+    return [as_object(message) for message in as_list(as_object(body).get("messages"))]
+
+
+def _check_tool_messages(messages: list[Json]) -> ErrorReply | None:
+    """Every call of an assistant message is answered by the tool messages right after it."""
+    waiting: list[str] = []
+    answering = False
+    for index, message in enumerate(messages):
+        if message.get("role") == "tool":
+            call_id: Any = message.get("tool_call_id")
+            if not answering:
+                return ErrorReply(
+                    400,
+                    f"Invalid parameter: messages[{index}] with role 'tool' must be a response "
+                    "to a preceding message with 'tool_calls'.",
+                )
+            if call_id in waiting:
+                waiting.remove(call_id)
+            continue
+        if waiting:
+            break
+        calls = as_list(message.get("tool_calls"))
+        waiting = [str(as_object(call).get("id")) for call in calls]
+        answering = bool(calls)
+    if not waiting:
+        return None
+    return ErrorReply(
+        400,
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+        + ", ".join(waiting),
+    )
+
+
+def _head(exchange: Exchange, kind: str) -> Json:
+    return {
+        "id": f"chatcmpl-{exchange.serial}",
+        "object": kind,
+        "created": CREATED,
+        "model": exchange.request.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_loopback",
+    }
+
+
+def _usage(exchange: Exchange) -> Json:
+    return {
+        "prompt_tokens": exchange.input_tokens,
+        "completion_tokens": exchange.output_tokens,
+        "total_tokens": exchange.input_tokens + exchange.output_tokens,
+        "prompt_tokens_details": {
+            "cached_tokens": exchange.reply.cached_tokens,
+            "audio_tokens": 0,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": exchange.reasoning_tokens,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,51 @@
+"""UPP-1.2: messages, threads, tools, models. The vocabulary that agents speak and that providers understand."""
+
+from turntree._core import (
+    AssistantMessage,
+    Audio,
+    Binary,
+    CycleUsage,
+    Document,
+    Image,
+    Message,
+    Reasoning,
+    StreamEvent,
+    Text,
+    Thread,
+    TokenUsage,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolResultMessage,
+    Turn,
+    UserMessage,
+    Video,
+)
+from turntree.exceptions import ErrorCode, UPPError
+from turntree.upp._tools import Tool, tool
+
+__all__ = [
+    "AssistantMessage",
+    "Audio",
+    "Binary",
+    "CycleUsage",
+    "Document",
+    "ErrorCode",
+    "Image",
+    "Message",
+    "Reasoning",
+    "StreamEvent",
+    "Text",
+    "Thread",
+    "TokenUsage",
+    "Tool",
+    "ToolCall",
+    "ToolExecution",
+    "ToolResult",
+    "ToolResultMessage",
+    "Turn",
+    "UPPError",
+    "UserMessage",
+    "Video",
+    "tool",
+]

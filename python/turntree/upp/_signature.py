@@ -1,0 +1,323 @@
+"""A function's signature as JSON Schema, and a check of arguments against it.
+
+Imported when the first tool needs its schema, so that ``import turntree`` stays quick.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import re
+import types
+import typing
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_REQUIRED = inspect.Parameter.empty
+
+
+class ArgumentError(ValueError):
+    """Arguments that a tool cannot be called with, in words for the model."""
+
+
+class Signature:
+    """What a tool takes, and how to call it.
+
+    Args:
+        function: The tool's function.
+        schema: Its schema if the author wrote one; then arguments are passed on unchecked.
+    """
+
+    def __init__(self, function: Callable[..., Any], schema: dict[str, Any] | None) -> None:
+        self._function = function
+        self._given = schema is not None
+        self.is_async = _is_async(function)
+        self.context_parameter: str | None = None
+        parameters = self._parameters()
+        if schema is not None:
+            self._check = None
+            self.schema = schema
+            return
+        described = _descriptions(function)
+        checker = _pydantic_checker(function, parameters, described) or _AnnotationChecker(parameters, described)
+        self._check = checker.check
+        self.schema = checker.schema
+
+    def _parameters(self) -> dict[str, tuple[Any, Any]]:
+        """Annotation and default of each parameter a model may give; finds the context parameter."""
+        try:
+            signature = inspect.signature(self._function)
+        except (TypeError, ValueError):
+            return {}
+        hints = _hints(self._function)
+        parameters: dict[str, tuple[Any, Any]] = {}
+        for name, parameter in signature.parameters.items():
+            annotation = hints.get(name, parameter.annotation)
+            if getattr(annotation, "__name__", annotation) == "ToolContext":
+                self.context_parameter = name
+                continue
+            if self._given:
+                continue
+            if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+                message = (
+                    f"parameter {name!r} of tool {self._function.__name__!r} cannot be given by name; "
+                    "write it as an ordinary parameter"
+                )
+                raise TypeError(message)
+            parameters[name] = (Any if annotation is _REQUIRED else annotation, parameter.default)
+        return parameters
+
+    def call(self, arguments: dict[str, Any], context: Any) -> Any:
+        """Check the arguments and call the function."""
+        checked = arguments if self._check is None else self._check(arguments)
+        if self.context_parameter is not None:
+            checked = {**checked, self.context_parameter: context}
+        if self._given and self._takes_one_dict():
+            return self._function(checked)
+        return self._function(**checked)
+
+    def _takes_one_dict(self) -> bool:
+        """Whether an author's own schema goes with a function of the one parameter ``params``, as UPP writes tools."""
+        try:
+            names = [name for name in inspect.signature(self._function).parameters if name != self.context_parameter]
+        except (TypeError, ValueError):
+            return False
+        properties = self.schema.get("properties", {})
+        return len(names) == 1 and names[0] not in properties and names[0] in {"params", "arguments", "args"}
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    target = inspect.unwrap(function)
+    while isinstance(target, types.MethodType) or hasattr(target, "func"):
+        target = getattr(target, "__func__", None) or target.func
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    target = function if hasattr(function, "__annotations__") else getattr(function, "__call__", function)
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError):
+        # Names that exist for type checkers only; what resolves is still used.
+        return {
+            name: hint for name, hint in getattr(target, "__annotations__", {}).items() if not isinstance(hint, str)
+        }
+
+
+def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
+    """What the ``Args:`` section of a Google-style docstring says of each parameter."""
+    section = re.search(r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*?)(?:\n\s*\n|\Z)", function.__doc__ or "", re.S | re.M)
+    if section is None:
+        return {}
+    found: dict[str, str] = {}
+    name = ""
+    for line in section.group(1).splitlines():
+        entry = re.match(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.+)", line)
+        if entry is not None:
+            name = entry.group(1)
+            found[name] = entry.group(2).strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def _pydantic_checker(
+    function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], described: dict[str, str]
+) -> _PydanticChecker | None:
+    """The checker through pydantic; None where it is not installed or cannot take an annotation that we can."""
+    try:
+        import pydantic
+    except ImportError:
+        return None
+    try:
+        return _PydanticChecker(function, parameters, described)
+    except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticInvalidForJsonSchema):
+        return None
+
+
+class _PydanticChecker:
+    """Schema and check through a pydantic model made of the parameters."""
+
+    def __init__(
+        self, function: Callable[..., Any], parameters: dict[str, tuple[Any, Any]], described: dict[str, str]
+    ) -> None:
+        import pydantic
+
+        fields: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        for place, (name, (annotation, default)) in enumerate(parameters.items()):
+            # Field names of our own, so that a parameter may be called `schema` or `_x`; the model sees the alias.
+            field = f"parameter_{place}"
+            self._names[field] = name
+            given = ... if default is _REQUIRED else default
+            fields[field] = (annotation, pydantic.Field(given, alias=name, description=described.get(name)))
+        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=function.__name__)
+        model = pydantic.create_model(function.__name__, __config__=config, **fields)
+        schema = model.model_json_schema()
+        schema.pop("title", None)
+        for name, (_, _) in parameters.items():
+            schema["properties"][name].pop("title", None)
+        schema.setdefault("properties", {})
+        self.schema: dict[str, Any] = schema
+        self._model = model
+        self._invalid = pydantic.ValidationError
+
+    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            checked = self._model.model_validate(arguments)
+        except self._invalid as error:
+            problems = [
+                f"{'.'.join(str(step) for step in problem['loc']) or 'arguments'}: {problem['msg']}"
+                for problem in error.errors()
+            ]
+            raise ArgumentError("Invalid arguments. " + "; ".join(problems)) from error
+        return {
+            name: getattr(checked, field)
+            for field, name in self._names.items()
+            if field in checked.model_fields_set
+        }
+
+
+class _AnnotationChecker:
+    """Schema and check by the annotations alone, where pydantic is not installed."""
+
+    def __init__(self, parameters: dict[str, tuple[Any, Any]], described: dict[str, str]) -> None:
+        self._parameters = parameters
+        properties: dict[str, Any] = {}
+        for name, (annotation, default) in parameters.items():
+            schema = _schema(annotation, name)
+            if name in described:
+                schema = {**schema, "description": described[name]}
+            if default is not _REQUIRED and isinstance(default, str | int | float | bool | list | dict | None):
+                schema = {**schema, "default": default}
+            properties[name] = schema
+        required = [name for name, (_, default) in parameters.items() if default is _REQUIRED]
+        self.schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required:
+            self.schema["required"] = required
+
+    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        problems = [f"{name}: unknown argument" for name in arguments if name not in self._parameters]
+        checked: dict[str, Any] = {}
+        for name, (annotation, default) in self._parameters.items():
+            if name not in arguments:
+                if default is _REQUIRED:
+                    problems.append(f"{name}: missing")
+                continue
+            try:
+                checked[name] = _checked(arguments[name], annotation, name)
+            except ArgumentError as error:
+                problems.append(str(error))
+        if problems:
+            raise ArgumentError("Invalid arguments. " + "; ".join(problems))
+        return checked
+
+
+def _schema(annotation: Any, name: str) -> dict[str, Any]:
+    """JSON Schema of one annotation."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return {}
+    if annotation in _PLAIN:
+        return {"type": _PLAIN[annotation]}
+    if origin is typing.Annotated:
+        text = [extra for extra in arguments[1:] if isinstance(extra, str)]
+        return {**_schema(arguments[0], name), **({"description": text[0]} if text else {})}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in {Union, types.UnionType}:
+        return {"anyOf": [_schema(argument, name) for argument in arguments]}
+    if annotation in {list, tuple, set} or origin in {list, set, tuple}:
+        items = [argument for argument in arguments if argument is not ...]
+        return {"type": "array", "items": _schema(items[0], name)} if len(items) == 1 else {"type": "array"}
+    if annotation is dict or origin is dict:
+        return {"type": "object", **({"additionalProperties": _schema(arguments[1], name)} if arguments else {})}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return {"enum": [member.value for member in annotation]}
+    members = _members(annotation)
+    if members is not None:
+        properties = {key: _schema(hint, key) for key, (hint, _) in members.items()}
+        required = [key for key, (_, needed) in members.items() if needed]
+        return {"type": "object", "properties": properties, "required": required}
+    message = f"parameter {name!r}: {annotation!r} has no JSON Schema; install turntree[pydantic] or annotate plain types"
+    raise TypeError(message)
+
+
+def _members(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
+    """Members of a dataclass or a TypedDict: their annotation, and whether they are needed."""
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        hints = typing.get_type_hints(annotation)
+        missing = dataclasses.MISSING
+        return {
+            field.name: (hints[field.name], field.default is missing and field.default_factory is missing)
+            for field in dataclasses.fields(annotation)
+        }
+    if typing.is_typeddict(annotation):
+        needed = annotation.__required_keys__
+        return {key: (hint, key in needed) for key, hint in typing.get_type_hints(annotation).items()}
+    return None
+
+
+def _checked(value: Any, annotation: Any, place: str) -> Any:
+    """The value as its annotation wants it."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return value
+    if origin is typing.Annotated:
+        return _checked(value, arguments[0], place)
+    if annotation is float and type(value) is int:
+        return float(value)
+    if annotation in _PLAIN:
+        if type(value) is annotation:
+            return value
+        raise ArgumentError(f"{place}: expected {_PLAIN[annotation]}, got {type(value).__name__}")
+    if origin is Literal:
+        if value in arguments:
+            return value
+        raise ArgumentError(f"{place}: expected one of {', '.join(map(repr, arguments))}, got {value!r}")
+    if origin in {Union, types.UnionType}:
+        return _first_that_fits(value, arguments, place)
+    if annotation in {list, tuple, set} or origin in {list, set, tuple}:
+        if not isinstance(value, list):
+            raise ArgumentError(f"{place}: expected array, got {type(value).__name__}")
+        inner = next((argument for argument in arguments if argument is not ...), Any)
+        items = [_checked(item, inner, f"{place}[{index}]") for index, item in enumerate(value)]
+        return (origin or annotation)(items)
+    if annotation is dict or origin is dict:
+        if not isinstance(value, dict):
+            raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
+        inner = arguments[1] if arguments else Any
+        return {key: _checked(item, inner, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        try:
+            return annotation(value)
+        except ValueError as error:
+            raise ArgumentError(f"{place}: {error}") from error
+    return _checked_members(value, annotation, place)
+
+
+def _first_that_fits(value: Any, alternatives: tuple[Any, ...], place: str) -> Any:
+    problems: list[str] = []
+    for alternative in alternatives:
+        try:
+            return _checked(value, alternative, place)
+        except ArgumentError as error:
+            problems.append(str(error))
+    raise ArgumentError(problems[0])
+
+
+def _checked_members(value: Any, annotation: Any, place: str) -> Any:
+    members = _members(annotation) or {}
+    if not isinstance(value, dict):
+        raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
+    missing = [key for key, (_, needed) in members.items() if needed and key not in value]
+    unknown = [key for key in value if key not in members]
+    if missing or unknown:
+        wrong = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unknown]
+        raise ArgumentError(f"{place}: {', '.join(wrong)}")
+    checked = {key: _checked(item, members[key][0], f"{place}.{key}") for key, item in value.items()}
+    return annotation(**checked)

@@ -1,0 +1,208 @@
+//! The agent. UAP-1.0 §4.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::options::AgentOptions;
+use super::run::{AgentStream, Drive, Identity, Machine, RunContext, RunState, Setup, StateError, drive};
+use super::strategy::Strategy;
+use super::tool::Tool;
+use crate::core::ids::IdSource;
+use crate::message::message::History;
+use crate::message::{ToolDefinition, Turn};
+use crate::upp::llm::{Input, gate};
+use crate::upp::{Model, UppError};
+
+/// A model, tools, and a strategy that says how to use them.
+///
+/// Immutable; cloning shares everything. One agent serves any number of runs at once.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: Arc<str>,
+    options: AgentOptions,
+    tools: Arc<[Tool]>,
+    definitions: Arc<[ToolDefinition]>,
+    strategy: Strategy,
+}
+
+impl Agent {
+    /// An agent of these options. Whether they fit together is checked when it runs.
+    pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
+        let id = options.id.clone().unwrap_or_else(|| ids.string().into());
+        let tools: Arc<[Tool]> = options.tools.as_slice().into();
+        let definitions = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let strategy = options.effective_strategy();
+        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy }) }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &Arc<str> {
+        &self.inner.id
+    }
+
+    /// What it was made of.
+    pub fn options(&self) -> &AgentOptions {
+        &self.inner.options
+    }
+
+    /// Its tools, in the order of their definitions.
+    pub fn tools(&self) -> &Arc<[Tool]> {
+        &self.inner.tools
+    }
+
+    /// Another agent with some options changed, and an id of its own (decision A2).
+    #[must_use]
+    pub fn with(&self, ids: &dyn IdSource, change: impl FnOnce(&mut AgentOptions)) -> Self {
+        let mut options = AgentOptions { id: None, ..self.inner.options.clone() };
+        change(&mut options);
+        Self::new(options, ids)
+    }
+
+    /// Runs, with nothing said before.
+    ///
+    /// # Errors
+    /// As [`Self::run_with_history`].
+    ///
+    /// # Cancel safety
+    /// As [`Self::run_with_history`].
+    pub async fn run(
+        &self,
+        input: impl Into<Input> + Send,
+        context: RunContext,
+    ) -> Result<Arc<Turn>, UppError> {
+        self.run_with_history(History::new(), input, context).await
+    }
+
+    /// Runs after what was said before. The history is not changed.
+    ///
+    /// # Errors
+    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, or
+    /// something that the model cannot do. Then those of [`drive`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the run: model call and tools are dropped.
+    pub async fn run_with_history(
+        &self,
+        history: History,
+        input: impl Into<Input> + Send,
+        context: RunContext,
+    ) -> Result<Arc<Turn>, UppError> {
+        let (mut machine, driver) = self.prepare(history, input.into(), context)?;
+        drive(&mut machine, &driver).await
+    }
+
+    /// Runs with somebody listening, with nothing said before. Nothing is sent before the stream is polled.
+    ///
+    /// # Errors
+    /// As [`Self::stream_with_history`].
+    pub fn stream(&self, input: impl Into<Input>, context: RunContext) -> Result<AgentStream, UppError> {
+        self.stream_with_history(History::new(), input, context)
+    }
+
+    /// Runs with somebody listening, after what was said before.
+    ///
+    /// # Errors
+    /// [`crate::upp::ErrorCode::InvalidRequest`] as [`Self::run_with_history`], and for a model that cannot stream.
+    pub fn stream_with_history(
+        &self,
+        history: History,
+        input: impl Into<Input>,
+        context: RunContext,
+    ) -> Result<AgentStream, UppError> {
+        let (machine, driver) = self.prepare(history, input.into(), context)?;
+        gate::check_streaming(&*driver.model)?;
+        Ok(AgentStream::new(machine, driver))
+    }
+
+    /// A machine and a driver for one run; what [`Self::run`] and [`Self::stream`] start from.
+    ///
+    /// # Errors
+    /// As [`Self::run_with_history`], before anything is sent.
+    pub fn prepare(
+        &self,
+        history: History,
+        input: Input,
+        context: RunContext,
+    ) -> Result<(Machine, Drive), UppError> {
+        let model = self.model(&context)?;
+        let input = input.into_message(model.provider(), context.host.ids(), context.host.clock())?;
+        let state = RunState::new(&self.inner.strategy, input, Arc::clone(&context.metadata));
+        self.assemble(model, history, state, context)
+    }
+
+    /// A machine and a driver that go on from a saved state. `history` is what the run was started with.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`]; [`crate::upp::ErrorCode::InvalidRequest`] caused by a [`StateError`] for a state that
+    /// cannot be taken up.
+    pub fn resume(
+        &self,
+        history: History,
+        state: RunState,
+        context: RunContext,
+    ) -> Result<(Machine, Drive), UppError> {
+        let model = self.model(&context)?;
+        self.assemble(model, history, state, context)
+    }
+
+    fn assemble(
+        &self,
+        model: Arc<dyn Model>,
+        history: History,
+        state: RunState,
+        context: RunContext,
+    ) -> Result<(Machine, Drive), UppError> {
+        let options = &self.inner.options;
+        self.check_tool_names(model.provider())?;
+        gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
+        let said = history.iter().chain(state.messages());
+        gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        let setup = Setup {
+            history,
+            system: options.system.clone(),
+            params: Arc::clone(&options.params),
+            tools: Arc::clone(&self.inner.definitions),
+            structure: options.structure.clone(),
+            provider: Arc::from(model.provider()),
+        };
+        let machine = Machine::new(setup, state).map_err(|error: StateError| {
+            UppError::invalid_request(model.provider(), error.to_string()).with_cause(error)
+        })?;
+        let identity = Identity {
+            agent_id: Arc::clone(&self.inner.id),
+            turn_id: context.host.ids().string().into(),
+            parent: context.parent,
+            session_id: context.session_id,
+        };
+        let tools = Arc::clone(&self.inner.tools);
+        let driver = Drive::new(model, context.host, tools, Arc::new(identity));
+        Ok((machine, Drive { cancellation: context.cancellation, ..driver }))
+    }
+
+    fn model(&self, context: &RunContext) -> Result<Arc<dyn Model>, UppError> {
+        let own = self.inner.options.model.as_ref();
+        own.or(context.inherited_model.as_ref()).map(Arc::clone).ok_or_else(|| {
+            let name = self.inner.options.name.as_ref().unwrap_or(&self.inner.id);
+            let words =
+                format!("agent '{name}' has no model; give it one, or run it as a tool of an agent that has");
+            UppError::invalid_request("", words)
+        })
+    }
+
+    fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
+        let mut names = HashSet::with_capacity(self.inner.tools.len());
+        for tool in self.inner.tools.iter() {
+            let name = tool.definition.name.as_str();
+            if !names.insert(name) {
+                let words = format!("two tools are named '{name}'; names of tools must differ");
+                return Err(UppError::invalid_request(provider, words));
+            }
+        }
+        Ok(())
+    }
+}

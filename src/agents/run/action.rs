@@ -1,0 +1,167 @@
+//! What a machine asks of its driver ([`Action`]), and what the driver brings back ([`Reply`]). Plain data.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::json::{RawJson, RawObject};
+use crate::core::time::Timestamp;
+use crate::message::fold::Folded;
+use crate::message::{Message, ToolCall, ToolExecution, Turn};
+use crate::upp::{ModelRequest, ModelResponse, UppError};
+
+/// A fresh id and the present time: what a machine cannot make itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// A UUIDv4.
+    pub id: String,
+    /// Now.
+    pub at: Timestamp,
+}
+
+/// What has to be done before the run can go on. The comment names the reply.
+///
+/// Asking does not change the machine: until the reply is fed, [`super::Machine::next`] gives the same action again.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Action {
+    /// Give a fresh id and the time: [`Reply::Stamp`].
+    Stamp,
+    /// Call the model: [`Reply::Answer`].
+    CallModel(ModelRequest),
+    /// Run tools, all at once: one [`Reply::Tool`] a call, in any order.
+    RunTools(ToolRound),
+    /// Tell hooks and listeners where the run is: [`Reply::Continue`], or [`Reply::Failed`] when a hook raised.
+    Notify(Point),
+    /// Ask the stop condition: [`Reply::Stop`], or [`Reply::Failed`].
+    AskStop,
+    /// Save the state, where somebody wants it saved: [`Reply::Continue`], or [`Reply::Failed`].
+    Checkpoint(Boundary),
+    /// Something went wrong; ask `on_error` whether it has a turn instead: [`Reply::Recovery`], or [`Reply::Failed`].
+    AskRecovery(UppError),
+    /// The run is over.
+    Done(Arc<Turn>),
+    /// The run has failed. What it had brought is in [`super::partial_turn`].
+    Failed(UppError),
+}
+
+/// The tools of one answer, some of which may have answered already.
+#[derive(Debug, Clone)]
+pub struct ToolRound {
+    /// The answer that calls them.
+    pub message: Arc<Message>,
+    /// For each call in order: the place of its tool among the definitions, `None` where there is no such tool.
+    pub tools: Arc<[Option<usize>]>,
+    /// The calls that have no result yet, by their place in the answer.
+    pub waiting: Vec<usize>,
+}
+
+impl ToolRound {
+    /// A call of the round.
+    pub fn call(&self, position: usize) -> Option<&ToolCall> {
+        self.message.tool_calls().get(position)
+    }
+}
+
+/// A place in a run that hooks and listeners hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Point {
+    /// A step begins: event `step_start`, hook `on_step_start`.
+    StepStart,
+    /// The model wants tools: event `action`, and hook `on_act` where the strategy has that phase.
+    Act {
+        /// Whether the strategy has the phase.
+        hook: bool,
+    },
+    /// The tools have answered: event `observation`, and hook `on_observe` where the strategy has that phase.
+    Observe {
+        /// Whether the strategy has the phase.
+        hook: bool,
+    },
+    /// A step has ended: event `step_end`, hook `on_step_end`.
+    StepEnd,
+    /// The limit of tool rounds is crossed: hook `on_max_iterations`.
+    MaxIterations(u32),
+    /// The turn is whole: hook `on_complete`.
+    Complete,
+}
+
+/// A place where saving the state spares work after a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Boundary {
+    /// A model has answered and its answer wants tools: the call was paid.
+    Answered,
+    /// A tool has answered, others may not have.
+    ToolFinished,
+    /// A step has ended: the checkpoint of UAP-1.0 §6.
+    StepEnded,
+}
+
+/// What became of one tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutcome {
+    /// The record for the turn.
+    pub execution: ToolExecution,
+    /// What the model is told, where that is not the record's result.
+    pub told: Option<RawJson>,
+}
+
+impl ToolOutcome {
+    /// What the model is told.
+    pub fn told(&self) -> &RawJson {
+        self.told.as_ref().unwrap_or(&self.execution.result)
+    }
+}
+
+/// What a driver brings back.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Reply {
+    /// To [`Action::Stamp`].
+    Stamp(Stamp),
+    /// To [`Action::CallModel`].
+    Answer(Result<ModelResponse, UppError>),
+    /// To [`Action::RunTools`], once a call. An error ends the run after the other calls have settled.
+    Tool {
+        /// The call's place in the answer.
+        position: usize,
+        /// What became of it.
+        outcome: Result<ToolOutcome, UppError>,
+    },
+    /// Done; nothing to say.
+    Continue,
+    /// To [`Action::AskStop`]: whether to stop.
+    Stop(bool),
+    /// To [`Action::AskRecovery`]: the turn to complete with.
+    Recovery(Option<Arc<Turn>>),
+    /// A hook or a checkpoint failed.
+    Failed(UppError),
+    /// Welcome at any time: the application changed the run's metadata. Answers no action.
+    Metadata(Arc<RawObject>),
+    /// Welcome at any time: the run is to end with what it has (UAP-1.0 §12.5).
+    Aborted(Box<Abort>),
+}
+
+/// What an aborted run still needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Abort {
+    /// What had arrived of the answer that was under way.
+    pub partial: Folded,
+    /// For the message that answers calls nobody answered.
+    pub results: Stamp,
+    /// For the message that holds what had arrived.
+    pub response: Stamp,
+}
+
+/// How a slot of a tool round stands; part of a run's serialized state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Slot {
+    /// No result yet.
+    Waiting,
+    /// What the model is told. The record is among the run's executions.
+    Answered(crate::message::ToolResult),
+    /// The call ended the run.
+    Failed,
+}

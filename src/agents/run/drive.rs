@@ -1,0 +1,321 @@
+//! The driver: the only async code of a run. It performs what the machine asks for and feeds what came of it.
+//!
+//! Neutral to executors: no timers, no spawning, no runtime. What it awaits belongs to the model and to the host.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+
+use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
+use super::context::Identity;
+use super::event::{
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
+};
+use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
+use super::machine::Machine;
+use super::pipeline::Stopped;
+use super::stream::EventQueue;
+use crate::agents::tool::Tool;
+use crate::core::json::Extra;
+use crate::message::fold::Fold;
+use crate::message::{StreamEvent, Turn};
+use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
+
+/// What a driver works with.
+#[derive(Clone)]
+pub struct Drive {
+    /// Answers.
+    pub model: Arc<dyn Model>,
+    /// The application.
+    pub host: Arc<dyn Host>,
+    /// The agent's tools, in the order of their definitions.
+    pub tools: Arc<[Tool]>,
+    /// Who runs.
+    pub identity: Arc<Identity>,
+    /// Aborts the run when it fires.
+    pub cancellation: Option<CancellationToken>,
+    /// Who listens. Without one no event is built, and the model is not asked to stream.
+    pub(crate) events: Option<Arc<EventQueue>>,
+}
+
+impl std::fmt::Debug for Drive {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Drive").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Drive {
+    /// A driver to which nobody listens.
+    pub fn new(
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+        tools: Arc<[Tool]>,
+        identity: Arc<Identity>,
+    ) -> Self {
+        Self { model, host, tools, identity, cancellation: None, events: None }
+    }
+}
+
+/// Runs a machine to its end.
+///
+/// When [`Drive::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
+/// dropped, and `metadata.uap.aborted` marks the response.
+///
+/// # Errors
+/// What the model, a hook or an approval handler failed with, unless `on_error` gave a turn instead;
+/// [`super::partial_turn`] gives what the run had brought.
+///
+/// # Cancel safety
+/// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
+/// at its last boundary and can be driven again; results that were fed are kept.
+pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+    let tools =
+        drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+    // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
+    let guard = tools.clone().drop_guard();
+    let scope = Scope { drive, hooks: drive.host.hooks(), cancellation: tools };
+    let mut fold = Fold::default();
+    let outcome = match &drive.cancellation {
+        None => Some(scope.work(machine, &mut fold).await),
+        Some(cancellation) => {
+            let cancelled = pin!(cancellation.cancelled());
+            let work = pin!(scope.work(machine, &mut fold));
+            match select(cancelled, work).await {
+                Either::Left(((), _)) => None,
+                Either::Right((outcome, _)) => Some(outcome),
+            }
+        }
+    };
+    if let Some(outcome) = outcome {
+        guard.disarm();
+        return outcome;
+    }
+    scope.abort(machine, fold)
+}
+
+/// A driver at work.
+pub(super) struct Scope<'a> {
+    pub(super) drive: &'a Drive,
+    pub(super) hooks: HookSet,
+    /// Fires for the tools of this run only.
+    pub(super) cancellation: CancellationToken,
+}
+
+impl Scope<'_> {
+    async fn work(&self, machine: &mut Machine, fold: &mut Fold) -> Result<Arc<Turn>, UppError> {
+        loop {
+            let reply = match machine.next() {
+                Action::Stamp => Reply::Stamp(self.stamp()),
+                Action::CallModel(request) => Reply::Answer(self.call_model(request, fold).await),
+                Action::RunTools(round) => {
+                    self.run_tools(machine, &round).await?;
+                    continue;
+                }
+                Action::Notify(point) => self.notify(machine, point).await?,
+                Action::AskStop => self.ask_stop(machine).await?,
+                Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
+                Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
+                Action::Done(turn) => return Ok(turn),
+                Action::Failed(error) => return Err(error),
+            };
+            self.feed(machine, reply)?;
+        }
+    }
+
+    /// Feeds a reply, and what the application changed meanwhile.
+    fn feed(&self, machine: &mut Machine, reply: Reply) -> Result<(), UppError> {
+        let changed = self.has(HookSet::METADATA).then(|| self.drive.host.changed_metadata()).flatten();
+        let fed = changed.map_or(Ok(()), |metadata| machine.feed(Reply::Metadata(metadata)));
+        fed.and_then(|()| machine.feed(reply))
+            .map_err(|error| UppError::invalid_request(self.provider(), error.to_string()).with_cause(error))
+    }
+
+    fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
+        let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
+        // An ended machine takes no abort; then its own end stands.
+        let _ended = machine.feed(Reply::Aborted(Box::new(abort)));
+        match machine.next() {
+            Action::Done(turn) => Ok(turn),
+            Action::Failed(error) | Action::AskRecovery(error) => Err(error),
+            _ => Err(UppError::cancelled(self.provider())),
+        }
+    }
+
+    async fn call_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
+        let Some(events) = &self.drive.events else {
+            return self.drive.model.complete(request).await;
+        };
+        *fold = Fold::default();
+        let mut stream = self.drive.model.stream(request);
+        while let Some(item) = stream.next().await {
+            match item? {
+                ModelEvent::Event(event) => {
+                    fold.push(&event);
+                    events.push(AgentStreamEvent::Upp(event));
+                    events.room().await;
+                }
+                ModelEvent::Done(response) => {
+                    *fold = Fold::default();
+                    return Ok(response);
+                }
+            }
+        }
+        let words = "the stream ended before the model's answer was whole";
+        Err(UppError::invalid_response(self.provider(), words))
+    }
+
+    /// Runs all calls of a round at once, and feeds each result as it comes.
+    async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
+        let step = machine.state().step();
+        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step));
+        let mut running: FuturesUnordered<_> = calls.collect();
+        while let Some((position, outcome)) = running.next().await {
+            let outcome = match outcome {
+                Ok(outcome) => Ok(outcome),
+                Err(Stopped::Round(error)) => Err(error),
+                Err(Stopped::Run(error)) => return Err(error),
+            };
+            self.feed(machine, Reply::Tool { position, outcome })?;
+            if let Action::Checkpoint(boundary) = machine.next() {
+                let reply = self.checkpoint(machine, boundary).await?;
+                self.feed(machine, reply)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn notify(&self, machine: &Machine, point: Point) -> Result<Reply, UppError> {
+        self.announce(machine, point);
+        let (host, state, step) = (&self.drive.host, machine.state(), machine.state().step());
+        let last = state.messages().last();
+        let (place, outcome) = match point {
+            Point::StepStart if self.has(HookSet::STEP_START) => {
+                ("on_step_start", host.on_step_start(step, state.execution_state()).await)
+            }
+            Point::Act { hook: true } if self.has(HookSet::ACT) => {
+                let calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
+                ("on_act", host.on_act(step, calls).await)
+            }
+            Point::Observe { hook: true } if self.has(HookSet::OBSERVE) => {
+                let results = last.map(|message| message.results().to_vec()).unwrap_or_default();
+                ("on_observe", host.on_observe(step, results).await)
+            }
+            Point::StepEnd if self.has(HookSet::STEP_END) => match machine.step_turn() {
+                Some(turn) => {
+                    let result = StepResult { turn: Arc::new(turn), state: state.execution_state() };
+                    ("on_step_end", host.on_step_end(step, result).await)
+                }
+                None => return Ok(Reply::Continue),
+            },
+            Point::MaxIterations(limit) if self.has(HookSet::MAX_ITERATIONS) => {
+                ("on_max_iterations", host.on_max_iterations(limit).await)
+            }
+            Point::Complete if self.has(HookSet::COMPLETE) => match machine.turn() {
+                Some(turn) => ("on_complete", host.on_complete(Arc::clone(turn)).await),
+                None => return Ok(Reply::Continue),
+            },
+            _ => return Ok(Reply::Continue),
+        };
+        self.reply(place, outcome, |()| Reply::Continue)
+    }
+
+    /// Tells the listener where the run is.
+    fn announce(&self, machine: &Machine, point: Point) {
+        let Some(events) = &self.drive.events else { return };
+        let step_number = machine.state().step();
+        let last = machine.state().messages().last();
+        let data = match point {
+            Point::StepStart => {
+                let step_id = Some(Arc::clone(machine.step_id()));
+                UapData::StepStart(StepStart { step_number, step_id, extra: Extra::new() })
+            }
+            Point::StepEnd => {
+                let (step_id, usage) = (Some(Arc::clone(machine.step_id())), machine.step_usage());
+                UapData::StepEnd(StepEnd { step_number, step_id, usage, extra: Extra::new() })
+            }
+            Point::Act { .. } => {
+                let tool_calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
+                UapData::Action(ActionTaken { tool_calls, extra: Extra::new() })
+            }
+            Point::Observe { .. } => {
+                let results = last.map(|message| message.results().to_vec()).unwrap_or_default();
+                UapData::Observation(Observation { results, extra: Extra::new() })
+            }
+            Point::MaxIterations(_) | Point::Complete => return,
+        };
+        events.push(self.uap(step_number, data));
+    }
+
+    fn uap(&self, step: u32, data: UapData) -> AgentStreamEvent {
+        AgentStreamEvent::Uap(UapEvent { step, agent_id: Arc::clone(&self.drive.identity.agent_id), data })
+    }
+
+    async fn ask_stop(&self, machine: &Machine) -> Result<Reply, UppError> {
+        if !self.has(HookSet::STOP_CONDITION) {
+            return Ok(Reply::Stop(false));
+        }
+        let outcome = self.drive.host.stop_condition(machine.state().execution_state()).await;
+        self.reply("stop_condition", outcome, Reply::Stop)
+    }
+
+    async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
+        let wanted = match boundary {
+            Boundary::StepEnded => HookSet::CHECKPOINT_STEPS,
+            Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
+        };
+        if !self.has(wanted) {
+            return Ok(Reply::Continue);
+        }
+        let outcome = self.drive.host.checkpoint(boundary, machine.state().clone()).await;
+        if let (Ok(Some(checkpoint_id)), Some(events)) = (&outcome, &self.drive.events) {
+            let checkpoint_id = checkpoint_id.clone();
+            let data = UapData::Checkpoint(CheckpointMade { checkpoint_id, extra: Extra::new() });
+            events.push(self.uap(machine.state().step(), data));
+        }
+        self.reply("checkpoint", outcome, |_| Reply::Continue)
+    }
+
+    async fn ask_recovery(&self, machine: &Machine, error: UppError) -> Result<Reply, UppError> {
+        if !self.has(HookSet::ERROR) {
+            return Ok(Reply::Recovery(None));
+        }
+        let outcome = self.drive.host.on_error(error, machine.state().execution_state()).await;
+        self.reply("on_error", outcome, Reply::Recovery)
+    }
+
+    /// What a hook came to, as a reply. A fatal error ends the run here and now.
+    fn reply<T>(
+        &self,
+        place: &str,
+        outcome: Result<T, HostError>,
+        reply: impl FnOnce(T) -> Reply,
+    ) -> Result<Reply, UppError> {
+        match outcome {
+            Ok(value) => Ok(reply(value)),
+            Err(error) if error.kind == HostErrorKind::Fatal => Err(error.into_error(place, self.provider())),
+            Err(error) => Ok(Reply::Failed(error.into_error(place, self.provider()))),
+        }
+    }
+
+    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) {
+        if let Some(events) = &self.drive.events {
+            events.push(AgentStreamEvent::Upp(event()));
+        }
+    }
+
+    pub(super) const fn has(&self, hooks: HookSet) -> bool {
+        self.hooks.contains(hooks)
+    }
+
+    pub(super) fn provider(&self) -> &str {
+        self.drive.model.provider()
+    }
+
+    fn stamp(&self) -> Stamp {
+        Stamp { id: self.drive.host.ids().string(), at: self.drive.host.clock().now() }
+    }
+}

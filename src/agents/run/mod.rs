@@ -1,0 +1,33 @@
+//! One run of an agent. [`machine`] decides, without I/O, clock, ids or async; [`drive`] performs, through a [`Model`]
+//! and a [`Host`]; [`stream`] is the same run with somebody listening. UAP-1.0 §5, §11, §12.
+//!
+//! ```text
+//!   Machine::next ──> Action ──> drive ──> model, tools, hooks, clock, ids
+//!   Machine::feed <── Reply  <──┘   └────> events (only where somebody listens)
+//! ```
+//!
+//! [`Model`]: crate::upp::Model
+
+pub mod action;
+pub mod context;
+pub mod drive;
+pub mod event;
+pub mod failure;
+pub mod host;
+pub mod local_host;
+pub mod machine;
+mod pipeline;
+mod saved;
+pub mod state;
+pub mod stream;
+
+pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
+pub use context::{Identity, Parent, RunContext};
+pub use drive::{Drive, drive};
+pub use event::{AgentStreamEvent, UapData, UapEvent};
+pub use failure::{PartialTurn, partial_turn};
+pub use host::{Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation};
+pub use local_host::LocalHost;
+pub use machine::{Machine, UnexpectedReply};
+pub use state::{ExecutionState, RunState, Setup, StateError};
+pub use stream::AgentStream;

@@ -1,0 +1,356 @@
+//! The state of a run: all that changes while it runs, and nothing else.
+//!
+//! Serializes at every boundary. What stays the same (history, system prompt, tools, structure) is the [`Setup`] and
+//! is given again when a run is restored, so that a saved state costs what the run brought, not what came before.
+
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde::{Deserialize, Serialize};
+
+use super::action::Slot;
+use super::saved::{self, SavedError, list};
+use crate::agents::strategy::{Strategy, StrategyState};
+use crate::core::json::{Extra, RawJson, RawObject, json_object};
+use crate::message::message::History;
+use crate::message::{Body, Message, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError};
+use crate::upp::System;
+
+/// What a run is started with and what does not change.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// What was said before.
+    pub history: History,
+    /// The system prompt.
+    pub system: Option<Arc<System>>,
+    /// The model's own parameters.
+    pub params: Arc<RawObject>,
+    /// The tools the model may call.
+    pub tools: Arc<[ToolDefinition]>,
+    /// JSON Schema of the structured answer, when one is wanted.
+    pub structure: Option<Arc<RawJson>>,
+    /// Whose model runs; in errors.
+    pub provider: Arc<str>,
+}
+
+/// Why a saved state cannot be taken up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// Written by another version.
+    #[error("the state of a run has version {found}; this version reads {}", RunState::VERSION)]
+    Version {
+        /// The version it has.
+        found: u32,
+    },
+    /// It contradicts itself.
+    #[error("the state of a run contradicts itself: {0}; it was changed after it was saved")]
+    Contradiction(&'static str),
+}
+
+/// What a run has brought.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Collected {
+    /// The input, then everything new, in order.
+    #[serde(with = "list")]
+    pub(crate) messages: History,
+    /// Records of tools, in the order they finished.
+    #[serde(with = "list")]
+    pub(crate) executions: Vector<Arc<ToolExecution>>,
+    /// Usage of each model call.
+    #[serde(with = "list")]
+    pub(crate) usage: Vector<Arc<TokenUsage>>,
+    /// The structured answer; the last one given counts.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "saved::present")]
+    pub(crate) data: Option<RawJson>,
+}
+
+/// Where a step began in [`Collected`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    messages: usize,
+    executions: usize,
+    usage: usize,
+}
+
+impl Collected {
+    /// The last message.
+    pub(crate) fn last(&self) -> Option<&Arc<Message>> {
+        self.messages.last()
+    }
+
+    /// The place after everything that is there.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { messages: self.messages.len(), executions: self.executions.len(), usage: self.usage.len() }
+    }
+
+    /// All of it as a turn.
+    pub(crate) fn turn(&self) -> Result<Turn, TurnError> {
+        self.turn_since(Mark::default())
+    }
+
+    /// What came after a mark, as a turn.
+    pub(crate) fn turn_since(&self, mark: Mark) -> Result<Turn, TurnError> {
+        let messages = self.messages.iter().skip(mark.messages).map(Arc::clone).collect();
+        let executions = self.executions.iter().skip(mark.executions);
+        let executions = executions.map(|execution| ToolExecution::clone(execution)).collect();
+        let cycles = u32::try_from(self.usage.len().saturating_sub(mark.usage)).unwrap_or(u32::MAX);
+        Turn::new(messages, executions, self.usage_since(mark), cycles, self.data.clone())
+    }
+
+    /// Tokens spent after a mark.
+    pub(crate) fn usage_since(&self, mark: Mark) -> TokenUsage {
+        TokenUsage::aggregate(self.usage.iter().skip(mark.usage).map(AsRef::as_ref))
+    }
+
+    /// The calls of the last answer that no message answers.
+    pub(crate) fn unanswered(&self) -> Option<&Arc<Message>> {
+        self.last().filter(|message| message.has_tool_calls())
+    }
+
+    /// Whether a mark lies within.
+    fn holds(&self, mark: Mark) -> bool {
+        mark.messages <= self.messages.len()
+            && mark.executions <= self.executions.len()
+            && mark.usage <= self.usage.len()
+    }
+}
+
+/// Where a run stands: each phase waits for one kind of reply.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Phase {
+    /// A step needs an id.
+    #[default]
+    StepId,
+    /// A step begins.
+    StepStart,
+    /// The model is called.
+    Model,
+    /// An answer that wants tools is there.
+    Answered,
+    /// The tools it wants are announced.
+    Act,
+    /// Tools run.
+    Tools(Round),
+    /// Their results need a message.
+    Results(Round),
+    /// Their results are announced.
+    Observe,
+    /// A step ends.
+    StepEnd,
+    /// The ended step is saved.
+    Save,
+    /// The stop condition is asked.
+    Stop,
+    /// The limit is crossed.
+    Exceeded(u32),
+    /// The turn is whole.
+    Completing(Arc<Turn>),
+    /// Something went wrong.
+    Failing(SavedError),
+    /// The end.
+    Done(Arc<Turn>),
+    /// The other end.
+    Failed(SavedError),
+}
+
+/// A tool round under way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Round {
+    /// How each call stands, in the order of the calls.
+    pub(crate) slots: Vec<Slot>,
+    /// A result came in that has not been offered for saving.
+    pub(crate) unsaved: bool,
+    /// Why the run ends once all have settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<SavedError>,
+    /// The tool of each call. Not saved: it follows from names and definitions.
+    #[serde(skip)]
+    pub(crate) tools: Option<Arc<[Option<usize>]>>,
+}
+
+impl Round {
+    /// A round in which nothing has answered.
+    pub(crate) fn new(message: &Message, definitions: &[ToolDefinition]) -> Self {
+        let slots = message.tool_calls().iter().map(|_| Slot::Waiting).collect();
+        let mut round = Self { slots, unsaved: false, failure: None, tools: None };
+        round.find_tools(message, definitions);
+        round
+    }
+
+    /// Looks up the tool of each call by its exact name.
+    pub(crate) fn find_tools(&mut self, message: &Message, definitions: &[ToolDefinition]) {
+        let place = |name: &str| definitions.iter().position(|definition| definition.name == name);
+        self.tools = Some(message.tool_calls().iter().map(|call| place(&call.tool_name)).collect());
+    }
+
+    /// Places of the calls that have no result.
+    pub(crate) fn waiting(&self) -> Vec<usize> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter(|(_, slot)| matches!(slot, Slot::Waiting)).map(|(position, _)| position).collect()
+    }
+
+    /// Whether every call has settled.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.slots.iter().any(|slot| matches!(slot, Slot::Waiting))
+    }
+
+    /// The results in the order of the calls; a call without one is answered by `missing`.
+    pub(crate) fn results(self, message: &Message, missing: &str) -> Vec<ToolResult> {
+        let slots = self.slots.into_iter().zip(message.tool_calls());
+        slots
+            .map(|(slot, call)| match slot {
+                Slot::Answered(result) => result,
+                Slot::Waiting | Slot::Failed => ToolResult::error(&*call.tool_call_id, missing),
+            })
+            .collect()
+    }
+}
+
+/// All that changes while an agent runs. Cloning it shares the messages: a snapshot costs a few counters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunState {
+    version: u32,
+    pub(crate) strategy: StrategyState,
+    /// The step that runs, from 1; 0 before the first.
+    pub(crate) step: u32,
+    /// Its id.
+    pub(crate) step_id: Arc<str>,
+    pub(crate) collected: Collected,
+    /// Where the step began.
+    pub(crate) mark: Mark,
+    pub(crate) metadata: Arc<RawObject>,
+    pub(crate) phase: Phase,
+    /// `on_error` has been asked: a second failure is final.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) asked_recovery: bool,
+}
+
+impl RunState {
+    /// The version of the saved form.
+    pub const VERSION: u32 = 1;
+
+    /// The state of a run that has not begun.
+    pub fn new(strategy: &Strategy, input: Arc<Message>, metadata: Arc<RawObject>) -> Self {
+        Self {
+            version: Self::VERSION,
+            strategy: strategy.start(),
+            step: 0,
+            step_id: Arc::from(""),
+            collected: Collected { messages: Vector::unit(input), ..Collected::default() },
+            // The first step's turn starts with the input.
+            mark: Mark::default(),
+            metadata,
+            phase: Phase::StepId,
+            asked_recovery: false,
+        }
+    }
+
+    /// The step that runs, from 1; 0 before the first.
+    pub const fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// The input, then everything new, in order.
+    pub const fn messages(&self) -> &History {
+        &self.collected.messages
+    }
+
+    /// What hooks and stop conditions see (UAP-1.0 §5.1).
+    pub fn execution_state(&self) -> ExecutionState {
+        ExecutionState {
+            step: self.step,
+            messages: self.collected.messages.clone(),
+            metadata: Arc::clone(&self.metadata),
+            reasoning: None,
+            extra: Extra::new(),
+        }
+    }
+
+    /// Checks a state that was read, so that the machine need not.
+    pub(crate) fn check(&self) -> Result<(), StateError> {
+        if self.version != Self::VERSION {
+            return Err(StateError::Version { found: self.version });
+        }
+        if self.collected.messages.is_empty() {
+            return Err(StateError::Contradiction("it has no input"));
+        }
+        if !self.collected.holds(self.mark) {
+            return Err(StateError::Contradiction("its step begins after its end"));
+        }
+        let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());
+        match &self.phase {
+            Phase::Act if calls == 0 => Err(StateError::Contradiction("it runs tools that nobody calls")),
+            Phase::Tools(round) | Phase::Results(round) if round.slots.len() != calls || calls == 0 => {
+                Err(StateError::Contradiction("its tool round does not match its last answer"))
+            }
+            Phase::Observe
+                if !matches!(self.collected.last().map(|m| &m.body), Some(Body::ToolResult { .. })) =>
+            {
+                Err(StateError::Contradiction("it observes without results"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+json_object! {
+    /// [`ExecutionState`] as JSON.
+    #[derive(Debug, Clone)]
+    struct ExecutionStateJson {
+        /// See [`ExecutionState::step`].
+        pub step: u32 = "step",
+        /// See [`ExecutionState::messages`].
+        pub messages: Vec<Arc<Message>> = "messages",
+        /// See [`ExecutionState::metadata`].
+        pub metadata: RawObject = "metadata", default,
+        /// See [`ExecutionState::reasoning`].
+        pub reasoning: Option<Vec<String>> = "reasoning",
+    }
+}
+
+/// What hooks and stop conditions see of a run. UAP-1.0 §5.1, JSON as §13.4.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ExecutionState {
+    /// The step that runs, from 1.
+    pub step: u32,
+    /// The input, then everything new, in order.
+    pub messages: History,
+    /// What the application keeps with the run.
+    pub metadata: Arc<RawObject>,
+    /// What the model thought, one text a step, where the strategy has it think.
+    pub reasoning: Option<Vector<String>>,
+    /// Members this version does not know.
+    pub extra: Extra,
+}
+
+impl Serialize for ExecutionState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("step", &self.step)?;
+        map.serialize_entry("messages", &self.messages.iter().collect::<Vec<_>>())?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        if let Some(reasoning) = &self.reasoning {
+            map.serialize_entry("reasoning", &reasoning.iter().collect::<Vec<_>>())?;
+        }
+        self.extra.serialize_into(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ExecutionState {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = ExecutionStateJson::deserialize(deserializer)?;
+        Ok(Self {
+            step: json.step,
+            messages: json.messages.into(),
+            metadata: Arc::new(json.metadata),
+            reasoning: json.reasoning.map(Into::into),
+            extra: json.extra,
+        })
+    }
+}

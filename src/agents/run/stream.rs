@@ -1,0 +1,172 @@
+//! A run with somebody listening. UAP-1.0 §12.
+//!
+//! The stream drives the run itself: events wait in a bounded queue, and while any wait the run is not polled. So
+//! there is no task, no channel and no wake-up between the model's bytes and the listener.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::future::{BoxFuture, poll_fn};
+use futures_util::{Stream, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::drive::{Drive, drive};
+use super::event::AgentStreamEvent;
+use super::machine::Machine;
+use crate::message::Turn;
+use crate::upp::UppError;
+
+/// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
+const CAPACITY: usize = 256;
+
+/// Events between a driver and its listener.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueue {
+    events: Mutex<VecDeque<AgentStreamEvent>>,
+}
+
+impl EventQueue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<AgentStreamEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event. Never waits: events of tools and steps are few.
+    pub(crate) fn push(&self, event: AgentStreamEvent) {
+        self.lock().push_back(event);
+    }
+
+    /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
+    /// before it polls the driver.
+    pub(crate) async fn room(&self) {
+        poll_fn(|_| if self.lock().len() < CAPACITY { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    fn pop(&self) -> Option<AgentStreamEvent> {
+        self.lock().pop_front()
+    }
+}
+
+/// A run as a stream of its events.
+///
+/// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error it ends; after
+/// [`AgentStream::abort`] it ends without one.
+///
+/// # Cancel safety
+/// Polling may be interrupted anywhere; no event is lost. Dropping the stream stops the run: model call and tools are
+/// dropped.
+pub struct AgentStream {
+    work: Option<BoxFuture<'static, Result<Arc<Turn>, UppError>>>,
+    events: Arc<EventQueue>,
+    cancellation: CancellationToken,
+    outcome: Option<Result<Arc<Turn>, UppError>>,
+    /// The error has been given to whoever iterates.
+    reported: bool,
+}
+
+impl fmt::Debug for AgentStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("AgentStream").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
+
+impl AgentStream {
+    /// A stream of a run that has not started, or goes on.
+    pub fn new(mut machine: Machine, context: Drive) -> Self {
+        let events = Arc::new(EventQueue::default());
+        let cancellation =
+            context.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let context =
+            Drive { events: Some(Arc::clone(&events)), cancellation: Some(cancellation.clone()), ..context };
+        let work = async move { drive(&mut machine, &context).await };
+        Self { work: Some(Box::pin(work)), events, cancellation, outcome: None, reported: false }
+    }
+
+    /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.
+    ///
+    /// Events that have not been taken are dropped. No effect on a run that is over.
+    pub fn abort(&self) {
+        self.cancellation.cancel();
+    }
+
+    /// What aborts the run from elsewhere: cancelling it is [`Self::abort`].
+    pub const fn abort_token(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// An event that is there already, without driving the run.
+    pub fn buffered(&mut self) -> Option<AgentStreamEvent> {
+        if self.is_silenced() { None } else { self.events.pop() }
+    }
+
+    /// The turn, when the run is over.
+    pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+        self.outcome.as_ref()
+    }
+
+    /// Drives the run to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
+    ///
+    /// # Errors
+    /// As [`drive`].
+    ///
+    /// # Cancel safety
+    /// Interrupted, it drops the events that came meanwhile; the run goes on when it is polled again.
+    pub async fn turn(&mut self) -> Result<Arc<Turn>, UppError> {
+        while self.outcome.is_none() {
+            if self.next().await.is_none() {
+                break;
+            }
+        }
+        let unfinished = || Err(UppError::cancelled(""));
+        self.outcome.clone().unwrap_or_else(unfinished)
+    }
+
+    /// An aborted run has nothing more to say, unless it was over before.
+    fn is_silenced(&self) -> bool {
+        self.cancellation.is_cancelled() && self.outcome.is_none()
+    }
+
+    /// Drives the run until it waits or is over.
+    fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(work) = &mut self.work else {
+            return Poll::Ready(());
+        };
+        match work.as_mut().poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(outcome) => {
+                if self.cancellation.is_cancelled() {
+                    self.events.lock().clear();
+                }
+                self.outcome = Some(outcome);
+                // What the run holds (connection, tools, host) is given up with it.
+                self.work = None;
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl Stream for AgentStream {
+    type Item = Result<AgentStreamEvent, UppError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        if let Some(event) = stream.buffered() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        let polled = stream.poll_work(context);
+        if let Some(event) = stream.buffered() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        match (polled, &stream.outcome) {
+            (Poll::Pending, _) => Poll::Pending,
+            (Poll::Ready(()), Some(Err(error))) if !stream.reported => {
+                stream.reported = true;
+                Poll::Ready(Some(Err(error.clone())))
+            }
+            (Poll::Ready(()), _) => Poll::Ready(None),
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! One bell per event loop: how another thread wakes asyncio without the GIL.
+//!
+//! Ringing writes to a file descriptor that the loop watches (`add_reader`): an eventfd on Linux, a socket pair on
+//! other Unixes. The loop's thread then empties the inbox. However many letters arrive meanwhile, the bell is rung
+//! once. Measured: a tokio thread that calls `call_soon_threadsafe` instead stands still for up to 5 s.
+//!
+//! A loop that cannot watch descriptors (Windows' proactor) is woken by one thread of ours that may take the GIL
+//! ([`super::bell_thread`]).
+//!
+//! Bells are found in a registry keyed weakly by loop, with the last one cached per thread. A bell dies with its loop
+//! and belongs to one process: after a fork it is not used again.
+
+use std::cell::{Cell, RefCell};
+#[cfg(unix)]
+use std::io::{Read, Write};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+
+use super::guard::{self, lock};
+use super::parker::Parker;
+use super::{bell_thread, names};
+
+/// Work that only the loop's own thread may do.
+type Errand = Box<dyn FnOnce(Python<'_>) + Send>;
+
+enum Letter {
+    Wake(Arc<Parker>),
+    Errand(Errand),
+}
+
+/// See the module's first paragraph.
+pub(crate) struct Bell {
+    inbox: Mutex<Vec<Letter>>,
+    rung: AtomicBool,
+    closed: AtomicBool,
+    voice: Voice,
+    event_loop: Py<PyWeakrefReference>,
+    process: u32,
+}
+
+/// How the bell sounds.
+enum Voice {
+    #[cfg(unix)]
+    Descriptor(Ringer),
+    Thread,
+}
+
+thread_local! {
+    /// The bell this thread used last; most threads have one loop in their life.
+    static LAST: RefCell<Option<Arc<Bell>>> = const { RefCell::new(None) };
+    /// The bell whose loop is known to be executing on this thread right now.
+    static ON_LOOP: Cell<*const Bell> = const { Cell::new(ptr::null()) };
+}
+
+impl Bell {
+    /// The running loop of this thread and its bell, which is hung up at first use.
+    ///
+    /// # Errors
+    /// Whatever the loop's `add_reader` raises beyond "not supported", or the system when it has no descriptor left.
+    pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Arc<Self>)>> {
+        let Some(event_loop) = names::running_loop(py)? else { return Ok(None) };
+        let bell = Self::of(&event_loop)?;
+        Ok(Some((event_loop, bell)))
+    }
+
+    /// The bell of a loop. Call it on the loop's thread, or before the loop runs.
+    ///
+    /// # Errors
+    /// As [`Bell::current`].
+    pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        let cached =
+            LAST.with_borrow(|last| last.as_ref().filter(|bell| bell.belongs_to(event_loop)).cloned());
+        if let Some(bell) = cached {
+            return Ok(bell);
+        }
+        let bell = Self::registered(event_loop)?;
+        // The replaced bell is dropped outside the borrow.
+        drop(LAST.with(|last| last.replace(Some(Arc::clone(&bell)))));
+        Ok(bell)
+    }
+
+    /// The bell's loop, while it lives.
+    pub(crate) fn event_loop<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.event_loop.bind(py).upgrade()
+    }
+
+    /// Whether this thread is executing the bell's loop; needs the GIL, costs a C call.
+    pub(crate) fn is_running_here(&self, py: Python<'_>) -> bool {
+        matches!(names::running_loop(py), Ok(Some(running)) if self.belongs_to(&running))
+    }
+
+    /// Has the loop resume the task that is suspended at `parker`. Needs no GIL.
+    pub(crate) fn wake(self: &Arc<Self>, parker: Arc<Parker>) {
+        if ON_LOOP.get() == Arc::as_ptr(self) && guard::held(|py| parker.resolve(py)).is_some() {
+            return;
+        }
+        self.post(Letter::Wake(parker));
+    }
+
+    /// Has the loop's thread run `errand`, soon. Needs no GIL. On a loop that is closed the errand is dropped unrun.
+    pub(crate) fn send(self: &Arc<Self>, errand: impl FnOnce(Python<'_>) + Send + 'static) {
+        self.post(Letter::Errand(Box::new(errand)));
+    }
+
+    /// Runs `work`, which is executing on the bell's loop: wake-ups of tasks of this loop then skip the bell.
+    pub(crate) fn on_loop<R>(self: &Arc<Self>, work: impl FnOnce() -> R) -> R {
+        struct Restore(*const Bell);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                ON_LOOP.set(self.0);
+            }
+        }
+        let _restore = Restore(ON_LOOP.replace(Arc::as_ptr(self)));
+        work()
+    }
+
+    /// Takes what has arrived and does it; the loop's thread only.
+    pub(crate) fn answer(self: &Arc<Self>, py: Python<'_>) {
+        #[cfg(unix)]
+        if let Voice::Descriptor(ringer) = &self.voice {
+            ringer.silence();
+        }
+        // Before the inbox is taken: a letter that comes later rings again.
+        self.rung.swap(false, Ordering::AcqRel);
+        let letters = std::mem::take(&mut *lock(&self.inbox));
+        guard::holding(py, || {
+            self.on_loop(|| {
+                for letter in letters {
+                    match letter {
+                        Letter::Wake(parker) => parker.resolve(py),
+                        Letter::Errand(errand) => errand(py),
+                    }
+                }
+            });
+        });
+    }
+
+    /// The loop is closed or gone: nothing that arrives is delivered any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let letters = std::mem::take(&mut *lock(&self.inbox));
+        drop(letters);
+    }
+
+    fn post(self: &Arc<Self>, letter: Letter) {
+        let mut inbox = lock(&self.inbox);
+        if self.closed.load(Ordering::Acquire) {
+            drop(inbox);
+            drop(letter);
+            return;
+        }
+        inbox.push(letter);
+        drop(inbox);
+        if self.rung.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match &self.voice {
+            #[cfg(unix)]
+            Voice::Descriptor(ringer) => ringer.ring(),
+            Voice::Thread => bell_thread::ring(Arc::clone(self)),
+        }
+    }
+
+    /// An address alone does not identify a loop: it may have been freed and reused.
+    fn belongs_to(&self, event_loop: &Bound<'_, PyAny>) -> bool {
+        self.process == std::process::id()
+            && self.event_loop(event_loop.py()).is_some_and(|own| own.is(event_loop))
+            && !self.closed.load(Ordering::Acquire)
+    }
+
+    fn registered(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = event_loop.py();
+        let registry = REGISTRY
+            .get_or_try_init(py, || Ok::<_, PyErr>(names::weak_key_dictionary(py)?.call0()?.unbind()))?
+            .bind(py);
+        let entry = registry.call_method1(intern!(py, "get"), (event_loop,))?;
+        if let Ok(entry) = entry.cast::<RegisteredBell>()
+            && entry.get().0.belongs_to(event_loop)
+        {
+            return Ok(Arc::clone(&entry.get().0));
+        }
+        let bell = Self::hang(event_loop)?;
+        registry.set_item(event_loop, Py::new(py, RegisteredBell(Arc::clone(&bell)))?)?;
+        Ok(bell)
+    }
+
+    fn hang(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        let with_voice = |voice| -> PyResult<Arc<Self>> {
+            Ok(Arc::new(Self {
+                inbox: Mutex::default(),
+                rung: AtomicBool::new(false),
+                closed: AtomicBool::new(false),
+                voice,
+                event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
+                process: std::process::id(),
+            }))
+        };
+        #[cfg(unix)]
+        {
+            let ringer = Ringer::new()?;
+            let descriptor = ringer.descriptor();
+            let bell = with_voice(Voice::Descriptor(ringer))?;
+            let listener = Py::new(event_loop.py(), Listener { bell: Arc::clone(&bell), owns_bell: true })?;
+            let watched =
+                event_loop.call_method1(intern!(event_loop.py(), "add_reader"), (descriptor, listener));
+            match watched {
+                Ok(_) => return Ok(bell),
+                Err(error)
+                    if error.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(event_loop.py()) => {}
+                Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(event_loop.py()) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        with_voice(Voice::Thread)
+    }
+}
+
+/// What the registry keeps: a bell without a way back to its loop.
+#[pyclass(frozen, name = "_RegisteredBell", module = "turntree._core")]
+struct RegisteredBell(Arc<Bell>);
+
+/// The callback that the loop runs when the bell has rung.
+///
+/// The loop owns it, so its end tells that the loop is closed or collected.
+#[pyclass(frozen, name = "_Listener", module = "turntree._core")]
+pub(crate) struct Listener {
+    bell: Arc<Bell>,
+    owns_bell: bool,
+}
+
+impl Listener {
+    /// A listener for one `call_soon_threadsafe`.
+    pub(crate) fn once(py: Python<'_>, bell: Arc<Bell>) -> PyResult<Py<Self>> {
+        Py::new(py, Self { bell, owns_bell: false })
+    }
+}
+
+#[pymethods]
+impl Listener {
+    fn __call__(&self, py: Python<'_>) {
+        self.bell.answer(py);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if self.owns_bell {
+            let bell = Arc::clone(&self.bell);
+            guard::release(Closing(bell));
+        }
+    }
+}
+
+/// Closes a bell when dropped, inside [`guard::release`].
+struct Closing(Arc<Bell>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A descriptor that one side writes and the loop reads.
+#[cfg(unix)]
+struct Ringer {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    event: std::fs::File,
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pair: (std::os::unix::net::UnixStream, std::os::unix::net::UnixStream),
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Ringer {
+    #[expect(unsafe_code, reason = "the standard library has no eventfd")]
+    fn new() -> std::io::Result<Self> {
+        use std::os::fd::{FromRawFd, OwnedFd};
+
+        // SAFETY: `eventfd` takes two integers and touches no memory of ours.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the call above just opened this descriptor and nobody else knows it.
+        let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(Self { event: owned.into() })
+    }
+
+    fn descriptor(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.event)
+    }
+
+    /// Never blocks: the counter cannot overflow, because the bell rings once per answer.
+    fn ring(&self) {
+        let _ = (&self.event).write(&1_u64.to_ne_bytes());
+    }
+
+    fn silence(&self) {
+        let _ = (&self.event).read(&mut [0; 8]);
+    }
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+impl Ringer {
+    fn new() -> std::io::Result<Self> {
+        let pair = std::os::unix::net::UnixStream::pair()?;
+        pair.0.set_nonblocking(true)?;
+        pair.1.set_nonblocking(true)?;
+        Ok(Self { pair })
+    }
+
+    fn descriptor(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.pair.0)
+    }
+
+    /// Never blocks: one byte is under way at a time.
+    fn ring(&self) {
+        let _ = (&self.pair.1).write(&[1]);
+    }
+
+    fn silence(&self) {
+        let _ = (&self.pair.0).read(&mut [0; 64]);
+    }
+}
+
+/// Runs `work` (a callback that asyncio calls on the loop's thread) so that wake-ups of this loop skip the bell.
+pub(crate) fn in_callback<R>(py: Python<'_>, bell: Option<&Arc<Bell>>, work: impl FnOnce() -> R) -> R {
+    guard::holding(py, || match bell {
+        Some(bell) => bell.on_loop(work),
+        None => work(),
+    })
+}

@@ -1,0 +1,53 @@
+//! Where a run was started from: its event loop and its context variables.
+
+use std::sync::Arc;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3_async_runtimes::TaskLocals;
+
+use super::bell::Bell;
+use super::names;
+
+/// The caller's event loop and a snapshot of its context variables, taken when the run is started.
+///
+/// Cheap to clone, also away from the GIL.
+#[derive(Clone)]
+pub(crate) struct CallerContext {
+    /// Loop (`None` for `run_sync`) and context.
+    locals: TaskLocals,
+    bell: Option<Arc<Bell>>,
+}
+
+impl CallerContext {
+    /// For `run` and `stream`: tools run on the loop that is running now.
+    ///
+    /// Without a running loop this is [`CallerContext::without_loop`].
+    ///
+    /// # Errors
+    /// What hanging up the loop's bell raises at its first use.
+    pub(crate) fn capture(py: Python<'_>) -> PyResult<Self> {
+        let Some((event_loop, bell)) = Bell::current(py)? else { return Self::without_loop(py) };
+        let context = names::copy_context(py)?.call0()?;
+        Ok(Self { locals: TaskLocals::new(event_loop).with_context(context), bell: Some(bell) })
+    }
+
+    /// For `run_sync`: async tools run on a loop of ours, whatever loop is running on this thread.
+    ///
+    /// # Errors
+    /// Only what importing `contextvars` raises.
+    pub(crate) fn without_loop(py: Python<'_>) -> PyResult<Self> {
+        let context = names::copy_context(py)?.call0()?;
+        Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), bell: None })
+    }
+
+    /// A fresh copy of the context: one context cannot be entered twice at a time, and parallel tools do.
+    pub(crate) fn context_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.locals.context(py).call_method0(intern!(py, "copy"))
+    }
+
+    /// The bell of the caller's loop; `None` for `run_sync`.
+    pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
+        self.bell.as_ref()
+    }
+}

@@ -1,0 +1,261 @@
+//! A Python call under way, as a Rust future sees it.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Poll, Waker};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::bell::{self, Bell};
+use super::callback::{CallMode, Invocation};
+use super::context::CallerContext;
+use super::guard::{self, lock};
+use super::{helper_loop, names, tool_threads};
+
+/// What a task is made of: something to call, or an awaitable that a synchronous call gave.
+pub(super) enum Work {
+    Call(Invocation),
+    Await(Py<PyAny>),
+}
+
+/// Shared by the Rust future and by the callback of the Python one.
+pub(super) struct Flight {
+    caller: CallerContext,
+    /// The loop on which the task lives, once there is one.
+    bell: OnceLock<Arc<Bell>>,
+    state: Mutex<State>,
+}
+
+/// Python is never called while this is locked.
+#[derive(Default)]
+struct State {
+    handle: Option<Handle>,
+    outcome: Option<PyResult<Py<PyAny>>>,
+    waker: Option<Waker>,
+    abandoned: bool,
+}
+
+/// What can be cancelled.
+enum Handle {
+    /// A task; cancelled on its loop's thread only.
+    Task(Py<PyAny>),
+    /// A future of the thread pool; cancelled anywhere.
+    Pooled(Py<PyAny>),
+}
+
+impl Flight {
+    pub(super) fn new(caller: CallerContext) -> Arc<Self> {
+        Arc::new(Self { caller, bell: OnceLock::new(), state: Mutex::default() })
+    }
+
+    /// A fresh copy of the caller's context.
+    pub(super) fn context_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.caller.context_copy(py)
+    }
+
+    /// Starts a task on the caller's loop, or on ours when the caller has none.
+    pub(super) fn send(self: &Arc<Self>, py: Python<'_>, work: Work) -> PyResult<()> {
+        let bell = match self.caller.bell() {
+            Some(bell) => Arc::clone(bell),
+            None => helper_loop::bell(py)?,
+        };
+        if bell.is_running_here(py) {
+            return self.start_task(py, &bell, work);
+        }
+        self.dispatch(&bell, work);
+        Ok(())
+    }
+
+    /// Has the bell's loop start the task. Needs no GIL.
+    pub(super) fn dispatch(self: &Arc<Self>, bell: &Arc<Bell>, work: Work) {
+        let boarding = Boarding(Some(Arc::clone(self)));
+        let home = Arc::clone(bell);
+        bell.send(move |py| {
+            let Some(flight) = boarding.depart() else { return };
+            let started = match work {
+                Work::Call(invocation) if invocation.mode == CallMode::Thread => {
+                    flight.fly_thread(py, &invocation)
+                }
+                work => flight.start_task(py, &home, work),
+            };
+            if let Err(error) = started {
+                flight.land(Err(error));
+            }
+        });
+    }
+
+    /// Calls in a thread of the pool.
+    pub(super) fn fly_thread(self: &Arc<Self>, py: Python<'_>, invocation: &Invocation) -> PyResult<()> {
+        let run = self.context_copy(py)?.getattr(intern!(py, "run"))?;
+        let arguments = invocation.positional(py, Some(run))?;
+        let future = tool_threads::executor(py)?.call_method(
+            intern!(py, "submit"),
+            arguments,
+            invocation.keywords(py),
+        )?;
+        self.follow(&future, Handle::Pooled(future.clone().unbind()), None)
+    }
+
+    /// Makes the task, on its loop's own thread.
+    fn start_task(self: &Arc<Self>, py: Python<'_>, bell: &Arc<Bell>, work: Work) -> PyResult<()> {
+        if lock(&self.state).abandoned {
+            return Ok(());
+        }
+        let Some(event_loop) = bell.event_loop(py) else { return Err(lost()) };
+        let _ = self.bell.set(Arc::clone(bell));
+        let context = self.context_copy(py)?;
+        let awaitable = match work {
+            Work::Call(invocation) => invocation.run_in(&context)?,
+            Work::Await(awaitable) => awaitable.into_bound(py),
+        };
+        let run = intern!(py, "run");
+        // `run` rather than the argument `context=`, which 3.10 lacks: the task copies the context it is made in.
+        let task = if awaitable.get_type().is(names::coroutine_type(py)?) {
+            let create = event_loop.getattr(intern!(py, "create_task"))?;
+            context.call_method1(run, (create, awaitable))?
+        } else if is_awaitable(&awaitable) {
+            let options = PyDict::new(py);
+            options.set_item(intern!(py, "loop"), &event_loop)?;
+            context.call_method(run, (names::ensure_future(py)?, awaitable), Some(&options))?
+        } else {
+            self.land(Ok(awaitable.unbind()));
+            return Ok(());
+        };
+        self.follow(&task, Handle::Task(task.clone().unbind()), Some(Arc::clone(bell)))
+    }
+
+    /// Learns of the end of `future`.
+    fn follow(
+        self: &Arc<Self>,
+        future: &Bound<'_, PyAny>,
+        handle: Handle,
+        on_loop: Option<Arc<Bell>>,
+    ) -> PyResult<()> {
+        let py = future.py();
+        lock(&self.state).handle = Some(handle);
+        let landing = Py::new(py, Landing { flight: Arc::clone(self), on_loop })?;
+        future.call_method1(intern!(py, "add_done_callback"), (landing,))?;
+        // Abandoned from another thread between the first look and now.
+        if lock(&self.state).abandoned {
+            future.call_method0(intern!(py, "cancel"))?;
+        }
+        Ok(())
+    }
+
+    fn land(&self, outcome: PyResult<Py<PyAny>>) {
+        let (handle, unwanted, waker) = {
+            let mut state = lock(&self.state);
+            let unwanted = if state.abandoned { Some(outcome) } else { state.outcome.replace(outcome) };
+            (state.handle.take(), unwanted, state.waker.take())
+        };
+        drop(handle);
+        drop(unwanted);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn poll(&self, waker: &Waker) -> Poll<PyResult<Py<PyAny>>> {
+        let mut state = lock(&self.state);
+        if let Some(outcome) = state.outcome.take() {
+            return Poll::Ready(outcome);
+        }
+        match state.waker.as_mut() {
+            Some(known) => known.clone_from(waker),
+            None => state.waker = Some(waker.clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Nobody waits any more. Cancels before returning if this is the task's own thread, else has the loop do it.
+    pub(super) fn abandon(&self) {
+        let (mut handle, waker) = {
+            let mut state = lock(&self.state);
+            state.abandoned = true;
+            (state.handle.take(), state.waker.take())
+        };
+        drop(waker);
+        if handle.is_none() {
+            return;
+        }
+        let bell = self.bell.get();
+        guard::held(|py| {
+            let is_here = match &handle {
+                Some(Handle::Pooled(_)) => true,
+                _ => bell.is_some_and(|bell| bell.is_running_here(py)),
+            };
+            if is_here && let Some(handle) = handle.take() {
+                handle.cancel(py);
+            }
+        });
+        let Some(handle) = handle else { return };
+        if let Some(bell) = bell.or(self.caller.bell()) {
+            bell.send(move |py| handle.cancel(py));
+        }
+    }
+}
+
+impl Handle {
+    fn cancel(&self, py: Python<'_>) {
+        let (Self::Task(future) | Self::Pooled(future)) = self;
+        if let Err(error) = future.call_method0(py, intern!(py, "cancel")) {
+            error.write_unraisable(py, Some(future.bind(py)));
+        }
+    }
+}
+
+/// The done-callback of a task or of a thread pool's future.
+#[pyclass(frozen, name = "_Landing", module = "turntree._core")]
+struct Landing {
+    flight: Arc<Flight>,
+    /// The loop that runs this callback; `None` in a thread of the pool.
+    on_loop: Option<Arc<Bell>>,
+}
+
+#[pymethods]
+impl Landing {
+    fn __call__(&self, py: Python<'_>, future: &Bound<'_, PyAny>) {
+        let outcome = future.call_method0(intern!(py, "result"));
+        let outcome = match outcome {
+            // A synchronous function that returned a coroutine.
+            Ok(value) if self.on_loop.is_none() && is_awaitable(&value) => {
+                match self.flight.send(py, Work::Await(value.unbind())) {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                }
+            }
+            outcome => outcome.map(Bound::unbind),
+        };
+        bell::in_callback(py, self.on_loop.as_ref(), || self.flight.land(outcome));
+    }
+}
+
+/// A task that a loop was asked to start. If the loop closes first, the caller hears of it.
+struct Boarding(Option<Arc<Flight>>);
+
+impl Boarding {
+    fn depart(mut self) -> Option<Arc<Flight>> {
+        self.0.take()
+    }
+}
+
+impl Drop for Boarding {
+    fn drop(&mut self) {
+        if let Some(flight) = self.0.take() {
+            flight
+                .land(Err(PyRuntimeError::new_err("the event loop was closed before the tool could start")));
+        }
+    }
+}
+
+/// Whether `await` would accept it.
+pub(super) fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
+    value.hasattr(intern!(value.py(), "__await__")).unwrap_or(false)
+}
+
+/// The loop vanished under a call.
+pub(super) fn lost() -> PyErr {
+    PyRuntimeError::new_err("the event loop of this call no longer exists")
+}

@@ -1,0 +1,138 @@
+//! An event loop of our own, for the async tools of `run_sync`.
+//!
+//! It runs in one background thread, started at first use. An async tool that calls `run_sync` itself blocks that
+//! loop; its inner tools get the loop of the next level, so nothing waits for itself.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::bell::Bell;
+use super::guard::lock;
+use super::names;
+use super::tool_threads::{self, DepthMark};
+
+/// How long the process waits at exit for a tool that blocks a loop of ours.
+const PATIENCE_SECONDS: f64 = 2.0;
+
+/// The loops of this process by depth. A forked child has none of the threads and starts over.
+static LOOPS: Mutex<Loops> = Mutex::new(Loops { process: 0, helpers: Vec::new() });
+
+struct Loops {
+    process: u32,
+    helpers: Vec<Helper>,
+}
+
+struct Helper {
+    event_loop: Py<PyAny>,
+    thread: Py<PyAny>,
+    bell: Arc<Bell>,
+}
+
+/// The bell of the loop for async tools that are called from this thread without a loop.
+///
+/// # Errors
+/// What starting a loop or a thread raises.
+pub(crate) fn bell(py: Python<'_>) -> PyResult<Arc<Bell>> {
+    let depth = tool_threads::depth();
+    loop {
+        let (found, missing) = {
+            let mut loops = lock(&LOOPS);
+            let process = std::process::id();
+            if loops.process != process {
+                loops.process = process;
+                // A loop's finaliser would unregister descriptors from the epoll object shared with the parent.
+                std::mem::forget(std::mem::take(&mut loops.helpers));
+            }
+            (loops.helpers.get(depth).map(|helper| Arc::clone(&helper.bell)), loops.helpers.len())
+        };
+        if let Some(bell) = found {
+            return Ok(bell);
+        }
+        let helper = Helper::start(py, missing)?;
+        let surplus = {
+            let mut loops = lock(&LOOPS);
+            if loops.helpers.len() == missing {
+                loops.helpers.push(helper);
+                None
+            } else {
+                Some(helper)
+            }
+        };
+        if let Some(helper) = surplus {
+            helper.stop(py)?;
+        }
+    }
+}
+
+/// Ends all loops of ours; part of the process's exit.
+pub(crate) fn stop_all(py: Python<'_>) {
+    let helpers = {
+        let mut loops = lock(&LOOPS);
+        let helpers = std::mem::take(&mut loops.helpers);
+        if loops.process != std::process::id() {
+            std::mem::forget(helpers);
+            return;
+        }
+        helpers
+    };
+    for helper in helpers.into_iter().rev() {
+        if let Err(error) = helper.stop(py) {
+            error.write_unraisable(py, None);
+        }
+    }
+}
+
+impl Helper {
+    fn start(py: Python<'_>, depth: usize) -> PyResult<Self> {
+        let event_loop = names::new_event_loop(py)?.call0()?;
+        let bell = Bell::of(&event_loop)?;
+        event_loop
+            .call_method1(intern!(py, "call_soon"), (Py::new(py, DepthMark(depth.saturating_add(1)))?,))?;
+        let options = PyDict::new(py);
+        // The thread's own frames are Python's only: at exit Python may end a daemon thread inside of them.
+        options.set_item(intern!(py, "target"), event_loop.getattr(intern!(py, "run_forever"))?)?;
+        options.set_item(intern!(py, "name"), "turntree-tools-loop")?;
+        options.set_item(intern!(py, "daemon"), true)?;
+        let thread = names::thread(py)?.call((), Some(&options))?;
+        thread.call_method0(intern!(py, "start"))?;
+        Ok(Self { event_loop: event_loop.unbind(), thread: thread.unbind(), bell })
+    }
+
+    /// Stops the loop, cancels what is left on it and closes it.
+    fn stop(self, py: Python<'_>) -> PyResult<()> {
+        let event_loop = self.event_loop.bind(py);
+        let stop = event_loop.getattr(intern!(py, "stop"))?;
+        event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (stop,))?;
+        let thread = self.thread.bind(py);
+        thread.call_method1(intern!(py, "join"), (PATIENCE_SECONDS,))?;
+        if thread.call_method0(intern!(py, "is_alive"))?.is_truthy()? {
+            // A tool blocks the loop. It is a daemon thread: the process ends without it.
+            std::mem::forget(self);
+            return Ok(());
+        }
+        cancel_all(event_loop)?;
+        event_loop.call_method0(intern!(py, "close"))?;
+        Ok(())
+    }
+}
+
+fn cancel_all(event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = event_loop.py();
+    let tasks = PyList::empty(py);
+    for task in names::all_tasks(py)?.call1((event_loop,))?.try_iter()? {
+        let task = task?;
+        task.call_method0(intern!(py, "cancel"))?;
+        tasks.append(task)?;
+    }
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let options = PyDict::new(py);
+    options.set_item(intern!(py, "return_exceptions"), true)?;
+    let gathered = names::gather(py)?.call(PyTuple::new(py, tasks.iter())?, Some(&options))?;
+    event_loop.call_method1(intern!(py, "run_until_complete"), (gathered,))?;
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! The inside of an event stream: a Rust source with its waiters, free of asyncio.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::Stream;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::guard::{self, lock};
+
+/// A source with its type erased. Items stay Rust values until somebody takes them.
+trait Source: Send {
+    /// Adds one item to the ready ones.
+    fn advance(&mut self, context: &mut Context<'_>) -> Poll<Advance>;
+    /// How many items are ready.
+    fn ready(&self) -> usize;
+    /// Converts the oldest ready item.
+    fn take(&mut self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>>;
+    /// The error that ended the source, once the ready items are taken.
+    fn take_error(&mut self) -> Option<PyErr>;
+}
+
+enum Advance {
+    Item,
+    End,
+}
+
+struct Converting<S, T, C> {
+    /// `None` once it has ended: a stream is not polled after its end.
+    stream: Option<Pin<Box<S>>>,
+    ready: VecDeque<T>,
+    error: Option<PyErr>,
+    convert: C,
+}
+
+impl<S, T, C> Source for Converting<S, T, C>
+where
+    S: Stream<Item = PyResult<T>> + Send,
+    T: Send,
+    C: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send,
+{
+    fn advance(&mut self, context: &mut Context<'_>) -> Poll<Advance> {
+        let Some(stream) = self.stream.as_mut() else { return Poll::Ready(Advance::End) };
+        match stream.as_mut().poll_next(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(item))) => {
+                self.ready.push_back(item);
+                Poll::Ready(Advance::Item)
+            }
+            Poll::Ready(end) => {
+                self.error = end.and_then(Result::err);
+                self.stream = None;
+                Poll::Ready(Advance::End)
+            }
+        }
+    }
+
+    fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    fn take(&mut self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        self.ready.pop_front().map(|item| (self.convert)(py, item))
+    }
+
+    fn take_error(&mut self) -> Option<PyErr> {
+        self.error.take()
+    }
+}
+
+/// Everyone who waits for the source.
+#[derive(Default)]
+struct Waiters(Mutex<Vec<Waker>>);
+
+impl Waiters {
+    fn add(&self, waker: &Waker) {
+        let mut wakers = lock(&self.0);
+        if !wakers.iter().any(|known| known.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+
+    fn wake_others(&self, own: &Waker) {
+        let (own, others) = std::mem::take(&mut *lock(&self.0))
+            .into_iter()
+            .partition::<Vec<_>, _>(|known| known.will_wake(own));
+        lock(&self.0).extend(own);
+        for waker in others {
+            waker.wake();
+        }
+    }
+
+    fn wake_all(&self) {
+        let wakers = std::mem::take(&mut *lock(&self.0));
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.wake_all();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wake_all();
+    }
+}
+
+/// What the Python objects of one stream share.
+pub(super) struct Shared {
+    place: Mutex<Place>,
+    waiters: Arc<Waiters>,
+    /// Wakes all waiters; what the source is polled with.
+    waker: Waker,
+}
+
+enum Place {
+    Home(Box<dyn Source>),
+    /// Being polled or converted from; `bool`: closed meanwhile.
+    Out(bool),
+    Closed,
+}
+
+/// The source while it is out of its place; goes back when dropped.
+struct CheckedOut<'a> {
+    shared: &'a Shared,
+    source: Option<Box<dyn Source>>,
+}
+
+impl Drop for CheckedOut<'_> {
+    fn drop(&mut self) {
+        let Some(source) = self.source.take() else { return };
+        let mut place = lock(&self.shared.place);
+        // A poll that panicked leaves a source nobody may poll again.
+        let keep = matches!(*place, Place::Out(false)) && !std::thread::panicking();
+        if keep {
+            *place = Place::Home(source);
+        } else {
+            *place = Place::Closed;
+            drop(place);
+            drop(source);
+        }
+    }
+}
+
+/// What asking for events gives.
+pub(super) enum Answer {
+    Value(Py<PyAny>),
+    End,
+}
+
+impl Shared {
+    fn check_out(&self) -> PyResult<Option<CheckedOut<'_>>> {
+        let mut place = lock(&self.place);
+        match std::mem::replace(&mut *place, Place::Out(false)) {
+            Place::Home(source) => Ok(Some(CheckedOut { shared: self, source: Some(source) })),
+            Place::Closed => {
+                *place = Place::Closed;
+                Ok(None)
+            }
+            Place::Out(closed) => {
+                *place = Place::Out(closed);
+                Err(PyRuntimeError::new_err("this stream is being advanced already"))
+            }
+        }
+    }
+
+    pub(super) fn new<S, T, C>(source: S, convert: C) -> Arc<Self>
+    where
+        S: Stream<Item = PyResult<T>> + Send + 'static,
+        T: Send + 'static,
+        C: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    {
+        let source =
+            Converting { stream: Some(Box::pin(source)), ready: VecDeque::new(), error: None, convert };
+        let waiters = Arc::new(Waiters::default());
+        let waker = Waker::from(Arc::clone(&waiters));
+        Arc::new(Self { place: Mutex::new(Place::Home(Box::new(source))), waiters, waker })
+    }
+
+    /// One event, or with `batch` a list of all that are ready, up to that many. Holds the GIL.
+    pub(super) fn poll_events(
+        &self,
+        py: Python<'_>,
+        batch: Option<NonZeroUsize>,
+        waker: &Waker,
+    ) -> Poll<PyResult<Answer>> {
+        let mut out = match self.check_out() {
+            Ok(Some(out)) => out,
+            Ok(None) => return Poll::Ready(Ok(Answer::End)),
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(Answer::End)) };
+        let wanted = batch.map_or(1, NonZeroUsize::get);
+        let ended = guard::holding(py, || self.fill(source.as_mut(), wanted, waker));
+        let answer = match batch {
+            _ if source.ready() == 0 => {
+                if ended.is_pending() {
+                    return Poll::Pending;
+                }
+                source.take_error().map_or(Ok(Answer::End), Err)
+            }
+            None => source.take(py).map_or(Ok(Answer::End), |item| item.map(Answer::Value)),
+            Some(limit) => take_batch(py, source.as_mut(), limit).map(Answer::Value),
+        };
+        guard::holding(py, || drop(out));
+        Poll::Ready(answer)
+    }
+
+    /// Advances until `wanted` items are ready, the source pends or ends (`Ready`).
+    fn fill(&self, source: &mut dyn Source, wanted: usize, waker: &Waker) -> Poll<()> {
+        if source.ready() >= wanted {
+            return Poll::Pending;
+        }
+        self.waiters.add(waker);
+        let mut context = Context::from_waker(&self.waker);
+        while source.ready() < wanted {
+            match source.advance(&mut context) {
+                Poll::Ready(Advance::Item) => {}
+                Poll::Ready(Advance::End) => {
+                    // Those who wait for the end learn of it from whoever reached it.
+                    self.waiters.wake_all();
+                    return Poll::Ready(());
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Drives the source to its end, whatever the reader does.
+    pub(super) fn poll_finished(&self, context: &Context<'_>) -> Poll<PyResult<()>> {
+        let mut out = match self.check_out() {
+            Ok(Some(out)) => out,
+            Ok(None) => return Poll::Ready(Ok(())),
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(())) };
+        let before = source.ready();
+        let ended = self.fill(source.as_mut(), usize::MAX, context.waker());
+        if source.ready() > before {
+            self.waiters.wake_others(context.waker());
+        }
+        ended.map(Ok)
+    }
+
+    /// Drops the source, and with it everything behind it; waiters see the end.
+    pub(super) fn close(&self) {
+        let source = {
+            let mut place = lock(&self.place);
+            match std::mem::replace(&mut *place, Place::Closed) {
+                Place::Home(source) => Some(source),
+                Place::Out(_) => {
+                    *place = Place::Out(true);
+                    None
+                }
+                Place::Closed => None,
+            }
+        };
+        drop(source);
+        self.waiters.wake_all();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let place = std::mem::replace(&mut *lock(&self.place), Place::Closed);
+        if let Place::Home(source) = place {
+            guard::release(source);
+        }
+    }
+}
+
+fn take_batch(py: Python<'_>, source: &mut dyn Source, limit: NonZeroUsize) -> PyResult<Py<PyAny>> {
+    let list = PyList::empty(py);
+    while list.len() < limit.get() {
+        let Some(item) = source.take(py) else { break };
+        list.append(item?)?;
+    }
+    Ok(list.into_any().unbind())
+}

@@ -1,0 +1,97 @@
+//! `run_sync`: the same future, driven by the calling thread without any event loop.
+//!
+//! Nothing of asyncio is touched on this thread, so it works inside a running loop (a notebook cell). The GIL is
+//! released while waiting. Async tools run on a loop of ours in another thread ([`super::helper_loop`]).
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::guard::{self, lock};
+use super::names;
+
+/// How soon Ctrl-C is noticed. A signal does not end a wait on a condition variable, so the main thread looks.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Doorstep {
+    woken: Mutex<bool>,
+    change: Condvar,
+}
+
+impl Doorstep {
+    /// Waits until woken, or until `limit` is over. Tells whether it was woken, and consumes the wake-up.
+    fn wait(&self, limit: Option<Duration>) -> bool {
+        let woken = lock(&self.woken);
+        let mut woken = match limit {
+            Some(limit) => {
+                let waited = self.change.wait_timeout_while(woken, limit, |woken| !*woken);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.change.wait_while(woken, |woken| !*woken).unwrap_or_else(PoisonError::into_inner),
+        };
+        std::mem::take(&mut *woken)
+    }
+}
+
+impl Wake for Doorstep {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *lock(&self.woken) = true;
+        self.change.notify_one();
+    }
+}
+
+/// Drives `future` to its end on this thread.
+///
+/// # Errors
+/// The future's own error, or what a Python signal handler raised meanwhile (`KeyboardInterrupt`): the future is
+/// dropped then, and with it everything behind it.
+pub(crate) fn run_sync<T>(py: Python<'_>, future: impl Future<Output = PyResult<T>> + Send) -> PyResult<T>
+where
+    T: Send,
+{
+    // The future must also be dropped where its destructors may call Python.
+    guard::holding(py, || {
+        let mut future = pin!(future);
+        block_on(py, |context| future.as_mut().poll(context))
+    })
+}
+
+/// As [`run_sync`], for anything that can be polled.
+pub(crate) fn block_on<T>(
+    py: Python<'_>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<PyResult<T>>,
+) -> PyResult<T> {
+    let doorstep = Arc::new(Doorstep::default());
+    let waker = Waker::from(Arc::clone(&doorstep));
+    let mut context = Context::from_waker(&waker);
+    let mut signals = None;
+    loop {
+        if let Poll::Ready(outcome) = guard::holding(py, || poll(&mut context)) {
+            return outcome;
+        }
+        let receives_signals = match signals {
+            Some(known) => known,
+            None => *signals.insert(is_main_thread(py)?),
+        };
+        let limit = receives_signals.then_some(SIGNAL_INTERVAL);
+        while !py.detach(|| doorstep.wait(limit)) {
+            py.check_signals()?;
+        }
+        py.check_signals()?;
+    }
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let main = names::main_thread(py)?.call0()?.getattr(intern!(py, "ident"))?;
+    names::get_ident(py)?.call0()?.eq(main)
+}

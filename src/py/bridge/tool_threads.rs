@@ -1,0 +1,84 @@
+//! The threads in which synchronous tools run.
+//!
+//! A thread pool of Python's own kind, so that debuggers, profilers and the interpreter's exit know its threads. A
+//! tool may run another agent whose tools need threads: each level of nesting has its own pool, so a full pool never
+//! waits for itself.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::guard::lock;
+use super::names;
+
+/// Threads of one level; the pool starts them as they are needed.
+const MAXIMUM_THREADS: usize = 32;
+
+thread_local! {
+    /// How many of our own threads stand between this thread and the user's: 0 on a thread of the user.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The pools of this process by depth. A forked child has none of the threads and starts over.
+static POOLS: Mutex<Pools> = Mutex::new(Pools { process: 0, executors: Vec::new() });
+
+struct Pools {
+    process: u32,
+    executors: Vec<Py<PyAny>>,
+}
+
+/// How deeply the calling thread is nested in threads of ours.
+pub(crate) fn depth() -> usize {
+    DEPTH.get()
+}
+
+/// Tells a thread its depth, from within.
+#[pyclass(frozen, name = "_DepthMark", module = "turntree._core")]
+pub(crate) struct DepthMark(pub(crate) usize);
+
+#[pymethods]
+impl DepthMark {
+    fn __call__(&self) {
+        DEPTH.set(self.0);
+    }
+}
+
+/// The pool for calls that start on this thread.
+///
+/// # Errors
+/// What starting a `ThreadPoolExecutor` raises.
+pub(crate) fn executor(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let depth = depth();
+    loop {
+        let (found, missing) = {
+            let mut pools = lock(&POOLS);
+            let process = std::process::id();
+            if pools.process != process {
+                pools.process = process;
+                // Their threads exist in the parent only; finalising them here would touch locks nobody will release.
+                std::mem::forget(std::mem::take(&mut pools.executors));
+            }
+            (pools.executors.get(depth).map(|executor| executor.clone_ref(py)), pools.executors.len())
+        };
+        if let Some(executor) = found {
+            return Ok(executor.into_bound(py));
+        }
+        // Python is not called under the lock; whoever is second drops an executor that has no thread yet.
+        let started = start(py, missing)?.unbind();
+        let mut pools = lock(&POOLS);
+        if pools.executors.len() == missing {
+            pools.executors.push(started);
+        }
+    }
+}
+
+fn start(py: Python<'_>, depth: usize) -> PyResult<Bound<'_, PyAny>> {
+    let options = PyDict::new(py);
+    options.set_item(intern!(py, "max_workers"), MAXIMUM_THREADS)?;
+    options.set_item(intern!(py, "thread_name_prefix"), "turntree-tool")?;
+    options.set_item(intern!(py, "initializer"), Py::new(py, DepthMark(depth.saturating_add(1)))?)?;
+    names::thread_pool_executor(py)?.call((), Some(&options))
+}

@@ -1,0 +1,3 @@
+//! Python objects to Rust types and back. Everything that crosses is written here once.
+
+pub(super) mod json;

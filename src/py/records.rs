@@ -1,0 +1,148 @@
+//! Calls, results, usage, turns and stream events as Python classes. UPP-1.2 §5, §6, §11.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::convert::json::{to_python, to_raw};
+use super::show::{Show, data_class};
+use crate::core::json::Extra;
+use crate::message::{self, Delta, StreamEvent as CoreEvent};
+
+data_class! {
+    /// A model's wish to call a tool. UPP-1.2 §4.
+    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall { tool_call_id, tool_name, arguments }
+
+    #[new]
+    fn new(tool_call_id: String, tool_name: String, arguments: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
+        let arguments = to_raw(arguments, "arguments")?;
+        Ok(Self::holding(message::ToolCall { tool_call_id, tool_name, arguments, extra: Extra::new() }))
+    }
+}
+
+data_class! {
+    /// What a tool gave back. UPP-1.2 §4.
+    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult { tool_call_id, result }
+
+    #[new]
+    #[pyo3(signature = (tool_call_id, result, is_error = false))]
+    fn new(tool_call_id: String, result: &Bound<'_, PyAny>, is_error: bool) -> PyResult<PyClassInitializer<Self>> {
+        let result = to_raw(result, "result")?;
+        Ok(Self::holding(message::ToolResult { tool_call_id, result, is_error: Some(is_error), extra: Extra::new() }))
+    }
+
+    #[getter]
+    fn is_error(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(Self::of(slf)?.failed())
+    }
+}
+
+data_class! {
+    /// The record of one tool execution. UPP-1.2 §5.
+    ToolExecution as "ToolExecution" in "turntree.upp" over message::ToolExecution {
+        tool_name, tool_call_id, arguments, result, is_error, duration, approved,
+    }
+}
+
+data_class! {
+    /// Tokens of one model call. UPP-1.2 §6.
+    CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage {
+        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+    }
+}
+
+data_class! {
+    /// Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+    TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage {
+        input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, cycles,
+    }
+
+    #[new]
+    #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None, cache_read_tokens = 0, cache_write_tokens = 0))]
+    fn new(
+        input_tokens: u64,
+        output_tokens: u64,
+        total_tokens: Option<u64>,
+        cache_read_tokens: u64,
+        cache_write_tokens: u64,
+    ) -> PyClassInitializer<Self> {
+        let mut usage = message::TokenUsage::of_call(input_tokens, output_tokens);
+        usage.total_tokens = total_tokens.unwrap_or(usage.total_tokens);
+        (usage.cache_read_tokens, usage.cache_write_tokens) = (cache_read_tokens, cache_write_tokens);
+        Self::holding(usage)
+    }
+}
+
+data_class! {
+    /// All that one run brought. UPP-1.2 §6.
+    Turn as "Turn" in "turntree.upp" over message::Turn { messages, tool_executions, usage, cycles, data }
+
+    /// The last assistant message.
+    #[getter]
+    fn response<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.response().show(slf.py())
+    }
+}
+
+data_class! {
+    /// One step of a stream. UPP-1.2 §11.1.
+    StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent { index }
+
+    #[new]
+    fn new(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<PyClassInitializer<Self>> {
+        let py = delta.py();
+        let event = PyDict::new(py);
+        event.set_item("type", r#type)?;
+        event.set_item("index", index)?;
+        event.set_item("delta", delta)?;
+        let raw = to_raw(event.as_any(), "delta")?;
+        Ok(Self::holding(super::data::parse::<Self>(py, raw.get())?))
+    }
+
+    /// What happened, as `text_delta`.
+    #[getter(r#type)]
+    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pyo3::types::PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
+    }
+
+    /// The pieces that came, by the specification's names; media as bytes.
+    #[getter]
+    fn delta<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        delta(slf.py(), &Self::of(slf)?.delta)
+    }
+}
+
+/// The delta as a dict. The frequent kinds are built directly: a stream has one of them for every token.
+fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
+    let dict = PyDict::new(py);
+    match delta {
+        Delta::Text(piece) | Delta::Reasoning(piece) | Delta::Object(piece) if piece.extra.is_empty() => {
+            dict.set_item(pyo3::intern!(py, "text"), &piece.text)?;
+        }
+        Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
+            dict.set_item(pyo3::intern!(py, "data"), piece.data.show(py)?)?;
+        }
+        Delta::ToolCall(piece) => {
+            dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
+            dict.set_item(pyo3::intern!(py, "toolName"), &*piece.tool_name)?;
+            dict.set_item(pyo3::intern!(py, "argumentsJson"), &piece.arguments_json)?;
+        }
+        other => return general_delta(py, other),
+    }
+    Ok(dict.into_any())
+}
+
+fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
+    let event = CoreEvent::new(0, delta.clone());
+    let text = serde_json::to_string(&event).map_err(|error| super::error::serialization(py, &error))?;
+    to_python(py, &text)?.into_bound(py).get_item("delta")
+}
+
+/// A turn as a handle.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn wrap_turn(py: Python<'_>, turn: message::Turn) -> PyResult<Py<PyAny>> {
+    <Turn as super::data::DataClass>::wrap(py, Arc::new(turn))
+}

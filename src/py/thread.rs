@@ -1,0 +1,227 @@
+//! A thread as a Python class: the one data type that grows. UPP-1.2 §7.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use serde::{Deserialize, Serialize};
+
+use super::content::content_from;
+use super::data::{Data, DataClass, extract, value_of};
+use super::message::message_from;
+use super::records::Turn;
+use super::show::Show;
+use crate::core::ids::RandomIds;
+use crate::core::json::schema::{Definitions, JsonSchema};
+use crate::core::time::SystemClock;
+use crate::message::message::History;
+use crate::message::{Body, Message, MessageKind, Thread as CoreThread};
+
+/// A thread that several handles may hold; locked for the length of one operation.
+pub(crate) struct Shared(Mutex<CoreThread>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, CoreThread> {
+        // A thread is whole after every single operation, so one that panicked left nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The messages at this moment; shares them.
+    pub(crate) fn messages(&self) -> History {
+        self.lock().messages.clone()
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || {
+            let mine = self.lock().clone();
+            mine == *other.lock()
+        }
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let thread = self.lock().clone();
+        thread.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        CoreThread::deserialize(deserializer).map(|thread| Self(Mutex::new(thread)))
+    }
+}
+
+impl JsonSchema for Shared {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        CoreThread::schema(definitions)
+    }
+}
+
+/// An ordered conversation. UPP-1.2 §7.
+#[pyclass(frozen, extends = Data, module = "turntree.upp")]
+pub(crate) struct Thread;
+
+impl DataClass for Thread {
+    type Value = Shared;
+    const FROZEN: bool = false;
+    fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
+    }
+}
+
+impl Thread {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
+        value_of(slf.as_super())
+    }
+
+    fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
+        Self::wrap(py, Arc::new(Shared(Mutex::new(thread))))
+    }
+}
+
+fn show_all<'a, 'py>(
+    py: Python<'py>,
+    messages: impl Iterator<Item = &'a Arc<Message>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    messages.cloned().collect::<Vec<_>>().show(py)
+}
+
+#[pymethods]
+impl Thread {
+    #[new]
+    #[pyo3(signature = (messages = None))]
+    fn new(messages: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
+        let messages =
+            messages.map_or_else(|| Ok(History::new()), |messages| history_from(messages, "messages"))?;
+        let thread = Shared(Mutex::new(CoreThread::new(messages, &RandomIds, &SystemClock)));
+        Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
+    }
+
+    #[getter]
+    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().id.clone())
+    }
+
+    /// The messages at this moment, oldest first; a list of its own.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        show_all(slf.py(), Self::of(slf)?.messages().iter())
+    }
+
+    #[getter]
+    fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let time = Self::of(slf)?.lock().created_at;
+        time.show(slf.py())
+    }
+
+    #[getter]
+    fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let time = Self::of(slf)?.lock().updated_at;
+        time.show(slf.py())
+    }
+
+    /// Adds all messages of a turn.
+    fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let turn = extract::<Turn>(turn, "turn")?;
+        Self::of(slf)?.lock().append(&turn, &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// Adds messages.
+    #[pyo3(signature = (*messages))]
+    fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
+        let messages = history_from(messages.as_any(), "messages")?;
+        Self::of(slf)?.lock().push(messages, &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// Adds a user's message.
+    fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let body = Body::User { content: content_from(content, "content")? };
+        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
+        Self::of(slf)?.lock().push([message], &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// Adds a model's message.
+    fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let body = Body::Assistant { content: content_from(content, "content")?, tool_calls: None };
+        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
+        Self::of(slf)?.lock().push([message], &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// Messages of one type, in order.
+    fn filter<'py>(slf: &Bound<'py, Self>, r#type: &str) -> PyResult<Bound<'py, PyAny>> {
+        let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
+        let wanted = r#type;
+        let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == wanted) else {
+            let message =
+                format!("type must be \"user\", \"assistant\" or \"tool_result\", not \"{wanted}\"");
+            return Err(pyo3::exceptions::PyValueError::new_err(message));
+        };
+        let messages = Self::of(slf)?.messages();
+        show_all(slf.py(), messages.iter().filter(|message| message.kind() == kind))
+    }
+
+    /// The last `n` messages; none for 0.
+    fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
+        let tail = Self::of(slf)?.lock().tail(n);
+        show_all(slf.py(), tail.iter())
+    }
+
+    /// Messages from `start` to before `end` as a new thread.
+    #[pyo3(signature = (start = None, end = None))]
+    fn slice(slf: &Bound<'_, Self>, start: Option<isize>, end: Option<isize>) -> PyResult<Py<PyAny>> {
+        let slice = Self::of(slf)?.lock().slice(start, end, &RandomIds, &SystemClock);
+        Self::given(slf.py(), slice)
+    }
+
+    /// Takes all messages away.
+    fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        Self::of(slf)?.lock().clear(&SystemClock);
+        Ok(slf.clone())
+    }
+
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::of(slf)?.lock().messages.len())
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyAny>> {
+        let messages = Self::of(slf)?.messages();
+        let place = if index < 0 {
+            messages.len().checked_sub(index.unsigned_abs())
+        } else {
+            usize::try_from(index).ok()
+        };
+        let message = place.and_then(|place| messages.get(place));
+        message.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(Self::messages(slf)?.try_iter()?.into_any())
+    }
+}
+
+/// A history from a thread, anything with a list of `messages`, or a list of messages. Shares what it can.
+///
+/// # Errors
+/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no message.
+pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<History> {
+    if let Ok(thread) = value.cast::<Thread>() {
+        return Ok(Thread::of(thread)?.messages());
+    }
+    let list = match value.getattr(pyo3::intern!(value.py(), "messages")) {
+        Ok(messages) => messages,
+        Err(_) => value.clone(),
+    };
+    let items = list.try_iter().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a Thread or a list of messages, not {found}"))
+    })?;
+    items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
+}

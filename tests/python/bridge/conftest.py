@@ -1,0 +1,75 @@
+"""Every test runs under asyncio and, where it is installed, under uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+core = pytest.importorskip("turntree._core")
+if not hasattr(core, "_bridge_selftest"):
+    pytest.skip("built without the feature bridge-selftest", allow_module_level=True)
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+
+
+class LoopWithoutReaders(asyncio.SelectorEventLoop):
+    """Stands for Windows' proactor: no descriptor can be watched, so the bell thread wakes it."""
+
+    def add_reader(self, *_arguments: Any) -> None:
+        raise NotImplementedError
+
+
+FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.SelectorEventLoop,
+    "no-readers": LoopWithoutReaders,
+}
+if uvloop is not None:
+    FACTORIES["uvloop"] = uvloop.new_event_loop
+
+
+@pytest.fixture(params=list(FACTORIES))
+def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
+    """A factory of event loops."""
+    return FACTORIES[request.param]
+
+
+def run_on(loop: asyncio.AbstractEventLoop, main: Awaitable[Any]) -> Any:
+    """Do what `asyncio.run` does, on a given loop, on all versions."""
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(main)
+    finally:
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@pytest.fixture
+def run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> Callable[[Awaitable[Any]], Any]:
+    """Run a coroutine to its end on a fresh loop."""
+    return lambda main: run_on(new_loop(), main)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_alive() -> Any:
+    """No test leaves a Rust future behind."""
+    bridge = core._bridge_selftest
+    before = bridge.alive()
+    yield
+    deadline = time.monotonic() + 2
+    while bridge.alive() > before and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    assert bridge.alive() <= before

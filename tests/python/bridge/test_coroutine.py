@@ -1,0 +1,278 @@
+"""The coroutine: awaiting, waking, cancelling, and how it looks to asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import gc
+import random
+import threading
+import weakref
+
+import pytest
+from turntree._core import _bridge_selftest as bridge
+
+
+def test_a_ready_future_is_awaited_without_the_loop() -> None:
+    async def main() -> list[object]:
+        return [await bridge.ready(value) for value in (None, 1, (1, 2), StopIteration(3))]
+
+    coroutine = main()
+    with pytest.raises(StopIteration) as stopped:
+        coroutine.send(None)
+
+    values = stopped.value.value
+    assert values[:3] == [None, 1, (1, 2)]
+    assert isinstance(values[3], StopIteration)
+
+
+def test_it_is_a_coroutine_to_abc_and_asyncio(run) -> None:
+    async def main() -> None:
+        assert isinstance(bridge.ready(1), collections.abc.Coroutine)
+        assert await asyncio.create_task(bridge.ready(1)) == 1
+        assert await asyncio.gather(bridge.ready(1), bridge.sleeps(100), bridge.yields(3)) == [1, 1, 3]
+        assert await asyncio.wait_for(bridge.sleeps(100), 5) == 1
+        assert await asyncio.shield(bridge.sleeps(100, 2)) == 2
+        assert "sleeps" in repr(asyncio.ensure_future(bridge.sleeps(1)))
+        if hasattr(asyncio, "TaskGroup"):
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(bridge.sleeps(100))
+            assert task.result() == 1
+
+    run(main())
+
+
+def test_asyncio_run_takes_it() -> None:
+    assert asyncio.run(bridge.sleeps(100, 3)) == 3
+
+
+def test_another_thread_wakes_it_many_times(run) -> None:
+    assert run(bridge.sleeps(50, 200)) == 200
+
+
+def test_waking_from_within_the_poll_is_another_turn_of_the_loop(run) -> None:
+    assert run(bridge.yields(50)) == 50
+
+
+def test_an_exception_is_the_same_object(run) -> None:
+    error = ValueError("mine")
+
+    async def main() -> None:
+        with pytest.raises(ValueError) as caught:
+            await bridge.fails(error)
+        assert caught.value is error
+
+    run(main())
+
+
+def test_a_stop_iteration_does_not_pass_for_a_result(run) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError) as caught:
+            await bridge.fails(StopIteration(3))
+        assert isinstance(caught.value.__cause__, StopIteration)
+
+    run(main())
+
+
+def test_cancelling_drops_the_future_before_the_task_returns(run) -> None:
+    async def main() -> None:
+        alive = bridge.alive()
+        seen = []
+
+        async def waits() -> None:
+            try:
+                await bridge.sleeps(10_000_000)
+            finally:
+                seen.append(bridge.alive())
+
+        task = asyncio.ensure_future(waits())
+        await asyncio.sleep(0.01)
+        assert bridge.alive() == alive + 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert seen == [alive]
+
+    run(main())
+
+
+def test_a_timeout_drops_the_future(run) -> None:
+    async def main() -> None:
+        alive = bridge.alive()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(bridge.sleeps(10_000_000), 0.01)
+        assert bridge.alive() == alive
+
+    run(main())
+
+
+def test_it_cannot_be_awaited_twice(run) -> None:
+    async def main() -> None:
+        coroutine = bridge.ready(1)
+        await coroutine
+        with pytest.raises(RuntimeError, match="already awaited"):
+            await coroutine
+
+    run(main())
+
+
+def test_close_and_throw_follow_the_protocol() -> None:
+    closed = bridge.sleeps(1)
+    closed.close()
+    closed.close()
+    with pytest.raises(RuntimeError):
+        closed.send(None)
+
+    thrown = bridge.sleeps(1)
+    with pytest.raises(KeyError, match="x"):
+        thrown.throw(KeyError, KeyError("x"), None)
+    with pytest.raises(LookupError):
+        bridge.sleeps(1).throw(LookupError)
+    with pytest.raises(LookupError, match="why"):
+        bridge.sleeps(1).throw(LookupError, "why")
+
+
+def test_without_a_loop_the_error_says_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match="run_sync"):
+        bridge.sleeps(1_000_000).send(None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_panic_is_an_exception_and_drops_the_future(run) -> None:
+    async def main() -> None:
+        alive = bridge.alive()
+        coroutine = bridge.panics()
+        with pytest.raises(BaseException, match="on purpose"):
+            await coroutine
+        assert bridge.alive() == alive
+        with pytest.raises(RuntimeError):
+            await coroutine
+
+    run(main())
+
+
+def test_debug_mode_accepts_it(new_loop) -> None:
+    loop = new_loop()
+    loop.set_debug(True)
+    try:
+        assert loop.run_until_complete(bridge.sleeps(100, 20)) == 20
+    finally:
+        loop.close()
+
+
+def test_two_loops_in_two_threads(new_loop) -> None:
+    results = []
+
+    def work() -> None:
+        loop = new_loop()
+        try:
+            for _ in range(20):
+                results.append(loop.run_until_complete(bridge.sleeps(100, 10)))
+        finally:
+            loop.close()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert results == [10] * 40
+
+
+def test_a_loop_closed_early_frees_what_waits_on_it(new_loop) -> None:
+    alive = bridge.alive()
+    for _ in range(20):
+        loop = new_loop()
+        loop.set_exception_handler(lambda *_: None)
+        task = loop.create_task(bridge.sleeps(2_000))
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        del task, loop
+    import time
+
+    time.sleep(0.02)
+    gc.collect()
+
+    assert bridge.alive() == alive
+
+
+def test_many_loops_leak_no_descriptor(new_loop) -> None:
+    import os
+
+    def open_descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    def turn() -> None:
+        loop = new_loop()
+        loop.run_until_complete(bridge.sleeps(10, 2))
+        loop.close()
+
+    turn()
+    gc.collect()
+    before = open_descriptors()
+    for _ in range(30):
+        turn()
+    gc.collect()
+
+    assert open_descriptors() <= before + 1
+
+
+def test_a_cycle_through_the_future_is_collected() -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.coroutine = bridge.forever(owner)
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+
+    assert gone() is None
+
+
+def test_a_cycle_through_an_abandoned_task_is_collected(new_loop) -> None:
+    class Owner:
+        pass
+
+    alive = bridge.alive()
+    loop = new_loop()
+    loop.set_exception_handler(lambda *_: None)
+    owner = Owner()
+    owner.task = loop.create_task(bridge.forever(owner))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert bridge.alive() == alive + 1
+    loop.close()
+    gone = weakref.ref(owner)
+    del owner, loop
+    gc.collect()
+
+    assert gone() is None
+    assert bridge.alive() == alive
+
+
+def test_stress_with_random_cancels(run) -> None:
+    async def one_round(generator: random.Random) -> int:
+        async def hops() -> int:
+            total = 0
+            for _ in range(20):
+                total += await bridge.sleeps(generator.randrange(1, 400))
+            return total
+
+        tasks = [asyncio.ensure_future(hops()) for _ in range(500)]
+        chosen = generator.sample(tasks, 150)
+        for victim in chosen:
+            if generator.random() < 0.3:
+                await asyncio.sleep(0)
+            victim.cancel()
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+        return sum(result == 20 for result in results)
+
+    async def main() -> None:
+        alive = bridge.alive()
+        generator = random.Random(7)
+        for _ in range(10):
+            assert await one_round(generator) >= 350
+        assert bridge.alive() == alive
+
+    run(main())

@@ -1,0 +1,89 @@
+"""Fork and exit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from turntree._core import _bridge_selftest as bridge
+
+LEAVING = [
+    # Wakes under way.
+    "async def main():\n    await asyncio.gather(*[bridge.sleeps(50, 4) for _ in range(50)])\nasyncio.run(main())",
+    # A stream abandoned in flight, held by a global.
+    "stream = bridge.numbers(10**6, 20)\nasync def main():\n    for _ in range(20): await anext(stream)\nasyncio.run(main())",
+    # Tasks pending on a loop that is never closed.
+    "loop = asyncio.new_event_loop()\ntasks = [loop.create_task(bridge.sleeps(100, 1000)) for _ in range(50)]\n"
+    "loop.run_until_complete(asyncio.sleep(0.01))",
+    # Tools in threads and on our loop.
+    "async def tool():\n    await asyncio.sleep(0.001)\nfor _ in range(5): bridge.tool_sync(tool, 'task')\n"
+    "bridge.tool_sync(lambda: None, 'thread')",
+    # A daemon thread waiting in run_sync.
+    "import threading, time\nthreading.Thread(target=lambda: bridge.sleeps_sync(200, 10**6), daemon=True).start()\n"
+    "time.sleep(0.02)",
+    # The bell thread of a loop that cannot watch descriptors.
+    "class Plain(asyncio.SelectorEventLoop):\n    def add_reader(self, *a): raise NotImplementedError\n"
+    "loop = Plain()\ntasks = [loop.create_task(bridge.sleeps(30, 10**6)) for _ in range(20)]\n"
+    "loop.run_until_complete(asyncio.sleep(0.01))",
+]
+
+
+def in_child(check) -> int:
+    """Run `check` in a forked child; its exit status, or -1 when it hangs."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(0 if check() else 1)
+        except BaseException:
+            os._exit(2)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return -1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_starts_over(run) -> None:
+    async def tool() -> int:
+        await asyncio.sleep(0.001)
+        return 1
+
+    assert run(bridge.sleeps(100, 5)) == 5
+    assert bridge.tool_sync(tool, "task") == 1
+    assert bridge.tool_sync(lambda: 1, "thread") == 1
+
+    def check() -> bool:
+        return (
+            asyncio.run(bridge.sleeps(100, 5)) == 5
+            and bridge.tool_sync(tool, "task") == 1
+            and bridge.tool_sync(lambda: 1, "thread") == 1
+        )
+
+    assert in_child(check) == 0
+    assert run(bridge.sleeps(100, 5)) == 5
+    assert bridge.tool_sync(tool, "task") == 1
+
+
+@pytest.mark.parametrize("leaving", LEAVING)
+def test_busy_exits_do_not_crash(leaving: str) -> None:
+    script = "import asyncio\nfrom turntree._core import _bridge_selftest as bridge\n" + textwrap.dedent(leaving)
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        for _ in range(10):
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+            assert "panicked" not in done.stderr
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()

@@ -1,0 +1,230 @@
+"""The event stream: order, cancellation, batches, end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+
+import pytest
+from turntree._core import _bridge_selftest as bridge
+
+
+def test_ready_events_need_no_loop() -> None:
+    async def main() -> list[int]:
+        return [number async for number in bridge.ready_numbers(1000)]
+
+    with pytest.raises(StopIteration) as stopped:
+        main().send(None)
+
+    assert stopped.value.value == list(range(1000))
+
+
+@pytest.mark.parametrize("burst", [1, 7, 64])
+def test_live_events_arrive_in_order(run, burst: int) -> None:
+    async def main() -> None:
+        assert [number async for number in bridge.numbers(300, 100, burst)] == list(range(300))
+
+    run(main())
+
+
+def test_timed_out_anexts_lose_nothing(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(60, 3_000)
+        received, timeouts = [], 0
+        while True:
+            try:
+                received.append(await asyncio.wait_for(stream.__anext__(), 0.001))
+            except asyncio.TimeoutError:
+                timeouts += 1
+            except StopAsyncIteration:
+                break
+        assert received == list(range(60))
+        assert timeouts > 20
+
+    run(main())
+
+
+def test_a_second_reader_is_refused_and_the_first_goes_on(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(1, 20_000)
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.002)
+        with pytest.raises(RuntimeError, match="another task"):
+            await anext(stream)
+        assert await first == 0
+
+    run(main())
+
+
+def test_a_reader_cancelled_before_it_began_does_not_strand_another(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(1, 10_000)
+        early = stream.__anext__()
+        first = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.002)
+        with pytest.raises(KeyError):
+            early.throw(KeyError())
+        assert await asyncio.wait_for(first, 5) == 0
+
+    run(main())
+
+
+def test_an_error_comes_after_the_events_before_it(run) -> None:
+    error = ValueError("end")
+
+    async def main() -> None:
+        received = []
+        stream = bridge.numbers(5, 100, 2, error)
+        with pytest.raises(ValueError) as caught:
+            async for number in stream:
+                received.append(number)
+        assert caught.value is error
+        assert received == [0, 1, 2, 3, 4]
+        assert [number async for number in stream] == []
+
+    run(main())
+
+
+def test_batches_hold_what_is_ready(run) -> None:
+    error = ValueError("end")
+
+    async def main() -> None:
+        batches = [batch async for batch in bridge.ready_numbers(1000).batches(300)]
+        assert [len(batch) for batch in batches] == [300, 300, 300, 100]
+
+        received = []
+        with pytest.raises(ValueError):
+            async for batch in bridge.numbers(40, 500, 10, error).batches():
+                assert batch
+                received.extend(batch)
+        assert received == list(range(40))
+
+    run(main())
+
+
+def test_closing_drops_the_source_and_wakes_the_reader(run) -> None:
+    async def main() -> None:
+        alive = bridge.alive()
+        stream = bridge.numbers(10, 10_000_000)
+        reader = asyncio.ensure_future(anext(stream, "end"))
+        await asyncio.sleep(0.005)
+        assert bridge.alive() == alive + 1
+        stream.close()
+        assert bridge.alive() == alive
+        assert await asyncio.wait_for(reader, 5) == "end"
+
+        async with bridge.numbers(10, 10_000_000) as other:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(other), 0.005)
+            assert bridge.alive() == alive + 1
+        assert bridge.alive() == alive
+        await other.aclose()
+
+    run(main())
+
+
+def test_dropping_the_stream_drops_the_source(run) -> None:
+    async def main() -> None:
+        alive = bridge.alive()
+        stream = bridge.numbers(10, 100)
+        async for _ in stream:
+            break
+        assert bridge.alive() == alive + 1
+        del stream
+        assert bridge.alive() == alive
+
+    run(main())
+
+
+def test_waiting_for_the_end_drives_the_source_and_keeps_the_events(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(50, 100, 5)
+        assert await bridge.finished(stream) == "finished"
+        assert [number async for number in stream] == list(range(50))
+
+    run(main())
+
+
+def test_one_iterates_while_others_wait_for_the_end(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(200, 50, 3)
+
+        async def iterate() -> list[int]:
+            return [number async for number in stream]
+
+        results = await asyncio.wait_for(
+            asyncio.gather(bridge.finished(stream), iterate(), bridge.finished(stream)), 20
+        )
+        assert results == ["finished", list(range(200)), "finished"]
+
+    run(main())
+
+
+def test_the_end_is_reached_when_the_reader_gives_up(run) -> None:
+    async def main() -> None:
+        stream = bridge.numbers(30, 500)
+        end = asyncio.ensure_future(bridge.finished(stream))
+        reader = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.002)
+        reader.cancel()
+        assert await asyncio.wait_for(end, 20) == "finished"
+
+    run(main())
+
+
+def test_the_synchronous_twin() -> None:
+    error = ValueError("end")
+    assert list(bridge.numbers_sync(100, 100, 3)) == list(range(100))
+    iterator = bridge.numbers_sync(3, 100, 1, error)
+    assert [next(iterator) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError):
+        next(iterator)
+
+
+def test_the_synchronous_twin_inside_a_running_loop(run) -> None:
+    async def main() -> None:
+        assert list(bridge.numbers_sync(10, 100)) == list(range(10))
+
+    run(main())
+
+
+def test_a_cycle_through_an_unfinished_stream_is_collected(run) -> None:
+    class Owner:
+        pass
+
+    alive = bridge.alive()
+
+    async def main() -> weakref.ref:
+        owner = Owner()
+        owner.stream = bridge.numbers(10, 100, keep=owner)
+        await anext(owner.stream)
+        return weakref.ref(owner)
+
+    gone = run(main())
+    gc.collect()
+
+    assert gone() is None
+    assert bridge.alive() == alive
+
+
+def test_a_stream_moves_between_loops(new_loop) -> None:
+    stream = bridge.numbers(4, 200)
+
+    async def take() -> list[int]:
+        return [await anext(stream), await anext(stream)]
+
+    taken = []
+    for _ in range(2):
+
+        def work() -> None:
+            loop = new_loop()
+            taken.extend(loop.run_until_complete(take()))
+            loop.close()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(10)
+
+    assert taken == [0, 1, 2, 3]

@@ -1,0 +1,135 @@
+"""run_sync: the calling thread drives, inside and outside of a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from turntree._core import _bridge_selftest as bridge
+
+
+async def where() -> str:
+    await asyncio.sleep(0.001)
+    return threading.current_thread().name
+
+
+def test_outside_of_a_loop() -> None:
+    assert bridge.sleeps_sync(200, 20) == 20
+    assert bridge.tool_sync(where, "task") == "turntree-tools-loop"
+
+
+def test_inside_a_running_loop(run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert bridge.sleeps_sync(200, 20) == 20
+        assert bridge.tool_sync(where, "task") == "turntree-tools-loop"
+        assert asyncio.get_running_loop() is loop
+
+    run(main())
+
+
+def test_the_gil_is_free_while_it_waits() -> None:
+    counted = []
+
+    def count() -> None:
+        for turn in range(20):
+            counted.append(turn)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    bridge.sleeps_sync(100_000)
+    assert len(counted) == 20
+    thread.join()
+
+
+def test_it_nests_through_tools_without_waiting_for_itself() -> None:
+    async def inner() -> int:
+        await asyncio.sleep(0.001)
+        return 1
+
+    async def middle() -> int:
+        return bridge.tool_sync(inner, "task") + bridge.tool_sync(lambda: 1, "thread")
+
+    assert bridge.tool_sync(middle, "task") == 2
+    assert bridge.tool_sync(lambda: bridge.tool_sync(middle, "task"), "thread") == 2
+
+    def nested() -> list[int]:
+        return bridge.tool_sync(lambda: 1, "thread")
+
+    async def many() -> list[int]:
+        return await bridge.tools([nested] * 64, "thread")
+
+    assert asyncio.run(asyncio.wait_for(many(), 20)) == [1] * 64
+
+
+def test_an_interrupt_ends_it_and_drops_the_future() -> None:
+    alive = bridge.alive()
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        bridge.sleeps_sync(30_000_000)
+    assert time.monotonic() - started < 2
+    assert bridge.alive() == alive
+
+
+def test_an_interrupt_cancels_the_tool() -> None:
+    cancelled = threading.Event()
+
+    async def tool() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            cancelled.set()
+
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        bridge.tool_sync(tool, "task")
+    assert cancelled.wait(2)
+
+
+def test_from_many_threads_at_once() -> None:
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(bridge.tool_sync(where, "task"))) for _ in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert results == ["turntree-tools-loop"] * 20
+
+
+def test_importing_does_not_import_asyncio() -> None:
+    script = "import sys; import turntree._core; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_tool_left_on_our_loop_is_cancelled_at_exit() -> None:
+    script = textwrap.dedent("""
+        import asyncio, threading
+        from turntree._core import _bridge_selftest as bridge
+
+        async def tool():
+            async def stays():
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    print("cleaned")
+            tool.task = asyncio.ensure_future(stays())
+            await asyncio.sleep(0.01)
+
+        bridge.tool_sync(tool, "task")
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "cleaned", "")

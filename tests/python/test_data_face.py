@@ -1,0 +1,236 @@
+"""The face that all data classes share: one test a promise, run for every class."""
+
+import copy
+import json
+import pickle
+
+import jsonschema
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from pydantic import BaseModel, TypeAdapter
+from pydantic import ValidationError as PydanticValidationError
+
+import turntree
+from turntree import upp
+from turntree._core import Data
+
+TIME = "2024-01-15T10:30:00.000Z"
+
+
+def _turn() -> upp.Turn:
+    user = {"id": "u", "type": "user", "content": [], "timestamp": TIME}
+    answer = {"id": "a", "type": "assistant", "content": [], "timestamp": TIME, "toolCalls": []}
+    execution = {
+        "toolName": "t",
+        "toolCallId": "c",
+        "arguments": {},
+        "result": None,
+        "isError": False,
+        "duration": 3,
+    }
+    return upp.Turn.model_validate(
+        {"messages": [user, answer], "toolExecutions": [execution], "cycles": 1, "data": {"x": [1]}}
+    )
+
+
+def samples() -> list[Data]:
+    call = upp.ToolCall("c", "weather", {"city": "Tokyo", "big": 10**30})
+    turn = _turn()
+    return [
+        upp.Text("hi"),
+        upp.Reasoning("hm"),
+        upp.Image.from_bytes(b"\x89PNG", "image/png"),
+        upp.Image.from_url("https://example.org/x.jpg"),
+        upp.Document.from_text("words", title="T"),
+        upp.Audio(b"RIFF", "audio/wav", 1.5),
+        upp.Video(b"....", "video/mp4", width=3),
+        upp.Binary(b"\x00\xff", "application/zip", {"k": 1}),
+        upp.UserMessage("hi", id="u", metadata={"openai": {"x": 1}}, timestamp=TIME),
+        upp.AssistantMessage(["a", upp.Text("b")], [call], id="a", timestamp=TIME),
+        upp.ToolResultMessage([upp.ToolResult("c", {"ok": True})], id="r", timestamp=TIME),
+        call,
+        upp.ToolResult("c", None, is_error=True),
+        turn.tool_executions[0],
+        upp.TokenUsage(3, 4, cache_read_tokens=1),
+        turn,
+        upp.StreamEvent("text_delta", 0, {"text": "x"}),
+        upp.StreamEvent("image_delta", 1, {"data": b"xx"}),
+        upp.Thread([upp.UserMessage("hi", id="u", timestamp=TIME)]),
+    ]
+
+
+each = pytest.mark.parametrize("value", samples(), ids=lambda value: type(value).__name__)
+
+
+def test_every_data_class_has_a_sample() -> None:
+    classes = {
+        value
+        for value in vars(upp).values()
+        if isinstance(value, type) and issubclass(value, Data) and value is not upp.Message
+    }
+    assert classes - {upp.CycleUsage} == {type(value) for value in samples()}
+
+
+@each
+def test_json_comes_back_equal(value: Data) -> None:
+    cls = type(value)
+
+    assert cls.model_validate_json(value.model_dump_json()) == value
+    assert cls.model_validate_json(value.model_dump_json(indent=2).encode()) == value
+    assert cls.from_json(value.to_json()) == value
+    assert cls.from_json(value.to_dict()) == value
+
+
+@each
+def test_dumps_validate(value: Data) -> None:
+    cls = type(value)
+
+    assert cls.model_validate(value.model_dump()) == value
+    assert cls.model_validate(value.model_dump(mode="json")) == value
+    assert cls.model_validate(value) is value
+
+
+@each
+def test_json_mode_is_plain_json(value: Data) -> None:
+    assert value.model_dump(mode="json") == json.loads(value.model_dump_json())
+    assert json.loads(value.model_dump_json(indent=4)) == value.to_dict()
+
+
+@each
+def test_copies_and_pickles_are_equal(value: Data) -> None:
+    assert pickle.loads(pickle.dumps(value)) == value
+    assert copy.copy(value) == value
+    assert copy.deepcopy(value) == value
+
+
+@each
+def test_the_schema_is_valid_and_accepts_the_value(value: Data) -> None:
+    schema = type(value).model_json_schema()
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(value.model_dump(mode="json"), schema)
+
+
+@each
+def test_fields_of_pydantic_models(value: Data) -> None:
+    cls = type(value)
+    model = TypeAdapter(list[cls])  # type: ignore[valid-type]
+
+    assert model.validate_python([value]) == [value]
+    assert model.validate_json(model.dump_json([value])) == [value]
+    assert model.dump_python([value], mode="json") == [value.model_dump(mode="json")]
+    jsonschema.Draft202012Validator.check_schema(model.json_schema())
+
+
+@each
+def test_reprs_are_short_and_safe(value: Data) -> None:
+    assert repr(value).startswith(type(value).__name__ + "(")
+    assert len(repr(value)) < 600
+    assert "<script" not in upp.Text("<script>")._repr_html_()
+
+
+def test_frozen_values_hash_and_threads_do_not() -> None:
+    one = upp.UserMessage("hi", id="u", metadata={"a": {"x": 1, "y": 2}}, timestamp=TIME)
+    two = upp.UserMessage("hi", id="u", metadata={"a": {"y": 2, "x": 1}}, timestamp=TIME)
+
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != upp.UserMessage("ho", id="u", timestamp=TIME)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(upp.Thread())
+
+
+def test_python_names_and_types_on_request() -> None:
+    message = upp.AssistantMessage("x", [upp.ToolCall("c", "t", {"keepMe": None})], timestamp=TIME)
+
+    dump = message.model_dump(by_alias=False, exclude_none=True)
+
+    assert dump["tool_calls"] == [
+        {"tool_call_id": "c", "tool_name": "t", "arguments": {"keepMe": None}}
+    ]
+    assert dump["timestamp"] == message.timestamp
+    assert upp.Audio(b"RIFF", "audio/wav").model_dump()["data"] == b"RIFF"
+    assert upp.Audio(b"RIFF", "audio/wav").model_dump(mode="json")["data"] == "UklGRg=="
+
+
+def test_unknown_members_and_numbers_survive() -> None:
+    text = (
+        '{"id":"m","type":"user","content":[{"type":"smell","rose":1.50}],"metadata":{"x":{"n":1e400}},'
+        '"timestamp":"2024-01-15T10:30:00.000Z","future":[12345678901234567890123]}'
+    )
+
+    assert upp.UserMessage.model_validate_json(text).model_dump_json() == text
+
+
+def test_validation_errors_name_place_rule_and_input() -> None:
+    with pytest.raises(turntree.ValidationError) as caught:
+        upp.Thread.model_validate({"id": "t", "messages": [{"id": "m", "type": "user"}]})
+
+    (error,) = caught.value.errors()
+    assert error["loc"] == ("messages", 0)
+    assert error["pointer"] == "/messages/0"
+    assert "missing field `content`" in error["msg"]
+    assert isinstance(caught.value, ValueError)
+    assert pickle.loads(pickle.dumps(caught.value)).errors() == caught.value.errors()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b'{"id": "\xff"}', "invalid_utf8"),
+        (b"{", "json_truncated"),
+        (b"{]", "json_invalid"),
+        (b"[" * 5000, "limit_exceeded"),
+        (b"[]", "invalid"),
+        (b"null", "invalid"),
+    ],
+)
+def test_bad_documents_get_a_clear_error(text: bytes, kind: str) -> None:
+    with pytest.raises(turntree.ValidationError) as caught:
+        upp.UserMessage.model_validate_json(text)
+
+    assert caught.value.errors()[0]["type"] == kind
+
+
+def test_what_is_not_json_is_refused_by_place() -> None:
+    with pytest.raises(TypeError, match=r"arguments/deep/1: a object has no JSON form|arguments/deep/1"):
+        upp.ToolCall("c", "t", {"deep": [1, object()]})
+    with pytest.raises(ValueError, match="not JSON; use None"):
+        upp.ToolResult("c", float("nan"))
+    with pytest.raises(ValueError, match="lone surrogate"):
+        upp.ToolResult("c", "\ud800")
+    nested: list[object] = []
+    for _ in range(1000):
+        nested = [nested]
+    with pytest.raises(ValueError, match="nested deeper"):
+        upp.ToolResult("c", nested)
+
+
+def test_pydantic_shows_our_errors_as_its_own() -> None:
+    class Model(BaseModel):
+        message: upp.UserMessage
+
+    with pytest.raises(PydanticValidationError) as caught:
+        Model.model_validate({"message": {"id": "m", "type": "user", "content": 3, "timestamp": TIME}})
+
+    assert caught.value.errors()[0]["loc"] == ("message",)
+    assert "/content" in caught.value.errors()[0]["msg"]
+
+
+def test_fastapi_bodies_and_responses() -> None:
+    app = FastAPI()
+
+    @app.post("/echo")
+    async def echo(thread: upp.Thread) -> upp.Thread:
+        return thread.user("more")
+
+    client = TestClient(app)
+    thread = upp.Thread([upp.UserMessage("hi")])
+
+    answer = client.post("/echo", content=thread.to_json())
+
+    assert answer.status_code == 200
+    assert [message["content"][0]["text"] for message in answer.json()["messages"]] == ["hi", "more"]
+    assert client.post("/echo", json={"id": 1}).status_code == 422
+    assert client.get("/openapi.json").status_code == 200

@@ -1,0 +1,160 @@
+"""Every example runs, offline and without keys, and fails in one sentence when it has to."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NOBODY = "127.0.0.1:1"  # no one listens on this port
+
+
+def run(script, *arguments, python=(), **environment):
+    """Run a script as a user would, away from any key, proxy or Ollama of this machine."""
+    private = ("_API_KEY", "_PROXY", "PYTHONPATH", "OLLAMA_HOST")
+    kept = {k: v for k, v in os.environ.items() if not k.upper().endswith(private)}
+    return subprocess.run(
+        [sys.executable, *python, str(script), *arguments],
+        env={**kept, "OLLAMA_HOST": NOBODY, "PYTHONIOENCODING": "utf-8", **environment},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+
+
+def assert_fails_in_one_sentence(done, *words):
+    assert done.returncode == 1, done
+    assert "Traceback" not in done.stdout + done.stderr
+    (sentence,) = done.stderr.strip().splitlines()
+    assert sentence.endswith(".")
+    for word in words:
+        assert word in sentence
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs_offline(script):
+    done = run(script)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_quickstart_converts_every_history():
+    done = run(ROOT / "examples" / "quickstart.py")
+
+    for path in (ROOT / "examples" / "data").glob("*.json"):
+        (line,) = [row for row in done.stdout.splitlines() if f"  {path.stem} " in row]
+        assert "valid, bytes equal, objects equal" in line
+
+
+def test_quickstart_shows_answer_tools_tokens_and_thread():
+    done = run(ROOT / "examples" / "quickstart.py")
+
+    out = done.stdout
+    assert "model: a stand-in for OpenAI at http://127.0.0.1:" in out
+    assert "In Tokyo it is sunny, up to 21 degrees, and the clocks there say" in out
+    assert "weather(city='Tokyo') -> " in out
+    assert "local_time(utc_offset=9) -> " in out
+    assert "in 2 model calls" in out
+    assert "├─ user" in out
+    assert "└─ assistant" in out
+
+
+def test_quickstart_prints_on_a_plain_terminal():
+    done = run(ROOT / "examples" / "quickstart.py", PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_quickstart_without_turntree_is_one_sentence():
+    done = run(ROOT / "examples" / "quickstart.py", python=("-S",))
+
+    assert_fails_in_one_sentence(done, "turntree is not installed", "make demo")
+
+
+def test_quickstart_asks_its_own_server_without_a_proxy():
+    proxy = f"http://{NOBODY}"
+
+    done = run(ROOT / "examples" / "quickstart.py", HTTP_PROXY=proxy, http_proxy=proxy)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", [b"", b"[{", b"\xff\xfe", b'{"kind": 1}', b"[1]"])
+def test_quickstart_with_a_damaged_history_is_one_sentence(tmp_path, damage):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "examples" / "data" / "aaa.json").write_bytes(damage)
+
+    done = run(tmp_path / "examples" / "quickstart.py")
+
+    assert_fails_in_one_sentence(done)
+
+
+def test_quickstart_with_no_histories_is_one_sentence(tmp_path):
+    shutil.copy(ROOT / "examples" / "quickstart.py", tmp_path)
+
+    assert_fails_in_one_sentence(run(tmp_path / "quickstart.py"), "no histories")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("OPENAI_API_KEY", "model: OpenAI"), ("ANTHROPIC_API_KEY", "model: Anthropic")],
+)
+def test_quickstart_with_an_unreachable_provider_is_one_sentence(key, said):
+    # A proxy that nobody runs: the request cannot leave this machine.
+    proxy = f"http://{NOBODY}"
+    secret = "sk-secret-0123456789"
+
+    done = run(
+        ROOT / "examples" / "quickstart.py", HTTPS_PROXY=proxy, HTTP_PROXY=proxy, **{key: secret}
+    )
+
+    assert_fails_in_one_sentence(done)
+    assert said in done.stdout
+    assert secret not in done.stdout + done.stderr
+
+
+class OverloadedOllama(BaseHTTPRequestHandler):
+    """Lists a model, and cannot run it."""
+
+    def do_GET(self):
+        self.reply(200, b'{"models": [{"name": "tiny"}]}')
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.reply(500, b'{"error": "model requires more system memory"}')
+
+    def reply(self, status, body):
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_quickstart_uses_ollama_if_it_answers():
+    with ThreadingHTTPServer(("127.0.0.1", 0), OverloadedOllama) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        host = f"127.0.0.1:{server.server_address[1]}"
+
+        done = run(ROOT / "examples" / "quickstart.py", OLLAMA_HOST=host)
+
+        server.shutdown()
+
+    assert f"model: Ollama tiny, because it answers at http://{host}" in done.stdout
+    assert_fails_in_one_sentence(done, "memory")
+
+
+def test_histories_are_what_pydantic_ai_writes():
+    done = run(ROOT / "examples" / "data" / "make_histories.py", "--check")
+
+    assert done.returncode == 0, done.stderr

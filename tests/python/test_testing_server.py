@@ -1,0 +1,763 @@
+"""The loopback server, read with the standard library's own HTTP client."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+import pytest
+
+from turntree.testing import ErrorReply, Fault, LoopbackServer, RawReply, Reply, ToolCall, serve
+
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic-messages": "/v1/messages",
+}
+APIS = list(PATHS)
+
+
+def question(api, text="Hi", *, stream=False, **more):
+    body = {"model": "test-model", "stream": stream, **more}
+    if api == "openai-responses":
+        body.setdefault("input", text)
+        return body
+    if api == "anthropic-messages":
+        body.setdefault("max_tokens", 100)
+    elif stream:
+        body.setdefault("stream_options", {"include_usage": True})
+    body.setdefault("messages", [{"role": "user", "content": text}])
+    return body
+
+
+def post(server, api, body, *, headers=None, timeout=5):
+    """Post and give back the open connection and its response."""
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", int(server.url.rpartition(":")[2]), timeout=timeout
+    )
+    keys = {
+        "content-type": "application/json",
+        "authorization": "Bearer test",
+        "x-api-key": "test",
+        "anthropic-version": "2023-06-01",
+    }
+    connection.request("POST", PATHS[api], json.dumps(body), keys if headers is None else headers)
+    return connection, connection.getresponse()
+
+
+def ask(server, api, body, **options):
+    """Post and give back status, headers and body."""
+    connection, response = post(server, api, body, **options)
+    with closing(connection):
+        return response.status, response.headers, response.read()
+
+
+def ask_json(server, api, body):
+    status, headers, raw = ask(server, api, body)
+    assert status == 200, raw
+    assert headers["content-type"] == "application/json"
+    return json.loads(raw)
+
+
+def ask_events(server, api, body):
+    """Post and give back the events of the stream as (name, data)."""
+    status, headers, raw = ask(server, api, body)
+    assert status == 200, raw
+    assert headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert headers["transfer-encoding"] == "chunked"
+    return parse(raw)
+
+
+def parse(raw):
+    events = []
+    for frame in raw.decode().split("\n\n"):
+        if not frame:
+            continue
+        fields = dict(line.split(": ", 1) for line in frame.split("\n"))
+        data = fields["data"]
+        events.append((fields.get("event"), data if data == "[DONE]" else json.loads(data)))
+    return events
+
+
+# Good replies
+
+
+def test_chat_text():
+    with serve(["Hello there"]) as server:
+        body = ask_json(server, "openai-chat", question("openai-chat"))
+
+    assert body["object"] == "chat.completion"
+    assert body["model"] == "test-model"
+    choice = body["choices"][0]
+    assert choice["message"]["role"] == "assistant"
+    assert choice["message"]["content"] == "Hello there"
+    assert choice["finish_reason"] == "stop"
+    usage = body["usage"]
+    assert usage["completion_tokens"] == 3
+    assert usage["total_tokens"] == usage["prompt_tokens"] + 3
+
+
+def test_chat_stream_of_text_and_parallel_tool_calls():
+    calls = [ToolCall("weather", {"city": "Tokyo"}), ToolCall("now")]
+    with serve(
+        [Reply("Let me look.", tool_calls=calls, input_tokens=7, output_tokens=5)]
+    ) as server:
+        events = ask_events(server, "openai-chat", question("openai-chat", stream=True))
+
+    assert events[-1] == (None, "[DONE]")
+    chunks = [data for _, data in events[:-1]]
+    assert {chunk["id"] for chunk in chunks} == {"chatcmpl-00000001"}
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
+    assert deltas[0]["role"] == "assistant"
+    assert [d["content"] for d in deltas if d.get("content")] == ["Let", " me", " look."]
+    fragments = [call for d in deltas for call in d.get("tool_calls", [])]
+    assert [(f["index"], f["id"], f["function"]["name"]) for f in fragments if "id" in f] == [
+        (0, "call_1", "weather"),
+        (1, "call_2", "now"),
+    ]
+    arguments = ["", ""]
+    for fragment in fragments:
+        arguments[fragment["index"]] += fragment["function"]["arguments"]
+    assert arguments == ['{"city":"Tokyo"}', "{}"]
+    assert sum(f["index"] == 0 for f in fragments) == 3
+    assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    assert chunks[-1]["choices"] == []
+    assert chunks[-1]["usage"]["prompt_tokens"] == 7
+    assert chunks[-1]["usage"]["total_tokens"] == 12
+
+
+def test_chat_stream_has_no_usage_unless_asked():
+    with serve(["Hello"]) as server:
+        asked = question("openai-chat", stream=True, stream_options={})
+        events = ask_events(server, "openai-chat", asked)
+
+    assert all("usage" not in data for _, data in events[:-1])
+
+
+def test_chat_thinking_is_reasoning_content():
+    with serve(Reply("42", thinking="Let me think")) as server:
+        whole = ask_json(server, "openai-chat", question("openai-chat"))
+        events = ask_events(server, "openai-chat", question("openai-chat", stream=True))
+
+    assert whole["choices"][0]["message"]["reasoning_content"] == "Let me think"
+    assert whole["usage"]["completion_tokens_details"]["reasoning_tokens"] == 3
+    deltas = [data["choices"][0]["delta"] for _, data in events[:-2]]
+    assert "".join(d.get("reasoning_content", "") for d in deltas) == "Let me think"
+
+
+def test_anthropic_thinking_text_and_tools():
+    reply = Reply(
+        "I will look.",
+        thinking="Which city?",
+        signature="c2ln",
+        tool_calls=[ToolCall("weather", {"city": "Tokyo"}, id="toolu_9")],
+        cached_tokens=4,
+        input_tokens=10,
+        output_tokens=6,
+    )
+    with serve([reply]) as server:
+        body = ask_json(server, "anthropic-messages", question("anthropic-messages"))
+
+    assert body["type"] == "message"
+    assert body["content"] == [
+        {"type": "thinking", "thinking": "Which city?", "signature": "c2ln"},
+        {"type": "text", "text": "I will look."},
+        {"type": "tool_use", "id": "toolu_9", "name": "weather", "input": {"city": "Tokyo"}},
+    ]
+    assert body["stop_reason"] == "tool_use"
+    assert body["usage"]["input_tokens"] == 6
+    assert body["usage"]["cache_read_input_tokens"] == 4
+    assert body["usage"]["output_tokens"] == 6
+
+
+def test_anthropic_stream():
+    reply = Reply(
+        "I will look.",
+        thinking="Which city?",
+        signature="c2ln",
+        tool_calls=[ToolCall("weather", {"city": "Tokyo"})],
+        output_tokens=6,
+    )
+    with serve([reply]) as server:
+        events = ask_events(
+            server, "anthropic-messages", question("anthropic-messages", stream=True)
+        )
+
+    assert all(name == data["type"] for name, data in events)
+    names = [name for name, _ in events]
+    assert names[0] == "message_start"
+    assert names[1:3] == ["content_block_start", "ping"]
+    assert names[-2:] == ["message_delta", "message_stop"]
+    deltas = [data for name, data in events if name == "content_block_delta"]
+
+    def joined(index, key):
+        return "".join(d["delta"].get(key, "") for d in deltas if d["index"] == index)
+
+    assert joined(0, "thinking") == "Which city?"
+    assert joined(0, "signature") == "c2ln"
+    assert joined(1, "text") == "I will look."
+    assert joined(2, "partial_json") == '{"city":"Tokyo"}'
+    starts = [data["content_block"] for name, data in events if name == "content_block_start"]
+    assert starts[2] == {"type": "tool_use", "id": "call_1", "name": "weather", "input": {}}
+    assert events[-2][1]["delta"]["stop_reason"] == "tool_use"
+    assert events[-2][1]["usage"]["output_tokens"] == 6
+
+
+def test_responses_items():
+    reply = Reply(
+        "Looking.",
+        thinking="Which city?",
+        signature="opaque",
+        tool_calls=[ToolCall("weather", {"city": "Tokyo"})],
+    )
+    with serve([reply]) as server:
+        body = ask_json(server, "openai-responses", question("openai-responses"))
+
+    assert body["status"] == "completed"
+    reasoning, message, call = body["output"]
+    assert reasoning["summary"] == [{"type": "summary_text", "text": "Which city?"}]
+    assert reasoning["encrypted_content"] == "opaque"
+    assert message["content"][0]["text"] == "Looking."
+    assert (call["call_id"], call["id"], call["name"]) == ("call_1", "fc_call_1", "weather")
+    assert call["arguments"] == '{"city":"Tokyo"}'
+    usage = body["usage"]
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_responses_stream():
+    reply = Reply(
+        "Looking.", thinking="Which city?", tool_calls=[ToolCall("weather", {"city": "Tokyo"})]
+    )
+    with serve([reply]) as server:
+        events = ask_events(server, "openai-responses", question("openai-responses", stream=True))
+
+    assert all(name == data["type"] for name, data in events)
+    assert [data["sequence_number"] for _, data in events] == list(range(len(events)))
+    names = [name for name, _ in events]
+    assert names[:2] == ["response.created", "response.in_progress"]
+    assert names[-1] == "response.completed"
+    assert names.count("response.output_item.added") == 3
+
+    def joined(name):
+        return "".join(data["delta"] for kind, data in events if kind == name)
+
+    assert joined("response.reasoning_summary_text.delta") == "Which city?"
+    assert joined("response.output_text.delta") == "Looking."
+    assert joined("response.function_call_arguments.delta") == '{"city":"Tokyo"}'
+    done = [data["item"] for name, data in events if name == "response.output_item.done"]
+    assert done == events[-1][1]["response"]["output"]
+    assert events[0][1]["response"]["usage"] is None
+    assert events[-1][1]["response"]["usage"]["output_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("api", "place", "expected"),
+    [
+        ("openai-chat", lambda body: body["choices"][0]["finish_reason"], "length"),
+        ("anthropic-messages", lambda body: body["stop_reason"], "max_tokens"),
+        (
+            "openai-responses",
+            lambda body: (body["status"], body["incomplete_details"]["reason"]),
+            ("incomplete", "max_output_tokens"),
+        ),
+    ],
+)
+def test_finish_is_translated(api, place, expected):
+    with serve(Reply("cut", finish="length")) as server:
+        assert place(ask_json(server, api, question(api))) == expected
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_fragments_put_together_are_the_text(api):
+    text = "  A line,\n\nа строка, 日本語 🌸  "
+    with serve(Reply(text, fragment=3)) as server:
+        events = ask_events(server, api, question(api, stream=True))
+
+    pieces = []
+    for _, data in events:
+        if data == "[DONE]":
+            continue
+        if api == "openai-chat" and data["choices"]:
+            pieces.append(data["choices"][0]["delta"].get("content") or "")
+        elif data.get("type") == "content_block_delta":
+            pieces.append(data["delta"]["text"])
+        elif data.get("type") == "response.output_text.delta":
+            pieces.append(data["delta"])
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) == 3
+
+
+# Scripts and records
+
+
+def test_a_script_may_be_one_reply_or_a_function():
+    with serve("always") as server:
+        for _ in range(2):
+            body = ask_json(server, "openai-chat", question("openai-chat"))
+            assert body["choices"][0]["message"]["content"] == "always"
+    with serve(lambda request: f"{request.number}: {request.user_text}") as server:
+        body = ask_json(server, "anthropic-messages", question("anthropic-messages", "Who?"))
+        assert body["content"][0]["text"] == "1: Who?"
+
+
+def test_a_used_up_script_says_so():
+    with serve(["one"]) as server:
+        ask_json(server, "openai-chat", question("openai-chat"))
+        status, _, raw = ask(server, "openai-chat", question("openai-chat"))
+
+    assert status == 400
+    message = json.loads(raw)["error"]["message"]
+    assert message == "the script holds 1 replies, and this is request 2"
+
+
+@pytest.mark.parametrize("script", [[3], {"text": "no"}, [[]], [["text"]], None])
+def test_a_script_of_something_else_is_a_type_error(script):
+    with pytest.raises(TypeError, match="reply"):
+        serve(script)
+
+
+def test_what_a_script_raises_reaches_the_test():
+    def script(request):
+        raise AssertionError("unexpected question")
+
+    with pytest.raises(AssertionError, match="unexpected question"), serve(script) as server:
+        status, _, raw = ask(server, "openai-chat", question("openai-chat"))
+        assert status == 500
+        assert b"unexpected question" in raw
+
+
+def test_requests_are_recorded():
+    with serve(["one"]) as server:
+        ask(server, "openai-chat", question("openai-chat", "Hello?", temperature=0))
+
+    (request,) = server.requests
+    assert (request.number, request.method, request.path) == (1, "POST", "/v1/chat/completions")
+    assert request.api == "openai-chat"
+    assert request.headers["authorization"] == "Bearer test"
+    assert request.json["temperature"] == 0
+    assert (request.model, request.stream) == ("test-model", False)
+    assert request.user_text == "Hello?"
+    assert request.outcome == "sent"
+    assert "Bearer" not in repr(request)
+
+
+TOOL_HISTORIES = {
+    "openai-chat": [
+        {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}, {"id": "b"}]},
+        {"role": "tool", "tool_call_id": "a", "content": "sunny"},
+        {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "rain"}]},
+    ],
+    "openai-responses": [
+        {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
+        {"type": "function_call", "call_id": "a"},
+        {"type": "function_call", "call_id": "b"},
+        {"type": "function_call_output", "call_id": "a", "output": "sunny"},
+        {"type": "function_call_output", "call_id": "b", "output": "rain"},
+    ],
+    "anthropic-messages": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a"}, {"type": "tool_use", "id": "b"}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "a", "content": "sunny"}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "b",
+                    "content": [{"type": "text", "text": "rain"}],
+                }
+            ],
+        },
+    ],
+}
+
+
+def with_history(api, messages):
+    key = "input" if api == "openai-responses" else "messages"
+    return question(api, **{key: messages})
+
+
+@pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
+def test_tool_results_are_read(api):
+    with serve("ok") as server:
+        ask_json(server, api, with_history(api, TOOL_HISTORIES[api]))
+
+    (request,) = server.requests
+    assert request.tool_results == {"a": "sunny", "b": "rain"}
+    assert request.user_text == "Weather?"
+
+
+def test_anthropic_tool_results_are_read():
+    with serve("ok") as server:
+        history = TOOL_HISTORIES["anthropic-messages"]
+        ask_json(server, "anthropic-messages", with_history("anthropic-messages", history))
+
+    (request,) = server.requests
+    assert request.tool_results == {"b": "rain"}
+    assert request.user_text == "Weather?"
+
+
+# What the vendor would refuse
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_missing_key_is_status_401(api):
+    with serve("never") as server:
+        status, _, raw = ask(server, api, question(api), headers={"anthropic-version": "x"})
+
+    assert status == 401
+    assert json.loads(raw)["error"]["message"]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("missing", ["model", "messages"])
+def test_a_missing_field_is_status_400(api, missing):
+    body = question(api)
+    del body["input" if (api, missing) == ("openai-responses", "messages") else missing]
+
+    with serve("never") as server:
+        status, _, _ = ask(server, api, body)
+
+    assert status == 400
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_tool_call_without_result_is_status_400(api):
+    body = with_history(api, TOOL_HISTORIES[api][:-1])
+
+    with serve(["used later"]) as server:
+        status, _, raw = ask(server, api, body)
+        after, _, _ = ask(server, api, question(api))
+
+    assert status == 400
+    assert b"b" in raw
+    assert after == 200  # a refusal does not use up the script
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_result_without_tool_call_is_status_400(api):
+    results = TOOL_HISTORIES[api][-1:]
+    body = with_history(api, [TOOL_HISTORIES[api][0], *results])
+
+    with serve("never") as server:
+        status, _, _ = ask(server, api, body)
+
+    assert status == 400
+
+
+def test_a_lenient_server_refuses_nothing():
+    with serve("fine", strict=False) as server:
+        status, _, _ = ask(server, "openai-chat", {}, headers={})
+
+    assert status == 200
+
+
+def test_unknown_paths_and_methods_are_vendor_shaped_errors():
+    with serve("never") as server:
+        for path, status in (("/v2/things", 404), ("/v1/responses", 405)):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(server.url + path, timeout=5)
+            with caught.value as error:
+                assert error.code == status
+                assert "message" in json.loads(error.read())["error"]
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("api", "status", "kind", "code"),
+    [
+        ("openai-chat", 401, "invalid_request_error", "invalid_api_key"),
+        ("openai-responses", 429, "requests", "rate_limit_exceeded"),
+        ("openai-chat", 500, "server_error", None),
+        ("anthropic-messages", 429, "rate_limit_error", None),
+        ("anthropic-messages", 529, "overloaded_error", None),
+        ("anthropic-messages", 404, "not_found_error", None),
+    ],
+)
+def test_errors_have_the_body_of_the_vendor(api, status, kind, code):
+    with serve(ErrorReply(status)) as server:
+        got, headers, raw = ask(server, api, question(api, stream=True))
+
+    assert got == status
+    assert headers["content-type"] == "application/json"
+    body = json.loads(raw)
+    assert body["error"]["type"] == kind
+    assert body["error"].get("code") == code
+    assert body.get("type") == ("error" if api == "anthropic-messages" else None)
+
+
+def test_retry_after_and_own_words():
+    reply = ErrorReply(429, "Slow down", type="tokens", retry_after=3, headers={"x-more": "1"})
+    with serve([reply]) as server:
+        _, headers, raw = ask(server, "openai-chat", question("openai-chat"))
+
+    assert headers["retry-after"] == "3"
+    assert headers["x-more"] == "1"
+    assert json.loads(raw)["error"]["message"] == "Slow down"
+    assert json.loads(raw)["error"]["type"] == "tokens"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_raw_replies_are_sent_as_they_are(chunked):
+    page = RawReply("<html>Bad gateway</html>", 502, "text/html", chunked=chunked)
+    with serve([page, RawReply(chunked=chunked, content_type=None)]) as server:
+        status, headers, raw = ask(server, "openai-chat", question("openai-chat"))
+        assert (status, headers["content-type"], raw) == (
+            502,
+            "text/html",
+            b"<html>Bad gateway</html>",
+        )
+        status, headers, raw = ask(server, "openai-chat", question("openai-chat"))
+        assert (status, headers["content-type"], raw) == (200, None, b"")
+
+
+# Faults
+
+
+def broken(fault, *, api="anthropic-messages", stream=True, text="Hello there, whoever you are"):
+    """Ask a server with this fault; give back bytes, exception, response and request."""
+    with serve(Reply(text, fault=fault)) as server:
+        connection, response = post(server, api, question(api, stream=stream))
+        raw, caught = b"", None
+        with closing(connection):
+            try:
+                while piece := response.read1():
+                    raw += piece
+            except (OSError, http.client.HTTPException) as error:
+                caught = error
+        return raw, caught, response, server.requests[0]
+
+
+def test_reset_after():
+    raw, caught, _, request = broken(Fault(reset_after=50))
+
+    assert isinstance(caught, ConnectionResetError)
+    assert len(raw) <= 50
+    assert request.wait() == "faulted"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_close_after(stream):
+    raw, caught, _, request = broken(Fault(close_after=50), stream=stream)
+
+    if stream:  # http.client notices that the last chunk is missing, but not a missing length
+        assert isinstance(caught, http.client.IncompleteRead)
+    assert len(raw) == 50
+    assert request.wait() == "faulted"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_truncate_after_ends_in_good_order(stream):
+    raw, caught, response, request = broken(Fault(truncate_after=50), stream=stream)
+
+    assert caught is None
+    assert len(raw) == 50
+    assert response.headers["content-length"] == (None if stream else "50")
+    assert request.wait() == "faulted"
+
+
+def test_stall_after_lasts_until_the_client_leaves():
+    with serve(Reply("Hello there", fault=Fault(stall_after=50))) as server:
+        body = question("openai-chat", stream=True)
+        connection, response = post(server, "openai-chat", body, timeout=0.2)
+        assert len(response.read(50)) == 50
+        with pytest.raises(TimeoutError):
+            response.read1()
+        response.close()
+        connection.close()
+        assert server.requests[0].wait() == "faulted"
+
+
+def test_small_writes_carry_the_same_body():
+    whole, _, _, _ = broken(None)
+    raw, caught, _, request = broken(Fault(write_size=1))
+
+    assert caught is None
+    assert raw == whole
+    assert request.wait() == "sent"
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_error_after_ends_the_stream_with_the_vendors_event(api):
+    fault = Fault(error_after=2, error_message="Too busy")
+    raw, caught, _, request = broken(fault, api=api)
+
+    assert caught is None
+    assert request.wait() == "faulted"
+    events = parse(raw)
+    assert len(events) == 3
+    name, data = events[-1]
+    assert name == (None if api == "openai-chat" else "error")
+    assert "Too busy" in json.dumps(data)
+
+
+def test_content_type_may_be_wrong():
+    _, _, response, _ = broken(Fault(content_type="text/plain"))
+
+    assert response.headers["content-type"] == "text/plain"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"reset_after": 1, "stall_after": 1}, {"close_after": -1}, {"write_size": 0}],
+)
+def test_a_senseless_fault_is_refused(options):
+    with pytest.raises(ValueError, match="Fault|write_size"):
+        Fault(**options)
+
+
+# Time and connections
+
+
+def test_delay_and_gap():
+    with serve(Reply("one two three", delay=0.1, gap=0.02)) as server:
+        start = time.monotonic()
+        connection, response = post(server, "openai-chat", question("openai-chat", stream=True))
+        with closing(connection):
+            head = time.monotonic() - start
+            response.read()
+        whole = time.monotonic() - start
+
+    assert head >= 0.1
+    assert whole >= head + 5 * 0.02
+
+
+def test_a_client_that_leaves_is_noticed():
+    with serve(Reply("one two three", gap=10)) as server:
+        connection, response = post(server, "openai-chat", question("openai-chat", stream=True))
+        assert response.read1()
+        response.close()
+        connection.close()
+        assert server.requests[0].wait() == "dropped"
+
+
+def test_a_client_that_leaves_before_the_head_is_noticed():
+    with serve(Reply("late", delay=30)) as server:
+        port = int(server.url.rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection.request(
+            "POST",
+            PATHS["openai-chat"],
+            json.dumps(question("openai-chat")),
+            {"authorization": "Bearer test"},
+        )
+        request = server.wait_for_request()
+        connection.close()
+        assert request.wait() == "dropped"
+
+
+def test_closing_ends_what_is_under_way():
+    server = serve(Reply("late", delay=30))
+    caught = []
+
+    def client():
+        try:
+            ask(server, "openai-chat", question("openai-chat"))
+        except (OSError, http.client.HTTPException) as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    server.wait_for_request()
+    start = time.monotonic()
+    server.close()
+    thread.join(5)
+
+    assert time.monotonic() - start < 2
+    assert len(caught) == 1
+
+
+def test_waiting_for_a_request_ends():
+    with serve("x") as server, pytest.raises(TimeoutError, match="request 1 did not arrive"):
+        server.wait_for_request(timeout=0.01)
+
+
+def test_a_connection_is_kept_alive():
+    with serve("again") as server:
+        port = int(server.url.rpartition(":")[2])
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+            for stream in (True, False, True):
+                connection.request(
+                    "POST",
+                    PATHS["openai-chat"],
+                    json.dumps(question("openai-chat", stream=stream)),
+                    {"authorization": "Bearer test"},
+                )
+                assert b"again" in connection.getresponse().read()
+            local = connection.sock.getsockname()
+            assert local[1] != 0
+
+    assert len(server.requests) == 3
+
+
+def test_many_connections_at_once():
+    with serve(Reply("busy", delay=0.2)) as server:
+        results = []
+
+        def client():
+            results.append(ask(server, "openai-chat", question("openai-chat"))[0])
+
+        threads = [threading.Thread(target=client) for _ in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+
+    assert results == [200] * 50
+    assert sorted(request.number for request in server.requests) == list(range(1, 51))
+
+
+def test_a_body_without_length_is_refused():
+    with serve("never") as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
+            raw.sendall(
+                b"POST /v1/responses HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+            )
+            assert raw.recv(100).startswith(b"HTTP/1.1 411")
+
+
+def test_the_server_is_restartable_and_says_when_it_is_not_running():
+    server = LoopbackServer("Hello")
+    assert repr(server) == "<LoopbackServer closed requests=0>"
+    with pytest.raises(RuntimeError, match="with"):
+        _ = server.base_url
+    for _ in range(2):
+        with server:
+            assert server.base_url.endswith("/v1")
+            assert ask(server, "openai-chat", question("openai-chat"))[0] == 200
+    server.close()
+    assert len(server.requests) == 2
+
+
+def test_importing_turntree_does_not_load_the_server():
+    code = "import sys, turntree; print('turntree.testing' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
+def test_the_server_needs_the_standard_library_only():
+    code = (
+        "import sys; before = set(sys.modules); import turntree.testing;"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before};"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'turntree'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
