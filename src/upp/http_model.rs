@@ -78,7 +78,8 @@ impl HttpModel {
             None => Environment::new(self.dialect.key_variables().iter().copied()).key().await,
         };
         match key {
-            Ok(key) if !key.is_empty() => Ok(Some(key)),
+            // Keys that are read from files end with a line feed, which no header may hold.
+            Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key.expose().trim()))),
             Ok(_) | Err(KeyError::NotFound { .. }) if self.dialect.key_is_optional() => Ok(None),
             Ok(_) => {
                 Err(self.error(ErrorCode::AuthenticationFailed, "the API key is empty; provide another one"))

@@ -3,9 +3,14 @@
 #![cfg(test)]
 
 mod arch;
+mod chat;
+mod dialect_kit;
 mod http;
+mod http_model;
 mod message;
 mod ndjson;
+mod ollama;
 mod retry;
+mod scripted;
 mod sse;
 mod support;

@@ -338,17 +338,14 @@ fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structured: b
                 events.extend(pieces(&block.text).map(|piece| StreamEvent::reasoning(index, piece)));
             }
             ContentBlock::Image(block) => {
-                events.extend(image_data(&block.source).map(|data| {
-                    StreamEvent::new(index, Delta::Image(DataDelta { data, extra: Extra::new() }))
-                }))
+                let data = image_data(&block.source);
+                events.extend(data.map(|data| StreamEvent::new(index, Delta::Image(whole(data)))));
             }
             ContentBlock::Audio(block) => {
-                let delta = DataDelta { data: block.data.clone(), extra: Extra::new() };
-                events.push(StreamEvent::new(index, Delta::Audio(delta)));
+                events.push(StreamEvent::new(index, Delta::Audio(whole(block.data.clone()))));
             }
             ContentBlock::Video(block) => {
-                let delta = DataDelta { data: block.data.clone(), extra: Extra::new() };
-                events.push(StreamEvent::new(index, Delta::Video(delta)));
+                events.push(StreamEvent::new(index, Delta::Video(whole(block.data.clone()))));
             }
             ContentBlock::Document(_) | ContentBlock::Binary(_) | ContentBlock::Unknown(_) => {}
         }
