@@ -209,8 +209,10 @@ impl Machine {
     fn take_answer(&mut self, response: ModelResponse) -> Phase {
         self.push(response.message);
         self.state.collected.usage.push_back(Arc::new(response.usage));
-        if self.setup.structure.is_some() && response.data.is_some() {
-            self.state.collected.data = response.data;
+        // A turn cannot tell `null` from no data, and no schema of an object allows it.
+        let data = response.data.filter(|data| self.setup.structure.is_some() && !data.is_null());
+        if data.is_some() {
+            self.state.collected.data = data;
         }
         self.decide(|moves, decision| moves.answered(decision))
     }

@@ -26,7 +26,9 @@ pub use context::{Identity, Parent, RunContext};
 pub use drive::{Drive, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};
 pub use failure::{PartialTurn, partial_turn};
-pub use host::{Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation};
+pub use host::{
+    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult, ToolInvocation,
+};
 pub use local_host::LocalHost;
 pub use machine::{Machine, UnexpectedReply};
 pub use state::{ExecutionState, RunState, Setup, StateError};
