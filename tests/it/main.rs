@@ -1,6 +1,7 @@
 //! One integration binary; each module is named after the room it tests.
 #![cfg(test)]
 
+mod agents;
 mod machine;
 mod message;
 mod support_agents;

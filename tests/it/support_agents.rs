@@ -134,10 +134,10 @@ impl Answer {
 /// A model that answers by a script, and gives way once before each event.
 #[derive(Debug)]
 pub(crate) struct ScriptModel {
-    script: Mutex<VecDeque<Result<Answer, UppError>>>,
+    pub(crate) script: Mutex<VecDeque<Result<Answer, UppError>>>,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) capabilities: Capabilities,
-    answered: AtomicUsize,
+    pub(crate) answered: AtomicUsize,
     /// Calls that were dropped before they had ended.
     pub(crate) dropped: Arc<AtomicUsize>,
 }

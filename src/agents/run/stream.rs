@@ -97,7 +97,7 @@ impl AgentStream {
     }
 
     /// An event that is there already, without driving the run.
-    pub fn buffered(&mut self) -> Option<AgentStreamEvent> {
+    pub fn take_buffered(&mut self) -> Option<AgentStreamEvent> {
         if self.is_silenced() { None } else { self.events.pop() }
     }
 
@@ -153,11 +153,11 @@ impl Stream for AgentStream {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let stream = self.get_mut();
-        if let Some(event) = stream.buffered() {
+        if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));
         }
         let polled = stream.poll_work(context);
-        if let Some(event) = stream.buffered() {
+        if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));
         }
         match (polled, &stream.outcome) {
