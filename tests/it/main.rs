@@ -1,6 +1,7 @@
 //! One integration binary; each module is named after the room it tests.
 #![cfg(test)]
 
+mod agent_streams;
 mod agents;
 mod machine;
 mod message;

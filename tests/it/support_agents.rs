@@ -1,6 +1,5 @@
 //! What the tests of agents share: a scripted model, a host that writes down what happens, an executor of ten lines.
 
-use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,15 +7,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
 use turntree::agents::run::{
-    Approval, BeforeCall, Boundary, ExecutionState, HookSet, Host, HostError, HostFuture, RunState,
-    StepResult, ToolInvocation,
+    Approval, BeforeCall, Boundary, ExecutionState, HookSet, Host, HostError, HostFuture, RunContext,
+    RunState, StepResult, ToolInvocation,
 };
 use turntree::agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree::core::ids::{CountingIds, IdSource};
 use turntree::core::json::{Extra, RawJson, RawObject};
 use turntree::core::time::{Clock, FixedClock, Timestamp};
 use turntree::message::{
-    Body, ContentBlock, Message, StreamEvent, TokenUsage, ToolCall, ToolDefinition, Turn,
+    Body, ContentBlock, Message, MessageKind, StreamEvent, TokenUsage, ToolCall, ToolDefinition, Turn,
 };
 use turntree::upp::{
     Capabilities, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, StopReason, UppError,
@@ -131,13 +130,13 @@ impl Answer {
     }
 }
 
-/// A model that answers by a script, and gives way once before each event.
+/// A model that answers by a script: the first answer to a request without answers, and so on. Gives way once before
+/// each event.
 #[derive(Debug)]
 pub(crate) struct ScriptModel {
-    pub(crate) script: Mutex<VecDeque<Result<Answer, UppError>>>,
+    pub(crate) script: Vec<Result<Answer, UppError>>,
     pub(crate) requests: Mutex<Vec<ModelRequest>>,
     pub(crate) capabilities: Capabilities,
-    pub(crate) answered: AtomicUsize,
     /// Calls that were dropped before they had ended.
     pub(crate) dropped: Arc<AtomicUsize>,
 }
@@ -149,19 +148,19 @@ impl ScriptModel {
 
     pub(crate) fn failing(script: impl IntoIterator<Item = Result<Answer, UppError>>) -> Self {
         Self {
-            script: Mutex::new(script.into_iter().collect()),
+            script: script.into_iter().collect(),
             requests: Mutex::default(),
             capabilities: Capabilities::ALL,
-            answered: AtomicUsize::new(0),
             dropped: Arc::default(),
         }
     }
 
     fn take(&self, request: ModelRequest) -> Result<(Answer, ModelResponse), UppError> {
+        let given =
+            request.messages.iter().filter(|message| message.kind() == MessageKind::Assistant).count();
         self.requests.lock().unwrap().push(request);
-        let number = self.answered.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = self.script.lock().unwrap().pop_front().expect("the script has ended")?;
-        let response = answer.response(number);
+        let answer = self.script.get(given).expect("the script has ended").clone()?;
+        let response = answer.response(given + 1);
         Ok((answer, response))
     }
 }
@@ -436,4 +435,24 @@ pub(crate) fn is_marked_aborted(turn: &Turn) -> bool {
     turn.response()
         .namespace("uap")
         .is_some_and(|facts| facts.get("aborted").is_some_and(|yes| yes.get() == "true"))
+}
+
+pub(crate) fn run(script: &[Answer], host: &Arc<TestHost>) -> Result<Arc<Turn>, UppError> {
+    let model = Arc::new(ScriptModel::new(script.to_vec()));
+    block_on(agent(model, 10).run("Hello", RunContext::new(Arc::clone(host) as _)))
+}
+
+pub(crate) fn one_round(name: &str) -> [Answer; 2] {
+    [Answer::calls(&[name]), Answer::text("All done now.")]
+}
+
+pub(crate) fn records(turn: &Turn) -> Vec<(&str, &str, bool, Option<bool>)> {
+    let records = turn.tool_executions.iter();
+    records
+        .map(|record| (&*record.tool_call_id, record.result.get(), record.is_error, record.approved))
+        .collect()
+}
+
+pub(crate) fn told(turn: &Turn) -> Vec<&str> {
+    turn.messages[2].results().iter().map(|result| result.result.get()).collect()
 }

@@ -84,7 +84,8 @@ impl Machine {
             round.find_tools(message, &setup.tools);
         }
         let mut transcript = setup.history.clone();
-        transcript.append(state.collected.messages.clone());
+        // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
+        transcript.extend(state.collected.messages.iter().map(Arc::clone));
         Ok(Self { setup, state, transcript })
     }
 

@@ -109,7 +109,7 @@ impl AgentStream {
     /// Drives the run to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
     ///
     /// # Errors
-    /// As [`drive`].
+    /// As [`drive()`].
     ///
     /// # Cancel safety
     /// Interrupted, it drops the events that came meanwhile; the run goes on when it is polled again.
