@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Strategy_;
 use turntree::agents::Strategy;
 use turntree::agents::run::{
@@ -342,6 +342,9 @@ fn any_world() -> impl Strategy_<Value = World> {
 }
 
 proptest! {
+    // Each case replays a run from each of its boundaries: 64 runs are some 2 000 replays.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn replays_any_run_from_any_boundary(world in any_world()) {
         let recording = record(&world);
