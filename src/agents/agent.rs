@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::options::AgentOptions;
-use super::run::{AgentStream, Drive, Identity, Machine, RunContext, RunState, Setup, StateError, drive};
+use super::run::{
+    AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
+};
 use super::strategy::Strategy;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
 use crate::message::message::History;
 use crate::message::{ToolDefinition, Turn};
+use crate::upp::UppError;
 use crate::upp::llm::{Input, gate};
-use crate::upp::{Model, UppError};
 
 /// A model, tools, and a strategy that says how to use them.
 ///
@@ -82,7 +84,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, or
-    /// something that the model cannot do. Then those of [`drive`].
+    /// something that the model cannot do. Then those of [`drive()`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the run: model call and tools are dropped.
@@ -129,10 +131,10 @@ impl Agent {
         input: Input,
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
-        let model = self.model(&context)?;
+        let Inheritance { model, params } = self.model(&context)?;
         let input = input.into_message(model.provider(), context.host.ids(), context.host.clock())?;
         let state = RunState::new(&self.inner.strategy, input, Arc::clone(&context.metadata));
-        self.assemble(model, history, state, context)
+        self.assemble(Inheritance { model, params }, history, state, context)
     }
 
     /// A machine and a driver that go on from a saved state. `history` is what the run was started with.
@@ -152,7 +154,7 @@ impl Agent {
 
     fn assemble(
         &self,
-        model: Arc<dyn Model>,
+        Inheritance { model, params }: Inheritance,
         history: History,
         state: RunState,
         context: RunContext,
@@ -165,7 +167,7 @@ impl Agent {
         let setup = Setup {
             history,
             system: options.system.clone(),
-            params: Arc::clone(&options.params),
+            params,
             tools: Arc::clone(&self.inner.definitions),
             structure: options.structure.clone(),
             provider: Arc::from(model.provider()),
@@ -184,14 +186,21 @@ impl Agent {
         Ok((machine, Drive { cancellation: context.cancellation, ..driver }))
     }
 
-    fn model(&self, context: &RunContext) -> Result<Arc<dyn Model>, UppError> {
-        let own = self.inner.options.model.as_ref();
-        own.or(context.inherited_model.as_ref()).map(Arc::clone).ok_or_else(|| {
-            let name = self.inner.options.name.as_ref().unwrap_or(&self.inner.id);
-            let words =
-                format!("agent '{name}' has no model; give it one, or run it as a tool of an agent that has");
-            UppError::invalid_request("", words)
-        })
+    /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.
+    fn model(&self, context: &RunContext) -> Result<Inheritance, UppError> {
+        let options = &self.inner.options;
+        if let Some(model) = &options.model {
+            return Ok(Inheritance { model: Arc::clone(model), params: Arc::clone(&options.params) });
+        }
+        let Some(lent) = &context.inheritance else {
+            let name = options.name.as_ref().unwrap_or(&self.inner.id);
+            let words = format!(
+                "agent '{name}' has no model; give it one, or run it as a tool of an agent that has one"
+            );
+            return Err(UppError::invalid_request("", words));
+        };
+        let params = if options.params.is_empty() { &lent.params } else { &options.params };
+        Ok(Inheritance { model: Arc::clone(&lent.model), params: Arc::clone(params) })
     }
 
     fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {

@@ -2,11 +2,14 @@
 
 #![cfg(test)]
 
+mod agent_streams;
+mod agents;
 mod arch;
 mod chat;
 mod dialect_kit;
 mod http;
 mod http_model;
+mod machine;
 mod message;
 mod ndjson;
 mod ollama;
@@ -14,3 +17,4 @@ mod retry;
 mod scripted;
 mod sse;
 mod support;
+mod support_agents;

@@ -31,13 +31,22 @@ pub struct Parent {
     pub turn_id: Arc<str>,
 }
 
+/// What an agent without a model of its own runs with: that of the agent whose tool it is (UAP-1.0 §8.3).
+#[derive(Debug, Clone)]
+pub struct Inheritance {
+    /// The model, bound to its configuration.
+    pub model: Arc<dyn Model>,
+    /// The model's parameters; an agent with parameters of its own keeps those.
+    pub params: Arc<RawObject>,
+}
+
 /// Where a run is started from.
 #[derive(Clone)]
 pub struct RunContext {
     /// The application.
     pub host: Arc<dyn Host>,
-    /// The model of whoever started the run, for agents that have none of their own.
-    pub inherited_model: Option<Arc<dyn Model>>,
+    /// What whoever started the run lends to agents that have no model of their own.
+    pub inheritance: Option<Inheritance>,
     /// Aborts the run when it fires: the run gives the turn it has.
     pub cancellation: Option<CancellationToken>,
     /// The run whose tool this one is.
@@ -53,7 +62,7 @@ impl RunContext {
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
-            inherited_model: None,
+            inheritance: None,
             cancellation: None,
             parent: None,
             session_id: None,
@@ -66,7 +75,7 @@ impl fmt::Debug for RunContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("RunContext")
-            .field("inherited_model", &self.inherited_model)
+            .field("inheritance", &self.inheritance)
             .field("parent", &self.parent)
             .field("session_id", &self.session_id)
             .field("metadata", &self.metadata)

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
-use super::context::Identity;
+use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
 };
@@ -77,7 +77,9 @@ pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, Up
         drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
     let guard = tools.clone().drop_guard();
-    let scope = Scope { drive, hooks: drive.host.hooks(), cancellation: tools };
+    let params = Arc::clone(&machine.setup().params);
+    let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
+    let scope = Scope { drive, hooks: drive.host.hooks(), inheritance, cancellation: tools };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -101,6 +103,7 @@ pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, Up
 pub(super) struct Scope<'a> {
     pub(super) drive: &'a Drive,
     pub(super) hooks: HookSet,
+    pub(super) inheritance: Inheritance,
     /// Fires for the tools of this run only.
     pub(super) cancellation: CancellationToken,
 }

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, ready};
 use tokio_util::sync::CancellationToken;
 
 use super::action::Boundary;
-use super::context::Identity;
+use super::context::{Identity, Inheritance};
 use super::state::{ExecutionState, RunState};
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
@@ -150,7 +150,9 @@ pub struct ToolInvocation {
     pub step: u32,
     /// Who runs.
     pub identity: Arc<Identity>,
-    /// Fires when the run is aborted. The future of the call is dropped then; this is for work it started elsewhere.
+    /// What a sub-agent without a model of its own runs with.
+    pub inheritance: Inheritance,
+    /// Fires when the run is aborted or dropped. The future of the call is dropped then; this is for work it started elsewhere.
     pub cancellation: CancellationToken,
 }
 

@@ -84,7 +84,8 @@ impl Machine {
             round.find_tools(message, &setup.tools);
         }
         let mut transcript = setup.history.clone();
-        transcript.append(state.collected.messages.clone());
+        // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
+        transcript.extend(state.collected.messages.iter().map(Arc::clone));
         Ok(Self { setup, state, transcript })
     }
 
@@ -209,8 +210,10 @@ impl Machine {
     fn take_answer(&mut self, response: ModelResponse) -> Phase {
         self.push(response.message);
         self.state.collected.usage.push_back(Arc::new(response.usage));
-        if self.setup.structure.is_some() && response.data.is_some() {
-            self.state.collected.data = response.data;
+        // A turn cannot tell `null` from no data, and no schema of an object allows it.
+        let data = response.data.filter(|data| self.setup.structure.is_some() && !data.is_null());
+        if data.is_some() {
+            self.state.collected.data = data;
         }
         self.decide(|moves, decision| moves.answered(decision))
     }

@@ -1,4 +1,4 @@
-//! One run of an agent. [`machine`] decides, without I/O, clock, ids or async; [`drive`] performs, through a [`Model`]
+//! One run of an agent. [`machine`] decides, without I/O, clock, ids or async; [`mod@drive`] performs, through a [`Model`]
 //! and a [`Host`]; [`stream`] is the same run with somebody listening. UAP-1.0 §5, §11, §12.
 //!
 //! ```text
@@ -22,11 +22,13 @@ pub mod state;
 pub mod stream;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
-pub use context::{Identity, Parent, RunContext};
+pub use context::{Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};
 pub use failure::{PartialTurn, partial_turn};
-pub use host::{Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation};
+pub use host::{
+    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult, ToolInvocation,
+};
 pub use local_host::LocalHost;
 pub use machine::{Machine, UnexpectedReply};
 pub use state::{ExecutionState, RunState, Setup, StateError};

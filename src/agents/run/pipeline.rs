@@ -38,6 +38,7 @@ impl Scope<'_> {
                     position,
                     step,
                     identity: Arc::clone(&self.drive.identity),
+                    inheritance: self.inheritance.clone(),
                     cancellation: self.cancellation.clone(),
                 };
                 self.run_known(Arc::new(invocation)).await

@@ -6,7 +6,6 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::failure::{self, PartialTurn};
-use crate::core::json::RawJson;
 use crate::message::Turn;
 use crate::upp::{ErrorCode, Modality, UppError};
 
@@ -26,11 +25,6 @@ pub(crate) mod list {
     ) -> Result<imbl::Vector<T>, D::Error> {
         Vec::<T>::deserialize(deserializer).map(Into::into)
     }
-}
-
-/// Reads a value that is there, so that `null` stays a value.
-pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
-    RawJson::deserialize(deserializer).map(Some)
 }
 
 /// An error in a run's state. Its cause and the caller's own exception live only in memory; the words, the code and

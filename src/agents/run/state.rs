@@ -9,7 +9,7 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
 use super::action::Slot;
-use super::saved::{self, SavedError, list};
+use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
@@ -61,7 +61,7 @@ pub(crate) struct Collected {
     #[serde(with = "list")]
     pub(crate) usage: Vector<Arc<TokenUsage>>,
     /// The structured answer; the last one given counts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "saved::present")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
 }
 

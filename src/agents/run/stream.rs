@@ -97,7 +97,7 @@ impl AgentStream {
     }
 
     /// An event that is there already, without driving the run.
-    pub fn buffered(&mut self) -> Option<AgentStreamEvent> {
+    pub fn take_buffered(&mut self) -> Option<AgentStreamEvent> {
         if self.is_silenced() { None } else { self.events.pop() }
     }
 
@@ -109,7 +109,7 @@ impl AgentStream {
     /// Drives the run to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
     ///
     /// # Errors
-    /// As [`drive`].
+    /// As [`drive()`].
     ///
     /// # Cancel safety
     /// Interrupted, it drops the events that came meanwhile; the run goes on when it is polled again.
@@ -153,11 +153,11 @@ impl Stream for AgentStream {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let stream = self.get_mut();
-        if let Some(event) = stream.buffered() {
+        if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));
         }
         let polled = stream.poll_work(context);
-        if let Some(event) = stream.buffered() {
+        if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));
         }
         match (polled, &stream.outcome) {

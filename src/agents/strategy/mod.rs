@@ -1,6 +1,6 @@
 //! Strategies: what a run does next. UAP-1.0 §5.
 //!
-//! A strategy is asked at five places of a step (see [`Moves`]) and answers with a [`Move`]. It sees what the run has
+//! A strategy is asked at five places of a step (see `Moves`) and answers with a `Move`. It sees what the run has
 //! collected, keeps its own small state, and does nothing itself: no call, no clock, no hook.
 
 mod loop_;
