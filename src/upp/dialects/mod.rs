@@ -1,3 +1,5 @@
 //! Wires that several vendors share, and what all dialects need ([`common`]).
 
 pub mod common;
+pub mod messages;
+mod text;
