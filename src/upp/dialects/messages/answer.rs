@@ -26,6 +26,8 @@ pub(super) enum Part {
         id: String,
         name: String,
         input: RawJson,
+        /// Who made the call, where that is a tool of the vendor's and not the model itself.
+        caller: Option<RawJson>,
     },
     /// A kind that UPP has no words for.
     Verbatim {
@@ -129,13 +131,20 @@ impl Assembly {
                 self.reasoning.push(ContentBlock::reasoning(text));
                 self.signatures.push(signature);
             }
-            Part::ToolUse { id, name, input } if reading.is_answer(&name) => {
+            Part::ToolUse { id, name, input, .. } if reading.is_answer(&name) => {
                 self.text(input.get().to_owned(), EntryOut::Next("text"));
                 self.answer_id = Some(id);
                 self.data = Some(input);
             }
-            Part::ToolUse { id, name, input } => {
-                self.place(2, EntryOut::Next("tool_use"));
+            Part::ToolUse { id, name, input, caller } => {
+                self.is_ordered |= caller.is_some();
+                self.place(
+                    2,
+                    match caller {
+                        None => EntryOut::Next("tool_use"),
+                        Some(caller) => EntryOut::ToolUse { kind: "tool_use", caller },
+                    },
+                );
                 self.calls.push(ToolCall {
                     tool_call_id: id,
                     tool_name: name,

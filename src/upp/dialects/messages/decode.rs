@@ -63,6 +63,8 @@ pub(super) struct Block<'a> {
     #[serde(default)]
     pub(super) input: Option<RawJson>,
     #[serde(default)]
+    pub(super) caller: Option<RawJson>,
+    #[serde(default)]
     pub(super) citations: Option<RawJson>,
 }
 
@@ -96,6 +98,7 @@ impl Block<'_> {
                 id: self.id.map(Text::owned).unwrap_or_default(),
                 name: self.name.map(Text::owned).unwrap_or_default(),
                 input: self.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
+                caller: self.caller.filter(is_tool),
             },
             _ => Part::Text {
                 text: self.text.map(Text::owned).unwrap_or_default(),
@@ -103,6 +106,11 @@ impl Block<'_> {
             },
         }
     }
+}
+
+/// Whether a caller is another one than the model itself.
+pub(super) fn is_tool(caller: &RawJson) -> bool {
+    serde_json::from_str::<Kind<'_>>(caller.get()).is_ok_and(|caller| caller.kind.as_str() != "direct")
 }
 
 /// Reads a whole answer.

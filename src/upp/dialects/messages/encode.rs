@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use super::facts::{Entry, Facts};
 use super::{JSON_RESPONSE, Messages, MessagesVendor};
 use crate::core::json::{RawJson, RawObject};
-use crate::message::{Body, ContentBlock, DocumentSource, ImageSource, Message, ToolDefinition, ToolResult};
+use crate::message::{
+    Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
+};
 use crate::upp::dialects::common::{BodyWriter, MediaBytes, Place, ResultText, StructureSchema, tool_fact};
 use crate::upp::error::UppError;
 use crate::upp::request::{ModelRequest, System};
@@ -48,6 +50,8 @@ enum Block<'a> {
         id: Cow<'a, str>,
         name: &'a str,
         input: &'a RawJson,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a RawValue>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
@@ -198,11 +202,7 @@ fn user_block<'a>(vendor: &MessagesVendor, block: &'a ContentBlock) -> Option<Bl
 /// An assistant's blocks: in the vendor's own order where it is known and still fits, else thinking, text, calls.
 ///
 /// Thinking without a signature of this vendor is left out, as it would refuse it; so is empty text.
-fn assistant<'a>(
-    facts: &Facts<'a>,
-    content: &'a [ContentBlock],
-    calls: &'a [crate::message::ToolCall],
-) -> Vec<Block<'a>> {
+fn assistant<'a>(facts: &Facts<'a>, content: &'a [ContentBlock], calls: &'a [ToolCall]) -> Vec<Block<'a>> {
     let thinking = content.iter().filter_map(|block| match block {
         ContentBlock::Reasoning(block) => Some(block.text.as_str()),
         _ => None,
@@ -213,10 +213,10 @@ fn assistant<'a>(
         let signature = facts.signature(place).filter(|_| !text.is_empty());
         signature.map(|signature| Block::Thinking { thinking: text, signature })
     });
-    let mut calls_left = calls.iter().map(tool_use);
+    let mut calls_left = calls.iter();
     let Some(order) = facts.order(thinking.len(), texts.len(), calls.len()) else {
         let texts = texts.iter().filter(|text| !text.is_empty()).map(|text| Block::text(text));
-        return signed.flatten().chain(texts).chain(calls_left).collect();
+        return signed.flatten().chain(texts).chain(calls_left.map(|call| tool_use(call, None))).collect();
     };
     let mut texts = texts.into_iter();
     let blocks = order.into_iter().filter_map(|entry| match entry {
@@ -224,7 +224,7 @@ fn assistant<'a>(
         Entry::Text(citations) => {
             texts.next().map(|text| Block::Text { text, citations, cache_control: None })
         }
-        Entry::ToolUse => calls_left.next(),
+        Entry::ToolUse(caller) => calls_left.next().map(|call| tool_use(call, caller)),
         Entry::Verbatim { block, shown } => {
             if shown {
                 texts.next();
@@ -235,11 +235,12 @@ fn assistant<'a>(
     blocks.filter(|block| !matches!(block, Block::Text { text: "", .. })).collect()
 }
 
-fn tool_use(call: &crate::message::ToolCall) -> Block<'_> {
+fn tool_use<'a>(call: &'a ToolCall, caller: Option<&'a RawValue>) -> Block<'a> {
     Block::ToolUse {
         id: wire_id(&call.tool_call_id),
         name: &call.tool_name,
         input: &call.arguments,
+        caller,
         cache_control: None,
     }
 }

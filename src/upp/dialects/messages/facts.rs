@@ -41,6 +41,12 @@ pub(super) enum EntryOut {
         kind: &'static str,
         citations: RawJson,
     },
+    /// The message's next call, with who made it.
+    ToolUse {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        caller: RawJson,
+    },
     /// A block as the vendor wrote it.
     Verbatim(RawJson),
 }
@@ -62,7 +68,8 @@ pub(super) struct Facts<'a> {
 pub(super) enum Entry<'a> {
     Thinking,
     Text(Option<&'a RawValue>),
-    ToolUse,
+    /// Who made the call is kept where it was not the model itself.
+    ToolUse(Option<&'a RawValue>),
     Verbatim {
         block: &'a RawValue,
         /// Whether the message shows its output as a text block.
@@ -95,7 +102,7 @@ impl<'a> Facts<'a> {
             match entry {
                 Entry::Thinking => counts.0 += 1,
                 Entry::Text(_) | Entry::Verbatim { shown: true, .. } => counts.1 += 1,
-                Entry::ToolUse => counts.2 += 1,
+                Entry::ToolUse(_) => counts.2 += 1,
                 Entry::Verbatim { shown: false, .. } => {}
             }
         }
@@ -111,17 +118,20 @@ fn entry(raw: &RawValue) -> Option<Entry<'_>> {
         #[serde(borrow, default)]
         citations: Option<&'a RawValue>,
         #[serde(borrow, default)]
+        caller: Option<&'a RawValue>,
+        #[serde(borrow, default)]
         text: Option<&'a RawValue>,
     }
     match raw.get() {
         "\"thinking\"" => return Some(Entry::Thinking),
         "\"text\"" => return Some(Entry::Text(None)),
-        "\"tool_use\"" => return Some(Entry::ToolUse),
+        "\"tool_use\"" => return Some(Entry::ToolUse(None)),
         _ => {}
     }
     let block: Block<'_> = serde_json::from_str(raw.get()).ok()?;
     Some(match block.kind.as_str() {
         "text" if block.text.is_none() => Entry::Text(block.citations),
+        "tool_use" => Entry::ToolUse(block.caller),
         kind => Entry::Verbatim { block: raw, shown: shown_output(kind, raw.get()).is_some() },
     })
 }

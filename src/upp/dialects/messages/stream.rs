@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::{Head, Part, Usage, assemble};
-use super::decode::{Answer, Block, read_block};
+use super::decode::{Answer, Block, is_tool, read_block};
 use super::facts::shown_output;
 use super::{Reading, Structure, told_error};
 use crate::core::json::{RawJson, RawObject};
@@ -92,6 +92,7 @@ struct Call {
     name: Arc<str>,
     /// What the block started with; the arguments, unless pieces follow.
     input: RawJson,
+    caller: Option<RawJson>,
     json: String,
     is_announced: bool,
     /// Whether it is the structured answer: then it is text, not a call.
@@ -184,6 +185,7 @@ impl Decoder {
             is_answer: self.reading.is_answer(&name),
             name,
             input: block.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
+            caller: block.caller.filter(is_tool),
             json: String::new(),
             is_announced: false,
         })
@@ -300,10 +302,11 @@ impl State {
                 json: String::new(),
             },
             // Calls are made by `Decoder::call`, which knows whether they are the answer.
-            Part::ToolUse { id, name, input } => Self::ToolUse(Call {
+            Part::ToolUse { id, name, input, caller } => Self::ToolUse(Call {
                 id: id.into(),
                 name: name.into(),
                 input,
+                caller,
                 json: String::new(),
                 is_announced: false,
                 is_answer: false,
@@ -342,7 +345,7 @@ impl Call {
             }
             false => arguments_of(self.json),
         };
-        Part::ToolUse { id: self.id.to_string(), name: self.name.to_string(), input }
+        Part::ToolUse { id: self.id.to_string(), name: self.name.to_string(), input, caller: self.caller }
     }
 
     fn piece(&mut self, index: u32, piece: &str, reading: Reading, events: &mut Vec<StreamEvent>) {
