@@ -4,3 +4,4 @@
 mod anthropic;
 mod dialects;
 mod message;
+mod responses;

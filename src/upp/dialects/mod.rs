@@ -2,4 +2,5 @@
 
 pub mod common;
 pub mod messages;
+pub mod responses;
 mod text;
