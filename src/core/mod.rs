@@ -4,6 +4,7 @@ pub mod http;
 pub mod ids;
 pub mod json;
 pub mod limits;
+pub mod ndjson;
 pub mod runtime;
 pub mod secret;
 pub mod sse;

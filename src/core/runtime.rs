@@ -1,1 +1,349 @@
-//! Runtime.
+//! The runtime: the only place that spawns on tokio, and the only one that reads the environment.
+//!
+//! Sockets and timers live on one process-wide tokio runtime; everything else is polled wherever the
+//! caller is, for instance on the thread of an asyncio event loop. Code that already runs inside a tokio
+//! runtime stays there: a server in Rust has one runtime, not two, and a test with a paused clock pauses
+//! our timers as well.
+//!
+//! After a fork the child has none of the parent's threads. What belongs to a process is therefore kept by
+//! process id (`PerProcess`); the child starts afresh and the parent's leftovers are leaked, because
+//! dropping them would wait for threads that are not there.
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// Names the number of worker threads; see [`spawn`].
+pub const WORKERS_VARIABLE: &str = "TURNTREE_WORKERS";
+
+/// One worker unless told otherwise: with more, each chunk of a stream hops between threads
+/// (three streamed responses: 0.9 ms with one worker, 12 ms with many).
+const DEFAULT_WORKERS: usize = 1;
+
+/// More workers than this is a slip of the keyboard.
+const MAX_WORKERS: usize = 1024;
+
+/// Why a task has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// The task panicked: a bug here, not at the caller.
+    #[error("a background task panicked: {message}; please report this")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The runtime went away before the task was done.
+    #[error("the runtime shut down before a background task was done; keep it until the work is finished")]
+    ShutDown,
+    /// The runtime's threads could not be started.
+    #[error("cannot start the I/O runtime: {reason}; check the limits on threads and open files")]
+    Unavailable {
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// Runs a future in the background, on the current tokio runtime or else on the process-wide one.
+///
+/// The process-wide runtime starts at first use, with `TURNTREE_WORKERS` threads (1 if unset) that are
+/// named `turntree-io`.
+///
+/// # Cancel safety
+/// Dropping the [`Task`] aborts the future at its next await; see [`Task::detach`].
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    match handle() {
+        Ok(handle) => Task(State::Running(handle.spawn(future))),
+        Err(error) => Task(State::Failed(Some(error))),
+    }
+}
+
+/// Runs a closure that blocks (files, a database, compression) on a thread kept for such work.
+///
+/// # Cancel safety
+/// Dropping the [`Task`] before the closure starts keeps it from starting; once started it runs to its end.
+pub fn spawn_blocking<F, T>(work: F) -> Task<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match handle() {
+        Ok(handle) => Task(State::Running(handle.spawn_blocking(work))),
+        Err(error) => Task(State::Failed(Some(error))),
+    }
+}
+
+/// Waits on a timer of the runtime; may be polled on any thread.
+///
+/// Should the runtime not start (the system is out of threads), the wait blocks the polling thread: late
+/// is better than never.
+///
+/// # Cancel safety
+/// Dropping it forgets the timer.
+pub async fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return;
+    }
+    let Ok(handle) = handle() else {
+        std::thread::sleep(duration);
+        return;
+    };
+    // The timer belongs to the runtime that is entered while it is made; polling it needs no context.
+    let timer = {
+        let _entered = handle.enter();
+        tokio::time::sleep(duration)
+    };
+    timer.await;
+}
+
+/// Reads an environment variable; absent when unset, blank or not Unicode.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// The runtime to use from here.
+///
+/// # Errors
+/// [`TaskError::Unavailable`] when the process-wide runtime is needed and cannot be started.
+pub fn handle() -> Result<Handle, TaskError> {
+    static RUNTIME: PerProcess<ProcessRuntime> = PerProcess::new();
+
+    if let Ok(current) = Handle::try_current() {
+        return Ok(current);
+    }
+    let process = RUNTIME.get_or_try_create(ProcessRuntime::start)?;
+    process.0.as_ref().map(|runtime| runtime.handle().clone()).ok_or(TaskError::ShutDown)
+}
+
+/// A future in the background. Resolves to its result; aborts it when dropped.
+#[must_use = "dropping a task aborts it"]
+#[derive(Debug)]
+pub struct Task<T>(State<T>);
+
+#[derive(Debug)]
+enum State<T> {
+    Running(JoinHandle<T>),
+    Failed(Option<TaskError>),
+    Detached,
+}
+
+impl<T> Task<T> {
+    /// Lets the future run to its end; nobody will hear of its result.
+    pub fn detach(mut self) {
+        self.0 = State::Detached;
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let error = match &mut self.0 {
+            State::Running(handle) => match ready!(Pin::new(handle).poll(context)) {
+                Ok(value) => return Poll::Ready(Ok(value)),
+                Err(error) => match error.try_into_panic() {
+                    Ok(payload) => TaskError::Panicked { message: panic_message(payload.as_ref()) },
+                    Err(_) => TaskError::ShutDown,
+                },
+            },
+            State::Failed(error) => error.take().unwrap_or(TaskError::ShutDown),
+            State::Detached => TaskError::ShutDown,
+        };
+        Poll::Ready(Err(error))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if let State::Running(handle) = &self.0 {
+            handle.abort();
+        }
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+}
+
+/// One value a process: a fork sees nothing of its parent's.
+///
+/// A list that only grows, one entry a process id, because a lock could be held by a thread that the child
+/// does not have. Reading takes no lock at all. The one wait left is a fork in the few instructions in
+/// which another thread links its entry.
+#[derive(Debug)]
+pub(crate) struct PerProcess<T> {
+    first: OnceLock<Box<Entry<T>>>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    process: u32,
+    value: T,
+    next: OnceLock<Box<Self>>,
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { first: OnceLock::new() }
+    }
+
+    /// This process's value, made at first use. When two threads race, one value is dropped.
+    pub(crate) fn get_or_try_create<E>(&self, create: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        self.get_or_try_create_for(std::process::id(), create)
+    }
+
+    fn get_or_try_create_for<E>(&self, process: u32, create: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        let mut slot = &self.first;
+        let mut create = Some(create);
+        let mut made = None;
+        loop {
+            if let Some(entry) = slot.get() {
+                if entry.process == process {
+                    return Ok(&entry.value);
+                }
+                slot = &entry.next;
+                continue;
+            }
+            if let Some(create) = create.take() {
+                made = Some(Box::new(Entry { process, value: create()?, next: OnceLock::new() }));
+            }
+            // A refused entry comes back; the next turn of the loop looks at the one that won.
+            made = made.and_then(|entry| slot.set(entry).err());
+        }
+    }
+}
+
+/// The process-wide runtime. In an `Option` so that the loser of a race can be dropped anywhere: a plain
+/// drop waits for the threads, which tokio forbids inside another runtime.
+#[derive(Debug)]
+struct ProcessRuntime(Option<Runtime>);
+
+impl ProcessRuntime {
+    fn start() -> Result<Self, TaskError> {
+        let workers = environment(WORKERS_VARIABLE)
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|workers| (1..=MAX_WORKERS).contains(workers))
+            .unwrap_or(DEFAULT_WORKERS);
+        Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name("turntree-io")
+            .enable_all()
+            .build()
+            .map(|runtime| Self(Some(runtime)))
+            .map_err(|error| TaskError::Unavailable { reason: error.to_string() })
+    }
+}
+
+impl Drop for ProcessRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_belongs_to_one_process() {
+        let slot = PerProcess::new();
+        let get = |process, value| *slot.get_or_try_create_for(process, || Ok::<_, ()>(value)).unwrap();
+
+        assert_eq!(
+            [get(1, "parent"), get(2, "child"), get(1, "late"), get(2, "late")],
+            ["parent", "child", "parent", "child"]
+        );
+    }
+
+    #[test]
+    fn a_failed_start_is_tried_again() {
+        let slot = PerProcess::new();
+
+        assert_eq!(slot.get_or_try_create(|| Err::<u8, _>("no threads")), Err("no threads"));
+        assert_eq!(slot.get_or_try_create(|| Ok::<_, &str>(7)), Ok(&7));
+    }
+
+    #[tokio::test]
+    async fn dropping_a_task_aborts_it_and_detaching_does_not() {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let work = |name: &'static str| {
+            let sender = sender.clone();
+            async move {
+                tokio::task::yield_now().await;
+                sender.send(name).unwrap();
+            }
+        };
+
+        drop(spawn(work("dropped")));
+        spawn(work("detached")).detach();
+        drop(sender);
+
+        assert_eq!(receiver.recv().await, Some("detached"));
+        assert_eq!(receiver.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error() {
+        let text = spawn(async { panic!("no {}", "luck") }).await;
+        let literal = spawn(async { panic!("bad luck") }).await;
+
+        assert_eq!(text, Err::<(), _>(TaskError::Panicked { message: "no luck".to_owned() }));
+        assert_eq!(literal, Err::<(), _>(TaskError::Panicked { message: "bad luck".to_owned() }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_inside_a_runtime_stays_on_its_clock() {
+        let start = tokio::time::Instant::now();
+
+        spawn(sleep(Duration::from_secs(3600))).await.unwrap();
+
+        assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn tasks_and_timers_work_outside_of_tokio_on_named_threads() {
+        let name = async {
+            sleep(Duration::from_millis(1)).await;
+            std::thread::current().name().map(str::to_owned)
+        };
+
+        let outcome = block_on(async {
+            let task = spawn(name);
+            sleep(Duration::from_millis(1)).await;
+            task.await
+        });
+
+        assert_eq!(outcome, Ok(Some("turntree-io".to_owned())));
+    }
+
+    /// The smallest executor: polls here, sleeps until woken.
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: std::sync::Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+        let mut context = Context::from_waker(&waker);
+        let mut future = std::pin::pin!(future);
+        loop {
+            match future.as_mut().poll(&mut context) {
+                Poll::Ready(value) => return value,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}

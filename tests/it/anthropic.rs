@@ -1,18 +1,22 @@
 //! The Messages wire as Anthropic speaks it. UPP-1.2 §19.1.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use turntree::core::secret::Secret;
-use turntree::upp::ModelRequest;
 use turntree::upp::dialect::Dialect;
-use turntree::upp::dialects::messages::{ANTHROPIC, Messages};
+use turntree::upp::dialects::messages::{MessagesDialect, MessagesOptions, STRUCTURED_OUTPUTS_BETA};
+use turntree::upp::providers::anthropic::anthropic;
+use turntree::upp::{ModelRequest, ProviderConfig};
 
 use crate::dialects::{
-    data_lines, decode_and_compare, encode_and_compare, errors_and_compare, exchanges, stream, with_sources,
+    call_over_sockets, cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare,
+    exchanges, header, stream, survives_cut_frames, with_sources,
 };
 
 fn make(options: &Value) -> Box<dyn Dialect> {
     let betas = options["betas"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    Box::new(Messages::new(ANTHROPIC).with_betas(betas))
+    Box::new(MessagesDialect::new(MessagesOptions::ANTHROPIC).with_betas(betas))
 }
 
 #[test]
@@ -32,7 +36,9 @@ fn errors_become_codes() {
 
 #[test]
 fn headers_carry_key_version_and_betas() {
-    let wire = Messages::new(ANTHROPIC).with_betas(["a, b", "c"]).with_api_version("2030-01-01");
+    let wire = MessagesDialect::new(MessagesOptions::ANTHROPIC)
+        .with_betas(["a, b", "c"])
+        .with_api_version("2030-01-01");
 
     let headers = wire.headers(Some(&Secret::from("sk-1")));
 
@@ -41,6 +47,43 @@ fn headers_carry_key_version_and_betas() {
         shown,
         [("anthropic-version", "2030-01-01"), ("x-api-key", "sk-1"), ("anthropic-beta", "a,b,c")]
     );
+}
+
+#[test]
+fn cut_frames_are_no_answer() {
+    survives_cut_frames("anthropic/answers.json", make);
+}
+
+#[tokio::test]
+async fn a_header_of_the_configuration_replaces_the_betas() {
+    let answers = cases("anthropic/answers.json");
+    let case = answers.iter().find(|case| case["name"] == "structure by the vendor").unwrap();
+
+    let (requests, response) = call_over_sockets(
+        |config| Arc::new(anthropic(&["files-api-2025-04-14"], config)),
+        |server| {
+            let config =
+                ProviderConfig::default().with_base_url(server.url("/v1")).with_key("sk-ant-0123456789");
+            let beta = Some(Secret::from(STRUCTURED_OUTPUTS_BETA));
+            ProviderConfig {
+                headers: vec![("Anthropic-Beta".to_owned(), beta)],
+                api_version: Some("2030-01-01".to_owned()),
+                ..config
+            }
+        },
+        case,
+    )
+    .await;
+
+    assert_eq!(response.data.unwrap().get(), r#"{"x":2}"#);
+    for request in &requests {
+        assert!(request.head.starts_with("POST /v1/messages HTTP/1.1"), "{}", request.head);
+        assert_eq!(header(request, "x-api-key"), ["sk-ant-0123456789"]);
+        assert_eq!(header(request, "anthropic-version"), ["2030-01-01"]);
+        assert_eq!(header(request, "anthropic-beta"), [STRUCTURED_OUTPUTS_BETA]);
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(body["output_format"]["type"], "json_schema");
+    }
 }
 
 fn naive_text(blocks: &[Value]) -> String {
@@ -102,7 +145,7 @@ fn naive_message(frames: &[Value]) -> Value {
 #[test]
 fn recorded_answers_read_as_a_naive_reader_does() {
     let Some(exchanges) = exchanges("anthropic.messages") else { return };
-    let (wire, request) = (Messages::new(ANTHROPIC), ModelRequest::default());
+    let (wire, request) = (MessagesDialect::new(MessagesOptions::ANTHROPIC), ModelRequest::default());
     let (mut whole, mut streamed, mut replayed) = (0, 0, 0);
     for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] == 200) {
         let body = &exchange["response"]["body"];
@@ -151,7 +194,7 @@ fn block_is_direct(caller: &Value) -> bool {
 
 /// What the vendor said is what it is told it said.
 fn goes_back_as_it_came(
-    wire: &Messages,
+    wire: &MessagesDialect,
     name: &str,
     blocks: &[Value],
     response: &turntree::upp::ModelResponse,

@@ -2,6 +2,16 @@
 #![cfg(test)]
 
 mod anthropic;
+mod chat;
+mod dialect_kit;
 mod dialects;
+mod http;
+mod http_model;
 mod message;
+mod ndjson;
+mod ollama;
 mod responses;
+mod retry;
+mod scripted;
+mod sse;
+mod support;

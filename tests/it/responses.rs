@@ -1,19 +1,23 @@
 //! The Responses wire, as OpenAI speaks it and as others do. UPP-1.2 §19.2.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use turntree::core::secret::Secret;
 use turntree::upp::dialect::Dialect;
-use turntree::upp::dialects::responses::{Documents, Responses, ResponsesVendor};
-use turntree::upp::{ModelRequest, ModelResponse};
+use turntree::upp::dialects::responses::{Documents, ResponsesDialect, ResponsesOptions};
+use turntree::upp::providers::openai::openai;
+use turntree::upp::{ModelRequest, ModelResponse, ProviderConfig};
 
 use crate::dialects::{
-    data_lines, decode_and_compare, encode_and_compare, errors_and_compare, exchanges, stream, with_sources,
+    call_over_sockets, cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare,
+    exchanges, header, stream, survives_cut_frames, with_sources,
 };
 
 fn make(options: &Value) -> Box<dyn Dialect> {
-    let mut vendor = ResponsesVendor::OPENAI;
+    let mut vendor = ResponsesOptions::OPENAI;
     if options["vendor"] == "clone" {
-        vendor = ResponsesVendor {
+        vendor = ResponsesOptions {
             provider: "clone".into(),
             documents: Documents::Any,
             image_detail: Some("auto"),
@@ -25,7 +29,7 @@ fn make(options: &Value) -> Box<dyn Dialect> {
             ..vendor
         };
     }
-    Box::new(Responses::new(vendor))
+    Box::new(ResponsesDialect::new(vendor))
 }
 
 #[test]
@@ -45,10 +49,48 @@ fn errors_become_codes() {
 
 #[test]
 fn the_key_is_a_bearer() {
-    let headers = Responses::new(ResponsesVendor::OPENAI).headers(Some(&Secret::from("sk-1")));
+    let headers = ResponsesDialect::new(ResponsesOptions::OPENAI).headers(Some(&Secret::from("sk-1")));
 
     let shown: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.expose())).collect();
     assert_eq!(shown, [("authorization", "Bearer sk-1")]);
+}
+
+#[test]
+fn cut_frames_are_no_answer() {
+    survives_cut_frames("responses/answers.json", make);
+}
+
+#[tokio::test]
+async fn a_call_goes_to_responses_with_a_bearer() {
+    let answers = cases("responses/answers.json");
+
+    let (requests, response) = call_over_sockets(
+        |_| Arc::new(openai()),
+        |server| ProviderConfig::default().with_base_url(server.url("/v1")).with_key("sk-0123456789"),
+        &answers[1],
+    )
+    .await;
+
+    assert_eq!(response.message.tool_calls().len(), 2);
+    for request in &requests {
+        assert!(request.head.starts_with("POST /v1/responses HTTP/1.1"), "{}", request.head);
+        assert_eq!(header(request, "authorization"), ["Bearer sk-0123456789"]);
+    }
+}
+
+#[test]
+fn recorded_refusals_have_the_code_of_their_kind() {
+    let Some(exchanges) = exchanges("openai.responses") else { return };
+    for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] != 200) {
+        let status = exchange["response"]["status"].as_u64().unwrap();
+        let body = &exchange["response"]["body"];
+        let told = openai().error_of_body(u16::try_from(status).unwrap(), &body.to_string());
+        let (code, message) = told.unwrap();
+        let is_about_model = body["error"]["code"] == "model_not_found";
+        let expected = if is_about_model { "MODEL_NOT_FOUND" } else { "INVALID_REQUEST" };
+        assert_eq!(code.as_str(), expected, "{name}");
+        assert_eq!(message, body["error"]["message"].as_str().unwrap(), "{name}");
+    }
 }
 
 fn parts<'a>(answer: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Value> {
@@ -100,7 +142,7 @@ fn compare(name: &str, answer: &Value, response: &ModelResponse) {
 }
 
 /// What the vendor said is what it is told it said, but for what it does not read back.
-fn goes_back_as_it_came(wire: &Responses, name: &str, answer: &Value, response: &ModelResponse) {
+fn goes_back_as_it_came(wire: &ResponsesDialect, name: &str, answer: &Value, response: &ModelResponse) {
     let messages = std::iter::once(std::sync::Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
     let sent: Value = serde_json::from_slice(&wire.encode("m", &request, false).unwrap()).unwrap();
@@ -133,7 +175,7 @@ fn goes_back_as_it_came(wire: &Responses, name: &str, answer: &Value, response: 
 
 #[test]
 fn recorded_answers_read_as_a_naive_reader_does() {
-    let wire = Responses::new(ResponsesVendor::OPENAI);
+    let wire = ResponsesDialect::new(ResponsesOptions::OPENAI);
     let request = ModelRequest::default();
     let (mut whole, mut streamed) = (0, 0);
     for folder in ["openai.responses", "azure.responses", "deepseek.responses"] {

@@ -1,1 +1,41 @@
-//! HTTP.
+//! HTTP for providers: requests out, whole bodies or decoded streams back. UPP-1.2 §13.
+//!
+//! The only room that names `reqwest`. Socket work runs on [`runtime`](crate::core::runtime); what is returned
+//! may be polled on any thread, also one without a tokio context such as that of an asyncio event loop.
+//! Retry strategies and keys are asked on the polling thread, so they may belong to the host language.
+//!
+//! | file | what |
+//! |---|---|
+//! | `config` | time limits, sizes, proxy: data, hashable |
+//! | `request` | what is sent, with secret headers marked |
+//! | `client` | one client per configuration; `send` and `stream` |
+//! | `exchange` | one attempt, in the background task |
+//! | `body` | decoding a stream where it is read, and handing its items over |
+//! | `retry` | when to try again |
+//! | `keys` | where an API key comes from |
+//! | `error` | what can go wrong |
+
+mod body;
+mod client;
+mod config;
+mod error;
+mod exchange;
+mod keys;
+mod request;
+mod retry;
+
+pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+pub use reqwest::{Method, StatusCode};
+
+pub use self::body::{BodySink, BodyStream, Flow};
+pub use self::client::{HttpClient, HttpResponse};
+pub use self::config::{Http2, HttpConfig, Proxy};
+pub use self::error::{HttpError, StatusError, TimeoutPhase};
+pub use self::keys::{
+    DynamicKey, Environment, Fixed, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, WeightedKeys,
+};
+pub use self::request::{Expect, HttpRequest};
+pub use self::retry::{
+    Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,
+    RetryStrategy, TokenBucket, parse_retry_after,
+};

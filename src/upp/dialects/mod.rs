@@ -1,5 +1,6 @@
 //! Wires that several vendors share, and what all dialects need ([`common`]).
 
+pub mod chat;
 pub mod common;
 pub mod messages;
 pub mod responses;

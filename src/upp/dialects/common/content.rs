@@ -136,3 +136,41 @@ pub fn system_text<'a>(provider: &str, system: &'a System) -> Result<std::borrow
 pub fn tool_fact(tool: &ToolDefinition, provider: &str, fact: &str) -> Option<RawJson> {
     tool.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
 }
+
+/// Reads the body of an answer.
+///
+/// # Errors
+/// [`ErrorCode::InvalidResponse`](crate::upp::ErrorCode::InvalidResponse) when it is empty, not JSON, or of another
+/// shape (UPP-1.2 §13.5).
+pub fn read_body<'de, T: Deserialize<'de>>(provider: &str, body: &'de str) -> Result<T, UppError> {
+    if body.trim().is_empty() {
+        return Err(UppError::invalid_response(provider, "Empty response body"));
+    }
+    serde_json::from_str(body).map_err(|error| {
+        UppError::invalid_response(provider, format!("Failed to parse JSON response: {error}"))
+            .with_cause(error)
+    })
+}
+
+/// Reads one frame of a stream; `None` for one that is no JSON document at all, as a keep-alive word.
+///
+/// # Errors
+/// [`ErrorCode::InvalidResponse`](crate::upp::ErrorCode::InvalidResponse) for a document that is cut or of another
+/// shape: to skip it would lose a piece of the answer.
+pub fn read_frame<'de, T: Deserialize<'de>>(provider: &str, data: &'de str) -> Result<Option<T>, UppError> {
+    if !data.trim_start().starts_with(['{', '[']) {
+        return Ok(None);
+    }
+    serde_json::from_str(data).map(Some).map_err(|error| {
+        UppError::invalid_response(provider, format!("Failed to parse a stream event: {error}"))
+            .with_cause(error)
+    })
+}
+
+/// The stream stopped before the vendor said that the answer was whole.
+pub fn cut_short(provider: &str) -> UppError {
+    UppError::invalid_response(
+        provider,
+        format!("the stream from {provider} ended before the answer was whole; send the request again"),
+    )
+}

@@ -9,6 +9,7 @@ use super::{Reading, Structure};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 use crate::upp::dialect::Sources;
+use crate::upp::dialects::common::{Count, data_of};
 use crate::upp::request::{ModelResponse, StopReason};
 
 /// One block of the vendor's.
@@ -52,13 +53,13 @@ pub(super) struct Head {
 #[expect(clippy::struct_field_names, reason = "the vendor's names")]
 pub(super) struct Usage {
     #[serde(default)]
-    input_tokens: Option<u64>,
+    input_tokens: Option<Count>,
     #[serde(default)]
-    output_tokens: Option<u64>,
+    output_tokens: Option<Count>,
     #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<Count>,
     #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<Count>,
 }
 
 impl Usage {
@@ -73,14 +74,15 @@ impl Usage {
 
     fn into_usage(self) -> TokenUsage {
         TokenUsage {
-            cache_read_tokens: self.cache_read_input_tokens.unwrap_or_default(),
-            cache_write_tokens: self.cache_creation_input_tokens.unwrap_or_default(),
-            ..TokenUsage::of_call(
-                self.input_tokens.unwrap_or_default(),
-                self.output_tokens.unwrap_or_default(),
-            )
+            cache_read_tokens: count(self.cache_read_input_tokens),
+            cache_write_tokens: count(self.cache_creation_input_tokens),
+            ..TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens))
         }
     }
+}
+
+fn count(told: Option<Count>) -> u64 {
+    told.unwrap_or_default().0
 }
 
 /// Puts an answer together.
@@ -179,7 +181,7 @@ impl Assembly {
         if self.data.is_none() && reading.structure != Structure::None {
             // A free text may happen to be a number or a quote; where the vendor did not promise, only an object counts.
             let is_promised = reading.structure == Structure::Native;
-            let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(json_of);
+            let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(data_of);
             self.data = values.find(|value| is_promised || value.is_object());
         }
         let stop_reason = match stop_reason(head.stop_reason.as_deref()) {
@@ -227,11 +229,6 @@ fn hidden_thinking(signature: &str) -> Option<RawJson> {
         signature: &'a str,
     }
     RawJson::from_value(&Block { kind: "thinking", thinking: "", signature }).ok()
-}
-
-/// A text that is one JSON value.
-fn json_of(text: &str) -> Option<RawJson> {
-    RawJson::from_text(text.trim().to_owned()).ok()
 }
 
 /// UPP-1.2 §19.0: the vendor's words, where UPP has the same.

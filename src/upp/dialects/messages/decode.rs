@@ -7,6 +7,7 @@ use super::answer::{Head, Part, Usage, assemble};
 use super::{Reading, told_error};
 use crate::core::json::RawJson;
 use crate::upp::dialect::Sources;
+use crate::upp::dialects::common::read_body;
 use crate::upp::dialects::text::Text;
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
@@ -115,7 +116,7 @@ pub(super) fn is_tool(caller: &RawJson) -> bool {
 
 /// Reads a whole answer.
 pub(super) fn decode(body: &str, reading: Reading, sources: Sources<'_>) -> Result<ModelResponse, UppError> {
-    let mut answer: Answer<'_> = serde_json::from_str(body).map_err(|error| reading.broken(error))?;
+    let mut answer: Answer<'_> = read_body(reading.provider, body)?;
     if answer.kind.as_ref().is_some_and(|kind| kind.as_str() == "error") {
         return Err(told_error(reading.provider, body));
     }

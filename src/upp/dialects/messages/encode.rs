@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::facts::{Entry, Facts};
-use super::{JSON_RESPONSE, Messages, MessagesVendor};
+use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions};
 use crate::core::json::{RawJson, RawObject};
 use crate::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
@@ -96,17 +96,17 @@ enum Source<'a> {
 
 /// Writes the body of a request.
 pub(super) fn encode(
-    wire: &Messages,
+    wire: &MessagesDialect,
     model_id: &str,
     request: &ModelRequest,
     streaming: bool,
 ) -> Result<Vec<u8>, UppError> {
-    let provider = wire.vendor.provider;
+    let provider = wire.options.provider;
     let mut body = BodyWriter::new(provider, &request.params);
     body.member("model", model_id)?;
     write_system(&mut body, provider, request)?;
     let turns = request.messages.iter().enumerate();
-    let turns = turns.map(|(place, message)| turn(&wire.vendor, place, message));
+    let turns = turns.map(|(place, message)| turn(&wire.options, place, message));
     let turns = turns.filter(|turn| turn.as_ref().map_or(true, |turn| !turn.content.is_empty()));
     body.member("messages", &turns.collect::<Result<Vec<_>, _>>()?)?;
     write_tools(&mut body, wire, request)?;
@@ -144,39 +144,39 @@ fn write_system(body: &mut BodyWriter<'_>, provider: &str, request: &ModelReques
     }
 }
 
-fn turn<'a>(vendor: &MessagesVendor, place: usize, message: &'a Message) -> Result<Turn<'a>, UppError> {
-    let facts = Facts::of(message, vendor.provider);
+fn turn<'a>(options: &MessagesOptions, place: usize, message: &'a Message) -> Result<Turn<'a>, UppError> {
+    let facts = Facts::of(message, options.provider);
     let (role, mut content) = match &message.body {
-        Body::User { content } => ("user", user(vendor, place, message, content)?),
+        Body::User { content } => ("user", user(options, place, message, content)?),
         Body::Assistant { content, tool_calls } => {
             ("assistant", assistant(&facts, content, tool_calls.as_deref().unwrap_or_default()))
         }
         Body::ToolResult { results } => ("user", results.iter().map(tool_result).collect()),
     };
-    if let (true, Some(mark), Some(last)) = (vendor.cache_control, facts.cache_control, content.last_mut()) {
+    if let (true, Some(mark), Some(last)) = (options.cache_control, facts.cache_control, content.last_mut()) {
         last.mark(mark);
     }
     Ok(Turn { role, content })
 }
 
 fn user<'a>(
-    vendor: &MessagesVendor,
+    options: &MessagesOptions,
     message_place: usize,
     message: &'a Message,
     content: &'a [ContentBlock],
 ) -> Result<Vec<Block<'a>>, UppError> {
     let blocks = content.iter().enumerate().map(|(place, block)| {
-        user_block(vendor, block).ok_or_else(|| {
-            let place = Place { provider: vendor.provider, message: message_place, block: place };
+        user_block(options, block).ok_or_else(|| {
+            let place = Place { provider: options.provider, message: message_place, block: place };
             let remedy =
-                if vendor.documents { "send text, images or documents" } else { "send text or images" };
+                if options.documents { "send text, images or documents" } else { "send text or images" };
             place.unsupported(message, block, remedy)
         })
     });
     blocks.collect()
 }
 
-fn user_block<'a>(vendor: &MessagesVendor, block: &'a ContentBlock) -> Option<Block<'a>> {
+fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<Block<'a>> {
     match block {
         ContentBlock::Text(block) => Some(Block::text(&block.text)),
         ContentBlock::Image(block) => {
@@ -186,7 +186,7 @@ fn user_block<'a>(vendor: &MessagesVendor, block: &'a ContentBlock) -> Option<Bl
             };
             Some(Block::Image { source, cache_control: None })
         }
-        ContentBlock::Document(block) if vendor.documents => {
+        ContentBlock::Document(block) if options.documents => {
             let media_type = &block.mime_type;
             let source = match &block.source {
                 DocumentSource::Url(source) => Source::Url { url: &source.url },
@@ -295,9 +295,13 @@ struct OutputFormat<'a> {
 }
 
 /// `tools`, `tool_choice` and `output_format`: they depend on each other (UPP-1.2 §10.5).
-fn write_tools(body: &mut BodyWriter<'_>, wire: &Messages, request: &ModelRequest) -> Result<(), UppError> {
-    let provider = wire.vendor.provider;
-    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| own_tool(&wire.vendor, tool)).collect();
+fn write_tools(
+    body: &mut BodyWriter<'_>,
+    wire: &MessagesDialect,
+    request: &ModelRequest,
+) -> Result<(), UppError> {
+    let provider = wire.options.provider;
+    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| own_tool(&wire.options, tool)).collect();
     let native = native_tools(provider, &request.params)?;
     let has_tools = !tools.is_empty() || !native.is_empty();
     let is_answered_by_tool = match request.structure.as_deref() {
@@ -324,13 +328,13 @@ fn write_tools(body: &mut BodyWriter<'_>, wire: &Messages, request: &ModelReques
     Ok(())
 }
 
-fn own_tool<'a>(vendor: &MessagesVendor, tool: &'a ToolDefinition) -> Tool<'a> {
-    let mark = || tool_fact(tool, vendor.provider, "cache_control");
+fn own_tool<'a>(options: &MessagesOptions, tool: &'a ToolDefinition) -> Tool<'a> {
+    let mark = || tool_fact(tool, options.provider, "cache_control");
     Tool {
         name: &tool.name,
         description: &tool.description,
         input_schema: &tool.parameters,
-        cache_control: vendor.cache_control.then(mark).flatten(),
+        cache_control: options.cache_control.then(mark).flatten(),
     }
 }
 

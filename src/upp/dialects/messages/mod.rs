@@ -1,6 +1,6 @@
 //! The Messages wire: Anthropic's own, and its clones. UPP-1.2 §10.5, §19.0, §19.1.
 //!
-//! [`encode`] writes requests, [`decode`] reads whole answers, [`stream`] reads them piece by piece. Both readers make
+//! `encode` writes requests, `decode` reads whole answers, `stream` reads them piece by piece. Both readers make
 //! the same list of parts and put it together in one place (`answer`), so that a streamed answer cannot differ from a
 //! whole one. What UPP has no words for (redacted thinking, the vendor's own tools, citations) is kept in the message's
 //! metadata and sent back where it stood.
@@ -29,7 +29,7 @@ pub(super) const JSON_RESPONSE: &str = "json_response";
 
 /// What tells one vendor of this wire from another.
 #[derive(Debug, Clone, Copy)]
-pub struct MessagesVendor {
+pub struct MessagesOptions {
     /// The provider's name, and the namespace of its metadata.
     pub provider: &'static str,
     /// The prefix of its URLs.
@@ -42,27 +42,29 @@ pub struct MessagesVendor {
     pub cache_control: bool,
 }
 
-/// Anthropic.
-pub const ANTHROPIC: MessagesVendor = MessagesVendor {
-    provider: "anthropic",
-    base_url: "https://api.anthropic.com/v1",
-    key_variables: &["ANTHROPIC_API_KEY"],
-    documents: true,
-    cache_control: true,
-};
+impl MessagesOptions {
+    /// Anthropic.
+    pub const ANTHROPIC: Self = Self {
+        provider: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        key_variables: &["ANTHROPIC_API_KEY"],
+        documents: true,
+        cache_control: true,
+    };
+}
 
 /// The Messages wire as one vendor speaks it.
 #[derive(Debug, Clone)]
-pub struct Messages {
-    vendor: MessagesVendor,
+pub struct MessagesDialect {
+    options: MessagesOptions,
     api_version: String,
     betas: Vec<String>,
 }
 
-impl Messages {
+impl MessagesDialect {
     /// The wire of a vendor, without betas.
-    pub fn new(vendor: MessagesVendor) -> Self {
-        Self { vendor, api_version: API_VERSION.to_owned(), betas: Vec::new() }
+    pub fn new(options: MessagesOptions) -> Self {
+        Self { options, api_version: API_VERSION.to_owned(), betas: Vec::new() }
     }
 
     /// With another version of the wire.
@@ -94,7 +96,7 @@ impl Messages {
             (Some(_), true) => Structure::Native,
             (Some(_), false) => Structure::Tool,
         };
-        Reading { provider: self.vendor.provider, structure }
+        Reading { provider: self.options.provider, structure }
     }
 }
 
@@ -127,17 +129,17 @@ impl Reading {
     }
 }
 
-impl Dialect for Messages {
+impl Dialect for MessagesDialect {
     fn provider(&self) -> &str {
-        self.vendor.provider
+        self.options.provider
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { image_input: true, document_input: self.vendor.documents, ..Capabilities::TEXT }
+        Capabilities { image_input: true, document_input: self.options.documents, ..Capabilities::TEXT }
     }
 
     fn default_base_url(&self) -> &str {
-        self.vendor.base_url
+        self.options.base_url
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
@@ -145,7 +147,7 @@ impl Dialect for Messages {
     }
 
     fn key_variables(&self) -> &[&'static str] {
-        self.vendor.key_variables
+        self.options.key_variables
     }
 
     fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {

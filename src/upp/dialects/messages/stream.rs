@@ -13,6 +13,7 @@ use crate::core::json::{RawJson, RawObject};
 use crate::message::StreamEvent;
 use crate::message::fold::arguments_of;
 use crate::upp::dialect::{Sources, StreamDecoder};
+use crate::upp::dialects::common::cut_short;
 use crate::upp::dialects::text::Text;
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
@@ -424,7 +425,7 @@ impl StreamDecoder for Decoder {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        if self.is_whole || data.trim().is_empty() || data == "[DONE]" {
+        if self.is_whole || !data.trim_start().starts_with('{') {
             return Ok(());
         }
         let frame: Frame<'_> = match serde_json::from_str(data) {
@@ -460,8 +461,7 @@ impl StreamDecoder for Decoder {
         _events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
         if !self.is_whole {
-            let what = "the stream ended before the answer was whole; ask again";
-            return Err(UppError::invalid_response(self.reading.provider, what));
+            return Err(cut_short(self.reading.provider));
         }
         let parts = self.slots.into_iter().map(|slot| slot.state.into_part()).collect();
         Ok(assemble(parts, self.head, self.reading, sources))

@@ -12,6 +12,7 @@ use crate::message::content::{Base64Source, ImageBlock};
 use crate::message::fold::arguments_of;
 use crate::message::{Body, ContentBlock, ImageSource, Message, TokenUsage, ToolCall};
 use crate::upp::dialect::Sources;
+use crate::upp::dialects::common::{Count, data_of};
 use crate::upp::request::{ModelResponse, StopReason};
 
 /// What is said of the answer as a whole.
@@ -30,11 +31,11 @@ pub(super) struct Head {
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Usage {
     #[serde(default)]
-    input_tokens: Option<u64>,
+    input_tokens: Option<Count>,
     #[serde(default)]
-    output_tokens: Option<u64>,
+    output_tokens: Option<Count>,
     #[serde(default)]
-    total_tokens: Option<u64>,
+    total_tokens: Option<Count>,
     #[serde(default)]
     input_tokens_details: Option<InputDetails>,
 }
@@ -42,22 +43,23 @@ pub(super) struct Usage {
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 struct InputDetails {
     #[serde(default)]
-    cached_tokens: Option<u64>,
+    cached_tokens: Option<Count>,
 }
 
 impl Usage {
     fn into_usage(self) -> TokenUsage {
-        let sum = TokenUsage::of_call(
-            self.input_tokens.unwrap_or_default(),
-            self.output_tokens.unwrap_or_default(),
-        );
+        let sum = TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens));
         let cached = self.input_tokens_details.and_then(|details| details.cached_tokens);
         TokenUsage {
-            total_tokens: self.total_tokens.unwrap_or(sum.total_tokens),
-            cache_read_tokens: cached.unwrap_or_default(),
+            total_tokens: self.total_tokens.map_or(sum.total_tokens, |total| total.0),
+            cache_read_tokens: count(cached),
             ..sum
         }
     }
+}
+
+fn count(told: Option<Count>) -> u64 {
+    told.unwrap_or_default().0
 }
 
 /// Puts an answer together.
@@ -140,7 +142,7 @@ impl Assembly {
 
     fn data(&self, reading: &Reading) -> Option<RawJson> {
         let texts = self.rest.iter().rev().filter_map(ContentBlock::as_text);
-        let mut values = texts.filter_map(|text| RawJson::from_text(text.trim().to_owned()).ok());
+        let mut values = texts.filter_map(data_of);
         values.next().filter(|_| reading.is_structured && !self.is_refused)
     }
 

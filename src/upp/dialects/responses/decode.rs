@@ -8,6 +8,7 @@ use super::answer::{Head, Usage, assemble};
 use super::output::{Output, read_item};
 use crate::core::json::RawObject;
 use crate::upp::dialect::Sources;
+use crate::upp::dialects::common::read_body;
 use crate::upp::dialects::text::Text;
 use crate::upp::error::{ErrorCode, UppError};
 use crate::upp::request::ModelResponse;
@@ -40,7 +41,7 @@ struct Incomplete<'a> {
 impl<'a> Answer<'a> {
     /// Reads an answer; one that failed is the vendor's error.
     pub(super) fn read(text: &'a str, reading: &Reading) -> Result<Self, UppError> {
-        let answer: Self = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
+        let answer: Self = read_body(&reading.provider, text)?;
         let status = answer.status.as_ref().map(Text::as_str);
         match (status, answer.error) {
             (Some("cancelled"), _) => {

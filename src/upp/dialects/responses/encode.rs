@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::facts::{CallFacts, Entry, Facts};
-use super::{Documents, ResponsesVendor};
+use super::{Documents, ResponsesOptions};
 use crate::core::json::{RawJson, RawObject};
 use crate::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
@@ -145,22 +145,22 @@ impl Serialize for Drawn<'_> {
 
 /// Writes the body of a request.
 pub(super) fn encode(
-    vendor: &ResponsesVendor,
+    options: &ResponsesOptions,
     model_id: &str,
     request: &ModelRequest,
     streaming: bool,
 ) -> Result<Vec<u8>, UppError> {
-    let mut body = BodyWriter::new(&vendor.provider, &request.params);
+    let mut body = BodyWriter::new(&options.provider, &request.params);
     body.member("model", model_id)?;
-    let items = input(vendor, request)?;
+    let items = input(options, request)?;
     match items.as_slice() {
         // A lone question needs no list around it.
         [Item::Message { role: "user", content: Content::Text(text), .. }] => body.member("input", text)?,
         items => body.member("input", items)?,
     }
-    write_tools(&mut body, vendor, request)?;
+    write_tools(&mut body, options, request)?;
     if let Some(structure) = request.structure.as_deref() {
-        write_format(&mut body, vendor, request, structure)?;
+        write_format(&mut body, options, request, structure)?;
     }
     if streaming {
         body.member("stream", &true)?;
@@ -170,10 +170,10 @@ pub(super) fn encode(
     Ok(body.finish())
 }
 
-fn input<'a>(vendor: &ResponsesVendor, request: &'a ModelRequest) -> Result<Vec<Item<'a>>, UppError> {
+fn input<'a>(options: &ResponsesOptions, request: &'a ModelRequest) -> Result<Vec<Item<'a>>, UppError> {
     let mut items = Vec::with_capacity(request.messages.len() + 1);
     if let Some(system) = request.system.as_deref() {
-        let text = system_text(&vendor.provider, system)?;
+        let text = system_text(&options.provider, system)?;
         if !text.is_empty() {
             items.push(said_by("system", Content::Text(text)));
         }
@@ -183,15 +183,15 @@ fn input<'a>(vendor: &ResponsesVendor, request: &'a ModelRequest) -> Result<Vec<
     for (place, message) in request.messages.iter().enumerate() {
         match &message.body {
             Body::User { content } => {
-                items.push(said_by("user", user(vendor, place, message, content)?));
+                items.push(said_by("user", user(options, place, message, content)?));
             }
             Body::Assistant { .. } => {
-                let said = Assistant::new(vendor, message, is_stored && !vendor.reasoning_needs_content);
+                let said = Assistant::new(options, message, is_stored && !options.reasoning_needs_content);
                 items.extend(said.into_items());
             }
             Body::ToolResult { results } => {
                 let outputs = results.iter().enumerate();
-                items.extend(outputs.map(|(place, result)| tool_output(vendor, place, result)));
+                items.extend(outputs.map(|(place, result)| tool_output(options, place, result)));
             }
         }
     }
@@ -203,7 +203,7 @@ const fn said_by<'a>(role: &'static str, content: Content<'a>) -> Item<'a> {
 }
 
 fn user<'a>(
-    vendor: &ResponsesVendor,
+    options: &ResponsesOptions,
     message_place: usize,
     message: &'a Message,
     content: &'a [ContentBlock],
@@ -212,20 +212,20 @@ fn user<'a>(
         return Ok(Content::Text(block.text.as_str().into()));
     }
     let parts = content.iter().enumerate().map(|(place, block)| {
-        part(vendor, block).ok_or_else(|| {
-            let remedy = match vendor.documents {
+        part(options, block).ok_or_else(|| {
+            let remedy = match options.documents {
                 Documents::None => "send text or images",
                 Documents::Pdf => "send text, images, or PDF documents as base64 or a URL",
                 Documents::Any => "send text, images or documents",
             };
-            let place = Place { provider: &vendor.provider, message: message_place, block: place };
+            let place = Place { provider: &options.provider, message: message_place, block: place };
             place.unsupported(message, block, remedy)
         })
     });
     parts.collect::<Result<_, _>>().map(Content::Parts)
 }
 
-fn part<'a>(vendor: &ResponsesVendor, block: &'a ContentBlock) -> Option<Part<'a>> {
+fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<'a>> {
     match block {
         ContentBlock::Text(block) => Some(Part::InputText { text: &block.text }),
         ContentBlock::Image(block) => {
@@ -234,11 +234,11 @@ fn part<'a>(vendor: &ResponsesVendor, block: &'a ContentBlock) -> Option<Part<'a
                 ImageSource::Url(source) => Url::Url(&source.url),
                 other => Url::Data(DataUrl { mime_type, data: MediaBytes::of_image(other)? }),
             };
-            Some(Part::InputImage { image_url, detail: vendor.image_detail })
+            Some(Part::InputImage { image_url, detail: options.image_detail })
         }
         ContentBlock::Document(block) => {
             let is_pdf = block.mime_type == "application/pdf";
-            let is_read = match vendor.documents {
+            let is_read = match options.documents {
                 Documents::None => false,
                 Documents::Pdf => is_pdf,
                 Documents::Any => true,
@@ -255,7 +255,7 @@ fn part<'a>(vendor: &ResponsesVendor, block: &'a ContentBlock) -> Option<Part<'a
                 DocumentSource::Url(source) => {
                     Some(Part::InputFile { filename: None, file_data: None, file_url: Some(&source.url) })
                 }
-                DocumentSource::Text(_) if vendor.documents != Documents::Any => None,
+                DocumentSource::Text(_) if options.documents != Documents::Any => None,
                 DocumentSource::Text(source) => file(MediaBytes::Bytes(source.data.as_bytes())),
                 other => file(MediaBytes::of_document(other)?),
             }
@@ -279,8 +279,8 @@ struct Assistant<'a> {
 
 impl<'a> Assistant<'a> {
     /// `names_reasoning`: whether reasoning may be sent by its id alone.
-    fn new(vendor: &ResponsesVendor, message: &'a Message, names_reasoning: bool) -> Self {
-        let facts = Facts::of(message, &vendor.provider);
+    fn new(options: &ResponsesOptions, message: &'a Message, names_reasoning: bool) -> Self {
+        let facts = Facts::of(message, &options.provider);
         let content = message.content();
         let images = content.iter().filter_map(|block| match block {
             ContentBlock::Image(block) => MediaBytes::of_image(&block.source),
@@ -292,8 +292,8 @@ impl<'a> Assistant<'a> {
             images: images.collect(),
             calls: message.tool_calls(),
             message_id: &message.id,
-            joins_texts: vendor.joins_texts,
-            items_need_ids: vendor.items_need_ids,
+            joins_texts: options.joins_texts,
+            items_need_ids: options.items_need_ids,
             names_reasoning,
             facts,
         }
@@ -389,9 +389,9 @@ fn item_id(call_id: &str) -> Option<String> {
     (id.len() <= LONGEST_ID).then_some(id)
 }
 
-fn tool_output<'a>(vendor: &ResponsesVendor, place: usize, result: &'a ToolResult) -> Item<'a> {
+fn tool_output<'a>(options: &ResponsesOptions, place: usize, result: &'a ToolResult) -> Item<'a> {
     Item::FunctionCallOutput {
-        id: vendor.items_need_ids.then(|| format!("fco_{}_{place}", result.tool_call_id)),
+        id: options.items_need_ids.then(|| format!("fco_{}_{place}", result.tool_call_id)),
         call_id: &result.tool_call_id,
         output: ResultText(&result.result),
     }
@@ -434,20 +434,20 @@ impl Serialize for Tools<'_> {
 
 fn write_tools(
     body: &mut BodyWriter<'_>,
-    vendor: &ResponsesVendor,
+    options: &ResponsesOptions,
     request: &ModelRequest,
 ) -> Result<(), UppError> {
     if request.tools.is_empty() {
         return Ok(());
     }
     let native = match request.params.get("tools").filter(|tools| !tools.is_null()) {
-        Some(tools) if vendor.native_tools => tools.to().map_err(|_| {
+        Some(tools) if options.native_tools => tools.to().map_err(|_| {
             let message = "params.tools: a list of the vendor's own tools is needed";
-            UppError::invalid_request(vendor.provider.as_ref(), message)
+            UppError::invalid_request(options.provider.as_ref(), message)
         })?,
         _ => Vec::new(),
     };
-    body.member("tools", &Tools { ours: &request.tools, native, provider: &vendor.provider })
+    body.member("tools", &Tools { ours: &request.tools, native, provider: &options.provider })
 }
 
 #[derive(Serialize)]
@@ -464,11 +464,11 @@ struct Format<'a> {
 /// `text.format`; what else the caller says of the text stays.
 fn write_format(
     body: &mut BodyWriter<'_>,
-    vendor: &ResponsesVendor,
+    options: &ResponsesOptions,
     request: &ModelRequest,
     structure: &RawJson,
 ) -> Result<(), UppError> {
-    let structure = StructureSchema::new(&vendor.provider, structure)?;
+    let structure = StructureSchema::new(&options.provider, structure)?;
     let format = Format {
         kind: "json_schema",
         name: "json_response",
@@ -477,7 +477,7 @@ fn write_format(
         strict: true,
     };
     let format = RawJson::from_value(&format).map_err(|error| {
-        UppError::invalid_request(vendor.provider.as_ref(), format!("structure: {error}"))
+        UppError::invalid_request(options.provider.as_ref(), format!("structure: {error}"))
     })?;
     let mut text = request.params.get("text").and_then(RawObject::from_raw).unwrap_or_default();
     text.insert("format", format);

@@ -1,8 +1,8 @@
 //! The Responses wire: OpenAI's own, and that of others who took it over. UPP-1.2 §19.0, §19.2.
 //!
-//! [`encode`] writes requests, [`decode`] reads whole answers, [`stream`] reads them piece by piece; both readers make
-//! output items ([`output`]) and put them together in one place ([`answer`]). Reasoning is kept sealed as it came and
-//! goes back in its place; so do items that UPP has no words for. What tells vendors apart is data: [`ResponsesVendor`].
+//! `encode` writes requests, `decode` reads whole answers, `stream` reads them piece by piece; both readers make
+//! output items (`output`) and put them together in one place (`answer`). Reasoning is kept sealed as it came and
+//! goes back in its place; so do items that UPP has no words for. What tells vendors apart is data: [`ResponsesOptions`].
 
 mod answer;
 mod decode;
@@ -22,7 +22,7 @@ use crate::upp::request::{ModelRequest, ModelResponse};
 
 /// What tells one vendor of this wire from another.
 #[derive(Debug, Clone)]
-pub struct ResponsesVendor {
+pub struct ResponsesOptions {
     /// The provider's name, and the namespace of its metadata.
     pub provider: Cow<'static, str>,
     /// The prefix of its URLs.
@@ -60,7 +60,7 @@ pub enum Documents {
     Any,
 }
 
-impl ResponsesVendor {
+impl ResponsesOptions {
     /// OpenAI.
     pub const OPENAI: Self = Self {
         provider: Cow::Borrowed("openai"),
@@ -80,21 +80,21 @@ impl ResponsesVendor {
 
 /// The Responses wire as one vendor speaks it.
 #[derive(Debug, Clone)]
-pub struct Responses {
-    vendor: ResponsesVendor,
+pub struct ResponsesDialect {
+    options: ResponsesOptions,
 }
 
-impl Responses {
+impl ResponsesDialect {
     /// The wire of a vendor.
-    pub const fn new(vendor: ResponsesVendor) -> Self {
-        Self { vendor }
+    pub const fn new(options: ResponsesOptions) -> Self {
+        Self { options }
     }
 
     fn reading(&self, request: &ModelRequest) -> Reading {
         Reading {
-            provider: self.vendor.provider.clone(),
+            provider: self.options.provider.clone(),
             is_structured: request.structure.is_some(),
-            kept_members: self.vendor.kept_members,
+            kept_members: self.options.kept_members,
         }
     }
 }
@@ -119,17 +119,17 @@ impl Reading {
     }
 }
 
-impl Dialect for Responses {
+impl Dialect for ResponsesDialect {
     fn provider(&self) -> &str {
-        &self.vendor.provider
+        &self.options.provider
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.vendor.capabilities
+        self.options.capabilities
     }
 
     fn default_base_url(&self) -> &str {
-        &self.vendor.base_url
+        &self.options.base_url
     }
 
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
@@ -137,11 +137,11 @@ impl Dialect for Responses {
     }
 
     fn key_variables(&self) -> &[&'static str] {
-        self.vendor.key_variables
+        self.options.key_variables
     }
 
     fn key_is_optional(&self) -> bool {
-        self.vendor.key_is_optional
+        self.options.key_is_optional
     }
 
     fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
@@ -151,7 +151,7 @@ impl Dialect for Responses {
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
-        encode::encode(&self.vendor, model_id, request, streaming)
+        encode::encode(&self.options, model_id, request, streaming)
     }
 
     fn decode(

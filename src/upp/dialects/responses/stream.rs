@@ -13,6 +13,7 @@ use crate::message::StreamEvent;
 use crate::message::event::{DataDelta, Delta};
 use crate::message::media::Binary;
 use crate::upp::dialect::{Sources, StreamDecoder};
+use crate::upp::dialects::common::cut_short;
 use crate::upp::dialects::text::Text;
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
@@ -488,7 +489,7 @@ impl StreamDecoder for Decoder {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        if self.end.is_some() || data.trim().is_empty() || data == "[DONE]" {
+        if self.end.is_some() || !data.trim_start().starts_with('{') {
             return Ok(());
         }
         let frame: Frame<'_> = match serde_json::from_str(data) {
@@ -528,8 +529,7 @@ impl StreamDecoder for Decoder {
         _events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
         let Some((head, items)) = self.end else {
-            let what = "the stream ended before the answer was whole; ask again";
-            return Err(UppError::invalid_response(self.reading.provider.as_ref(), what));
+            return Err(cut_short(&self.reading.provider));
         };
         Ok(assemble(items, head, &self.reading, sources))
     }

@@ -1,0 +1,146 @@
+//! Chat Completions: the wire that OpenAI made and most hosts speak. UPP-1.2 §19.3, §19.8.
+//!
+//! | file | what |
+//! |---|---|
+//! | `wire` | what comes in, borrowed from the text it is read from |
+//! | `to_wire` | requests, written straight into bytes |
+//! | `from_wire` | whole answers |
+//! | `stream` | answers piece by piece |
+//!
+//! Hosts differ in data ([`ChatOptions`]), not in code.
+
+mod from_wire;
+mod stream;
+mod to_wire;
+mod wire;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::core::ids::{IdSource, RandomIds};
+use crate::core::secret::Secret;
+use crate::upp::dialect::{Dialect, Sources, StreamDecoder};
+use crate::upp::dialects::common::VendorError;
+use crate::upp::error::{ErrorCode, UppError};
+use crate::upp::provider::Capabilities;
+use crate::upp::request::{ModelRequest, ModelResponse};
+
+/// In what a host of this wire differs from the others.
+#[derive(Debug, Clone)]
+pub struct ChatOptions {
+    /// The provider's name: in errors, and as the namespace of metadata.
+    pub provider: Cow<'static, str>,
+    /// Prefix of its URLs.
+    pub base_url: Cow<'static, str>,
+    /// Environment variables that may hold the key.
+    pub key_variables: &'static [&'static str],
+    /// Whether it answers without a key.
+    pub key_is_optional: bool,
+    /// What it can take and do.
+    pub capabilities: Capabilities,
+    /// Which documents it takes.
+    pub documents: Documents,
+    /// Under which name reasoning is sent back with assistant messages; most hosts want none.
+    pub reasoning_is_sent_as: Option<&'static str>,
+    /// Whether it knows `stream_options`, without which a stream does not tell its usage.
+    pub stream_options: bool,
+}
+
+/// Which documents a host takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Documents {
+    /// PDF as data.
+    PdfData,
+    /// Any type as data or URL; plain text is put among the texts.
+    Any,
+}
+
+impl ChatOptions {
+    /// A host of which nothing more is known than that it speaks this wire.
+    pub fn new(provider: impl Into<Cow<'static, str>>, base_url: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            provider: provider.into(),
+            base_url: base_url.into(),
+            key_variables: &[],
+            key_is_optional: true,
+            capabilities: Capabilities::ALL,
+            documents: Documents::Any,
+            reasoning_is_sent_as: None,
+            stream_options: true,
+        }
+    }
+}
+
+/// One host of the wire.
+#[derive(Debug, Clone)]
+pub struct ChatDialect {
+    options: Arc<ChatOptions>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl ChatDialect {
+    /// Speaks to a host.
+    pub fn new(options: ChatOptions) -> Self {
+        Self { options: Arc::new(options), ids: Arc::new(RandomIds) }
+    }
+
+    /// With another source of ids for tool calls that come without one.
+    #[must_use]
+    pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
+        Self { ids, ..self }
+    }
+}
+
+impl Dialect for ChatDialect {
+    fn provider(&self) -> &str {
+        &self.options.provider
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.options.capabilities
+    }
+
+    fn default_base_url(&self) -> &str {
+        &self.options.base_url
+    }
+
+    fn path(&self, _model_id: &str, _streaming: bool) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn key_variables(&self) -> &[&'static str] {
+        self.options.key_variables
+    }
+
+    fn key_is_optional(&self) -> bool {
+        self.options.key_is_optional
+    }
+
+    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
+        key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
+            .into_iter()
+            .collect()
+    }
+
+    fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
+        to_wire::body(&self.options, model_id, request, streaming)
+    }
+
+    fn decode(
+        &self,
+        body: &str,
+        request: &ModelRequest,
+        sources: Sources<'_>,
+    ) -> Result<ModelResponse, UppError> {
+        from_wire::response(&self.options.provider, body, request, sources)
+    }
+
+    fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
+        let is_structured = request.structure.is_some();
+        Box::new(stream::ChatStream::new(Arc::clone(&self.options), Arc::clone(&self.ids), is_structured))
+    }
+
+    fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {
+        Some(VendorError::of_status(status, body))
+    }
+}

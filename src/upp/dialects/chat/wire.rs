@@ -1,0 +1,155 @@
+//! What comes in, borrowed from the text it is read from. Lenient: hosts of this wire leave members out, give `null`,
+//! or another type than OpenAI does.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::message::TokenUsage;
+use crate::upp::dialects::common::{Count, Text};
+
+/// A whole answer, or one chunk of a stream.
+#[derive(Deserialize)]
+pub(super) struct Completion<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) system_fingerprint: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) service_tier: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<Vec<Choice<'a>>>,
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+    /// Where Groq puts the usage of a stream.
+    #[serde(default)]
+    pub(super) x_groq: Option<Groq>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Groq {
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub(super) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<Said<'a>>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Said<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Text<'a>,
+}
+
+impl Choice<'_> {
+    /// Whether it is the answer that counts; a caller may have asked for several.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+}
+
+/// A message, or a piece of one.
+#[derive(Deserialize, Default)]
+pub(super) struct Said<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Vec<Call<'a>>>,
+}
+
+impl Said<'_> {
+    /// The thinking, under whichever name the host gives it.
+    pub(super) fn thinking(&self) -> &str {
+        if !self.reasoning_content.is_empty() {
+            self.reasoning_content.as_str()
+        } else if self.reasoning.is_empty() {
+            self.content.thinking()
+        } else {
+            self.reasoning.as_str()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Call<'a> {
+    #[serde(default)]
+    pub(super) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    /// A text that holds JSON; some hosts give the object itself.
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Function<'a> {
+    /// The JSON of the arguments, or a piece of it.
+    pub(super) fn arguments(&self) -> Result<Cow<'a, str>, serde_json::Error> {
+        match self.arguments.map(RawValue::get) {
+            None | Some("null") => Ok(Cow::Borrowed("")),
+            Some(text) if text.starts_with('"') => {
+                serde_json::from_str::<Text<'a>>(text).map(Text::into_text)
+            }
+            Some(object) => Ok(Cow::Borrowed(object)),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct Usage {
+    #[serde(default)]
+    prompt_tokens: Count,
+    #[serde(default)]
+    completion_tokens: Count,
+    #[serde(default)]
+    total_tokens: Count,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+    /// Moonshot's place for it.
+    #[serde(default)]
+    cached_tokens: Count,
+    /// `DeepSeek`'s place for it.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Count,
+}
+
+#[derive(Deserialize, Default)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Count,
+}
+
+impl Usage {
+    /// In our words; the total as the vendor counts, or the sum of both.
+    pub(super) fn into_usage(self) -> TokenUsage {
+        let details = self.prompt_tokens_details.unwrap_or_default();
+        let cached = [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens];
+        let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
+        usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
+        if self.total_tokens.0 > 0 {
+            usage.total_tokens = self.total_tokens.0;
+        }
+        usage
+    }
+}

@@ -1,0 +1,170 @@
+//! Members that vendors give in other types than they promise: a text that is `null` or a list, a count that is a
+//! fraction. An answer must not be lost for them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A number of tokens; whatever is none counts as 0, since an answer must not be lost for its statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count(pub u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl<'de> Visitor<'de> for Number {
+            type Value = Count;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a number of tokens")
+            }
+            fn visit_u64<E: Error>(self, count: u64) -> Result<Count, E> {
+                Ok(Count(count))
+            }
+            fn visit_i64<E: Error>(self, _below_zero: i64) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+            fn visit_f64<E: Error>(self, count: f64) -> Result<Count, E> {
+                Ok(Count(count as u64))
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+                Ok(Count(text.parse().unwrap_or(0)))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Count(0))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Count, A::Error> {
+                crate::core::json::tagged::skip(map).map(|()| Count(0))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+/// A text, borrowed where it has no escapes. A list of parts gives the texts in it, and apart from them the thinking
+/// (Mistral's form); anything else counts as no text.
+#[derive(Debug, Default)]
+pub struct Text<'a> {
+    text: Option<Cow<'a, str>>,
+    thinking: Option<String>,
+}
+
+impl<'a> Text<'a> {
+    /// The text; empty where there is none.
+    pub fn as_str(&self) -> &str {
+        self.text.as_deref().unwrap_or_default()
+    }
+
+    /// Whether there is none, or nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.as_str().is_empty()
+    }
+
+    /// The thinking that came among the parts.
+    pub fn thinking(&self) -> &str {
+        self.thinking.as_deref().unwrap_or_default()
+    }
+
+    /// The text, borrowed if it was.
+    pub fn into_text(self) -> Cow<'a, str> {
+        self.text.unwrap_or_default()
+    }
+
+    fn borrowed(text: &str) -> Text<'_> {
+        Text { text: Some(Cow::Borrowed(text)), thinking: None }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl<'de> Visitor<'de> for Words {
+            type Value = Text<'de>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text")
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text::borrowed(text))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text { text: Some(Cow::Owned(text.to_owned())), thinking: None })
+            }
+            fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text<'de>, A::Error> {
+                crate::core::json::tagged::skip(map).map(|()| Text::default())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
+                let (mut text, mut thinking) = (String::new(), String::new());
+                while let Some(part) = parts.next_element::<&'de RawValue>()? {
+                    // A part that is no object says nothing we know.
+                    if let Ok(part) = serde_json::from_str::<Part<'de>>(part.get()) {
+                        text.push_str(&part.text.0);
+                        thinking.push_str(&part.thoughts());
+                    }
+                }
+                Ok(Text { text: Some(text.into()), thinking: Some(thinking) })
+            }
+        }
+        deserializer.deserialize_any(Words)
+    }
+}
+
+/// A part of a list of parts: `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [such parts]}`.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Leaf<'a>,
+    #[serde(borrow, default)]
+    thinking: Option<&'a RawValue>,
+}
+
+impl Part<'_> {
+    /// One level deep and no further: nobody may nest us out of the stack.
+    fn thoughts(&self) -> String {
+        let raw = self.thinking.map(RawValue::get).unwrap_or_default();
+        if raw.starts_with('[') {
+            let thoughts = serde_json::from_str::<Vec<Part<'_>>>(raw).unwrap_or_default();
+            return thoughts.iter().map(|thought| &*thought.text.0).collect();
+        }
+        serde_json::from_str::<Leaf<'_>>(raw).unwrap_or_default().0.into_owned()
+    }
+}
+
+/// A text, or nothing.
+#[derive(Default)]
+struct Leaf<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Leaf<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        if !raw.starts_with('"') {
+            return Ok(Self::default());
+        }
+        let text: Text<'de> = serde_json::from_str(raw).map_err(D::Error::custom)?;
+        Ok(Self(text.text.unwrap_or_default()))
+    }
+}

@@ -1,0 +1,281 @@
+//! Retry and key strategies: UPP-1.2 §13.1–13.3. The clock is paused, so waits take no time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use turntree::core::http::{
+    DynamicKey, Environment, ExponentialBackoff, Failure, Fixed, HeaderMap, HttpError, KeyError, KeyStrategy,
+    LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy, RetryStrategy, RoundRobinKeys, StatusCode,
+    StatusError, TimeoutPhase, TokenBucket, WeightedKeys, parse_retry_after,
+};
+use turntree::core::secret::Secret;
+
+fn refusal(status: u16, retry_after: Option<u64>) -> HttpError {
+    HttpError::Status(Box::new(StatusError {
+        address: "http://host/".to_owned(),
+        status: StatusCode::from_u16(status).unwrap(),
+        headers: HeaderMap::new(),
+        body: "".into(),
+        retry_after: retry_after.map(Duration::from_secs),
+        request_id: None,
+    }))
+}
+
+fn network() -> HttpError {
+    HttpError::Network { address: "http://host/".to_owned(), message: "reset".to_owned(), source: None }
+}
+
+fn timeout(phase: TimeoutPhase) -> HttpError {
+    HttpError::Timeout { phase, after: Duration::from_secs(1), address: "http://host/".to_owned() }
+}
+
+/// How long a policy waits before each retry while every attempt fails; ends when it gives up.
+async fn waits(policy: &RetryPolicy, failure: impl Fn() -> HttpError) -> Vec<Duration> {
+    let mut attempts = policy.attempts();
+    let mut waits = Vec::new();
+    loop {
+        attempts.before_request().await;
+        let start = Instant::now();
+        if attempts.after_failure(failure()).await.is_err() {
+            return waits;
+        }
+        waits.push(start.elapsed());
+    }
+}
+
+fn milliseconds(numbers: &[u64]) -> Vec<Duration> {
+    numbers.iter().copied().map(Duration::from_millis).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_strategy_the_first_failure_is_final() {
+    assert_eq!(waits(&RetryPolicy::default(), network).await, []);
+    assert_eq!(waits(&RetryPolicy::new(NoRetry), network).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exponential_backoff_doubles_up_to_its_bound() {
+    let strategy = ExponentialBackoff { max_attempts: 6, jitter: false, ..ExponentialBackoff::default() };
+
+    let waits = waits(&RetryPolicy::new(strategy), network).await;
+
+    assert_eq!(waits, milliseconds(&[1000, 2000, 4000, 8000, 16000, 30000]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn jitter_stays_between_half_and_one_and_a_half() {
+    for _ in 0..100 {
+        let waits = waits(&RetryPolicy::new(ExponentialBackoff::default()), network).await;
+
+        assert_eq!(waits.len(), 3);
+        for (wait, base) in waits.into_iter().zip([1000, 2000, 4000]) {
+            let base = Duration::from_millis(base);
+            assert!(wait >= base / 2 && wait <= base * 3 / 2 + Duration::from_millis(1), "{wait:?} {base:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn linear_backoff_grows_by_its_delay() {
+    assert_eq!(
+        waits(&RetryPolicy::new(LinearBackoff::default()), || refusal(503, None)).await,
+        milliseconds(&[1000, 2000, 3000])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn backoffs_follow_a_longer_retry_after() {
+    let exponential = ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() };
+
+    assert_eq!(
+        waits(&RetryPolicy::new(exponential), || refusal(429, Some(3))).await,
+        milliseconds(&[3000, 3000, 4000])
+    );
+    assert_eq!(
+        waits(&RetryPolicy::new(LinearBackoff::default()), || refusal(503, Some(2))).await,
+        milliseconds(&[2000, 2000, 3000])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_is_followed_up_to_the_policys_bound() {
+    let bound = Duration::from_secs(60);
+    let policy = RetryPolicy { retry_after_max: bound, ..RetryPolicy::new(RetryAfterStrategy::default()) };
+
+    assert_eq!(waits(&policy, || refusal(429, Some(86_400))).await, [bound; 3]);
+    assert_eq!(
+        waits(&RetryPolicy::new(RetryAfterStrategy::default()), || refusal(429, Some(86_400))).await,
+        [Duration::from_secs(3600); 3]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_strategy_minds_only_rate_limits() {
+    let policy = RetryPolicy::new(RetryAfterStrategy::default());
+
+    assert_eq!(waits(&policy, || refusal(429, None)).await, [Duration::from_secs(5); 3]);
+    assert_eq!(waits(&policy, || refusal(500, Some(1))).await, []);
+    assert_eq!(waits(&policy, network).await, []);
+}
+
+#[test]
+fn only_passing_failures_are_retryable() {
+    for status in [408, 429, 500, 502, 503, 504, 529] {
+        assert!(refusal(status, None).is_retryable(), "{status}");
+    }
+    for status in [301, 400, 401, 402, 403, 404, 409, 413, 422, 451] {
+        assert!(!refusal(status, None).is_retryable(), "{status}");
+    }
+    assert!(network().is_retryable() && timeout(TimeoutPhase::Headers).is_retryable());
+    assert!(!timeout(TimeoutPhase::Total).is_retryable() && !HttpError::Cancelled.is_retryable());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_bucket_limits_all_requests_that_share_it() {
+    let policy = RetryPolicy::new(TokenBucket::new(2, 1.0, 3));
+    let start = Instant::now();
+    let mut sent = Vec::new();
+
+    for _ in 0..5 {
+        let mut attempts = policy.attempts();
+        attempts.before_request().await;
+        attempts.succeeded();
+        sent.push(start.elapsed().as_millis());
+    }
+
+    assert_eq!(sent, [0, 0, 1000, 2000, 3000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_bucket_reserves_in_the_order_of_arrival_and_refills_to_its_size() {
+    let bucket = TokenBucket::new(1, 2.0, 3);
+
+    let first: Vec<Duration> = (0..3).map(|_| bucket.before_request()).collect();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let later: Vec<Duration> = (0..2).map(|_| bucket.clone().before_request()).collect();
+
+    assert_eq!(first, milliseconds(&[0, 500, 1000]));
+    assert_eq!(later, milliseconds(&[0, 500]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_bucket_retries_only_rate_limits() {
+    let bucket = TokenBucket::new(100, 4.0, 3);
+
+    assert_eq!(
+        waits(&RetryPolicy::new(bucket.clone()), || refusal(429, None)).await,
+        milliseconds(&[500, 500, 500])
+    );
+    assert_eq!(
+        waits(&RetryPolicy::new(bucket.clone()), || refusal(429, Some(2))).await,
+        milliseconds(&[2000; 3])
+    );
+    assert_eq!(waits(&RetryPolicy::new(bucket), network).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategy_with_state_is_forked_for_each_request() {
+    #[derive(Debug, Default)]
+    struct Once(std::sync::atomic::AtomicBool);
+    impl RetryStrategy for Once {
+        fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+            let used = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            (!used).then_some(Duration::ZERO)
+        }
+        fn fork(&self) -> Option<Arc<dyn RetryStrategy>> {
+            Some(Arc::new(Self::default()))
+        }
+    }
+    let policy = RetryPolicy::new(Once::default());
+
+    for _ in 0..2 {
+        assert_eq!(waits(&policy, network).await.len(), 1);
+    }
+}
+
+#[test]
+fn retry_after_is_read_in_every_form() {
+    let read = |pairs: &[(&'static str, &str)]| {
+        let headers: HeaderMap =
+            pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        parse_retry_after(&headers)
+    };
+    let date = ("date", "Wed, 21 Oct 2015 07:28:00 GMT");
+
+    assert_eq!(read(&[("retry-after", "120")]), Some(Duration::from_secs(120)));
+    assert_eq!(read(&[("retry-after", " 0.5 ")]), Some(Duration::from_millis(500)));
+    assert_eq!(read(&[("retry-after", "9"), ("retry-after-ms", "250")]), Some(Duration::from_millis(250)));
+    assert_eq!(
+        read(&[date, ("retry-after", "Wed, 21 Oct 2015 07:30:00 GMT")]),
+        Some(Duration::from_secs(120))
+    );
+    assert_eq!(read(&[date, ("retry-after", "Wed, 21 Oct 2015 07:00:00 GMT")]), Some(Duration::ZERO));
+    assert_eq!(read(&[("retry-after", "Wed, 21 Oct 2015 07:00:00 GMT")]), Some(Duration::ZERO));
+    assert_eq!(read(&[("retry-after", "1e300")]), Some(Duration::MAX));
+    for nonsense in ["soon", "-1", "NaN", "inf", ""] {
+        assert_eq!(read(&[("retry-after", nonsense)]), None, "{nonsense}");
+    }
+    assert_eq!(read(&[]), None);
+}
+
+async fn exposed(strategy: &dyn KeyStrategy) -> String {
+    strategy.key().await.unwrap().expose().to_owned()
+}
+
+#[tokio::test]
+async fn keys_take_turns() {
+    let keys = RoundRobinKeys::new(["a", "b", "c"].map(Secret::from)).unwrap();
+
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(exposed(&keys).await);
+    }
+
+    assert_eq!(seen, ["a", "b", "c", "a"]);
+    assert_eq!(RoundRobinKeys::new([]).unwrap_err(), KeyError::Empty { strategy: "RoundRobinKeys" });
+}
+
+#[tokio::test]
+async fn keys_are_drawn_by_their_weight() {
+    let keys = WeightedKeys::new([(Secret::from("often"), 3.0), (Secret::from("seldom"), 1.0)]).unwrap();
+
+    let mut often = 0;
+    for _ in 0..4000 {
+        often += u32::from(exposed(&keys).await == "often");
+    }
+
+    assert!((2700..3300).contains(&often), "{often}");
+    assert_eq!(WeightedKeys::new([]).unwrap_err(), KeyError::Empty { strategy: "WeightedKeys" });
+    for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(
+            WeightedKeys::new([(Secret::from("a"), weight)]),
+            Err(KeyError::Weight { index: 0, .. })
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_key_comes_from_a_function_or_the_environment() {
+    let dynamic = DynamicKey(|| async { Ok(Secret::from("made")) });
+    let failing = DynamicKey(|| async { Err(KeyError::Failed { message: "vault is closed".to_owned() }) });
+    let set = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY", "PATH"]);
+    let unset = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY"]);
+
+    assert_eq!(exposed(&Fixed(Secret::from("fixed"))).await, "fixed");
+    assert_eq!(exposed(&dynamic).await, "made");
+    assert_eq!(failing.key().await.unwrap_err().to_string(), "the API key function failed: vault is closed");
+    assert_eq!(exposed(&set).await, std::env::var("PATH").unwrap().trim());
+    assert_eq!(
+        unset.key().await.unwrap_err().to_string(),
+        "API key not found. Set TURNTREE_TEST_NO_SUCH_KEY environment variable or provide apiKey in config."
+    );
+}
+
+#[test]
+fn secrets_do_not_show() {
+    let (short, long) = (Secret::from("12345678"), Secret::from("sk-\u{e4}bcdefgh"));
+
+    assert_eq!(format!("{short} {short:?} {long} {long:?}"), "*** *** sk-\u{e4}...efgh ***");
+    assert_eq!(format!("{:?}", Fixed(long)), "Fixed(***)");
+}

@@ -1,0 +1,3 @@
+//! What several rooms' tests need.
+
+pub(crate) mod server;
