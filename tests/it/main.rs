@@ -4,15 +4,18 @@
 
 mod agent_streams;
 mod agents;
+mod anthropic;
 mod arch;
 mod chat;
 mod dialect_kit;
+mod dialects;
 mod http;
 mod http_model;
 mod machine;
 mod message;
 mod ndjson;
 mod ollama;
+mod responses;
 mod retry;
 mod scripted;
 mod sse;

@@ -16,10 +16,13 @@ use crate::upp::providers;
 use crate::upp::providers::scripted::Scripted;
 use crate::upp::{Capabilities, Model, ModelRequest as CoreRequest, ProviderConfig, System};
 
+/// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
+type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
+
 /// What serves the model.
 pub(crate) enum Source {
-    /// A vendor's wire over HTTP.
-    Http(Arc<dyn Dialect>),
+    /// A vendor's wire over HTTP, and what makes it anew where an agent's configuration changes it.
+    Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
     /// A script.
     Scripted(Scripted),
 }
@@ -45,9 +48,9 @@ impl ModelReference {
     /// The model, with an agent's configuration over the reference's own.
     pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
         match &self.source {
-            Source::Http(dialect) => {
+            Source::Http { make, .. } => {
                 let config = config.over(&self.config);
-                Arc::new(HttpModel::new(Arc::clone(dialect), Arc::clone(&self.model_id), config))
+                Arc::new(HttpModel::new(make(&config), Arc::clone(&self.model_id), config))
             }
             Source::Scripted(script) => Arc::new(script.clone()),
         }
@@ -55,31 +58,36 @@ impl ModelReference {
 
     fn provider_name(&self) -> &str {
         match &self.source {
-            Source::Http(dialect) => dialect.provider(),
+            Source::Http { dialect, .. } => dialect.provider(),
             Source::Scripted(script) => script.provider(),
         }
     }
 
     fn capabilities_(&self) -> Capabilities {
         match &self.source {
-            Source::Http(dialect) => dialect.capabilities(),
+            Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
         }
     }
 }
 
-/// The dialect of a provider by the name of its factory.
-fn dialect(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<Arc<dyn Dialect>> {
-    let api: Option<String> = options.get_item("api")?.map(|api| api.extract()).transpose()?;
+/// What makes the dialect of a provider, by the name of its factory.
+fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
+    let text = |name: &str| options.get_item(name)?.map(|value| value.extract::<String>()).transpose();
+    let api = text("api")?;
     Ok(match (provider, api.as_deref()) {
-        ("openai", Some("completions")) => Arc::new(providers::openai_chat::openai_chat()),
-        ("ollama", None) => Arc::new(providers::ollama::ollama()),
+        ("anthropic", None) => {
+            let betas = options.get_item("betas")?.map(|betas| betas.extract::<Vec<String>>()).transpose()?;
+            let betas = betas.unwrap_or_default();
+            Box::new(move |config| Arc::new(providers::anthropic::anthropic(&betas, config)))
+        }
+        ("openai", Some("responses")) => Box::new(|_| Arc::new(providers::openai::openai())),
+        ("openai", Some("completions")) => Box::new(|_| Arc::new(providers::openai_chat::openai_chat())),
+        ("ollama", None) => Box::new(|_| Arc::new(providers::ollama::ollama())),
         ("openai_compatible", None) => {
-            let url: String = options
-                .get_item("base_url")?
-                .ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?
-                .extract()?;
-            Arc::new(providers::openai_compatible::openai_compatible(url))
+            let url =
+                text("base_url")?.ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?;
+            Box::new(move |_| Arc::new(providers::openai_compatible::openai_compatible(url.as_str())))
         }
         (_, Some(api)) => {
             return Err(PyValueError::new_err(format!(
@@ -102,8 +110,10 @@ impl ModelReference {
         if model_id.is_empty() {
             return Err(PyValueError::new_err("model_id must not be empty"));
         }
-        let source = Source::Http(dialect(provider, options)?);
-        Ok(Self { source, model_id: model_id.into(), config: config_from(config)? })
+        let config = config_from(config)?;
+        let make = maker(provider, options)?;
+        let source = Source::Http { dialect: make(&config), make };
+        Ok(Self { source, model_id: model_id.into(), config })
     }
 
     /// The vendor's name of the model.
@@ -142,7 +152,7 @@ impl ModelReference {
     fn requests(&self) -> Vec<ModelRequest> {
         match &self.source {
             Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
-            Source::Http(_) => Vec::new(),
+            Source::Http { .. } => Vec::new(),
         }
     }
 

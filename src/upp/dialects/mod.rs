@@ -2,3 +2,6 @@
 
 pub mod chat;
 pub mod common;
+pub mod messages;
+pub mod responses;
+mod text;
