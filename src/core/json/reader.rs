@@ -32,6 +32,11 @@ pub enum Token<'a> {
 pub struct RawString<'a>(&'a str);
 
 impl<'a> RawString<'a> {
+    /// What stands between the quotes, escapes and all.
+    pub const fn raw(&self) -> &'a str {
+        self.0
+    }
+
     /// The text; borrowed when it has no escapes.
     pub fn decode(&self) -> Cow<'a, str> {
         if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {

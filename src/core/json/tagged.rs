@@ -15,10 +15,15 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CowStr<'de>(Cow<'de, str>);
 
-impl CowStr<'_> {
+impl<'de> CowStr<'de> {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text, still borrowed where it was.
+    pub fn into_cow(self) -> Cow<'de, str> {
+        self.0
     }
 }
 
