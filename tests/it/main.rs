@@ -2,3 +2,4 @@
 #![cfg(test)]
 
 mod message;
+mod thread_protocol_corpus;

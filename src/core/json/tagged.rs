@@ -27,7 +27,7 @@ impl<'de> CowStr<'de> {
     }
 }
 
-impl<'de> Deserialize<'de> for CowStr<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for CowStr<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {
