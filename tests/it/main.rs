@@ -21,3 +21,4 @@ mod scripted;
 mod sse;
 mod support;
 mod support_agents;
+mod thread_protocol_corpus;

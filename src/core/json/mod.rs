@@ -2,6 +2,7 @@
 //! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
 //! out ([`write`]).
 
+pub mod canonical;
 pub mod object;
 mod parse;
 mod raw;

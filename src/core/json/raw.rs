@@ -89,6 +89,13 @@ impl RawJson {
     }
 }
 
+/// A value that a reader has already checked; its text is copied as it is.
+impl From<&RawValue> for RawJson {
+    fn from(value: &RawValue) -> Self {
+        Self(value.to_owned())
+    }
+}
+
 /// `null`.
 impl Default for RawJson {
     fn default() -> Self {

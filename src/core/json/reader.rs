@@ -37,6 +37,11 @@ impl<'a> RawString<'a> {
         format!("\"{}\"", self.0)
     }
 
+    /// What stands between the quotes, escapes and all.
+    pub const fn raw(&self) -> &'a str {
+        self.0
+    }
+
     /// The text; borrowed when it has no escapes.
     pub fn decode(&self) -> Cow<'a, str> {
         if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {

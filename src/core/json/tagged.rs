@@ -15,14 +15,19 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CowStr<'de>(Cow<'de, str>);
 
-impl CowStr<'_> {
+impl<'de> CowStr<'de> {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The text, still borrowed where it was.
+    pub fn into_cow(self) -> Cow<'de, str> {
+        self.0
+    }
 }
 
-impl<'de> Deserialize<'de> for CowStr<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for CowStr<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
         impl<'de> Visitor<'de> for Text {

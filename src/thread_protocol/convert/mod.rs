@@ -1,0 +1,3 @@
+//! From and to other worlds. Rust types only: walking Python objects is the bindings' business.
+
+pub mod pydantic_ai;

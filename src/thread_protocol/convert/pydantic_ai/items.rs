@@ -1,0 +1,314 @@
+//! The content of a user prompt: Pydantic AI's items, ThreadProtocol's content parts, and back. Decision 15.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::envelope::{ItemEnvelope, ObjectWriter};
+use super::model::{Object, Value};
+use super::profile::{Expected, Profile, class_name};
+use super::read::read_object;
+use super::write::{object_to_json, to_json};
+use crate::thread_protocol::content::{
+    AudioContent, ContentPart, FileContent, ImageContent, TextContent, VideoContent,
+};
+
+/// A user prompt's list of items as content parts.
+#[derive(Debug, Default)]
+pub(super) struct EncodedItems {
+    /// The parts.
+    pub parts: Vec<ContentPart>,
+    /// What they do not say, as the JSON of `items`; `None` when they say everything.
+    pub residue: Option<String>,
+    /// Whether an item cannot be told by parts and residue.
+    pub irregular: bool,
+}
+
+/// The members of a content part that says where its data is.
+struct Media<'p> {
+    url: Option<&'p String>,
+    base64: Option<&'p String>,
+    file_id: Option<&'p String>,
+    media_type: Option<&'p String>,
+    url_class: &'static str,
+}
+
+fn media(part: &ContentPart) -> Option<Media<'_>> {
+    macro_rules! media {
+        ($part:expr, $class:literal) => {
+            Some(Media {
+                url: $part.url.as_ref(),
+                base64: $part.base64.as_ref(),
+                file_id: $part.file_id.as_ref(),
+                media_type: $part.media_type.as_ref(),
+                url_class: $class,
+            })
+        };
+    }
+    match part {
+        ContentPart::Image(part) => media!(part, "image-url"),
+        ContentPart::Audio(part) => media!(part, "audio-url"),
+        ContentPart::Video(part) => media!(part, "video-url"),
+        ContentPart::File(part) => media!(part, "document-url"),
+        ContentPart::Text(_) | ContentPart::Unknown(_) => None,
+    }
+}
+
+/// Which of the four media a type belongs to.
+#[derive(Clone, Copy)]
+enum Medium {
+    Image,
+    Audio,
+    Video,
+    File,
+}
+
+impl Medium {
+    fn of(media_type: &str) -> Self {
+        match media_type.split('/').next() {
+            Some("image") => Self::Image,
+            Some("audio") => Self::Audio,
+            Some("video") => Self::Video,
+            _ => Self::File,
+        }
+    }
+
+    fn part(
+        self,
+        url: Option<String>,
+        base64: Option<String>,
+        file_id: Option<String>,
+        media_type: Option<String>,
+    ) -> ContentPart {
+        match self {
+            Self::Image => ContentPart::Image(ImageContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..ImageContent::default()
+            }),
+            Self::Audio => ContentPart::Audio(AudioContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..AudioContent::default()
+            }),
+            Self::Video => ContentPart::Video(VideoContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..VideoContent::default()
+            }),
+            Self::File => {
+                ContentPart::File(FileContent { url, base64, file_id, media_type, ..FileContent::default() })
+            }
+        }
+    }
+}
+
+/// The class of the item that a content part is when nothing is said.
+fn default_class(part: &ContentPart) -> &'static str {
+    match media(part) {
+        Some(Media { base64: Some(_), .. }) => "binary",
+        Some(Media { file_id: Some(_), .. }) => "uploaded-file",
+        Some(media) => media.url_class,
+        None => "str",
+    }
+}
+
+/// Reads the list of a user prompt; `None` when the value is no list.
+pub(super) fn encode<'a>(content: &Value<'a>, profile: &mut Profile<'a>) -> Option<EncodedItems> {
+    let mut encoded = EncodedItems::default();
+    let mut residue = String::from("[");
+    let mut said = false;
+    let mut item = |encoded: &mut EncodedItems, value: &Value<'a>, object: Option<Object<'a>>| {
+        let entry = encode_item(encoded, value, object, profile);
+        if residue.len() > 1 {
+            residue.push(',');
+        }
+        said |= entry != "null";
+        residue.push_str(&entry);
+    };
+    match content {
+        Value::Raw(raw) => {
+            for value in serde_json::from_str::<Vec<&'a RawValue>>(raw.get()).ok()? {
+                item(&mut encoded, &Value::Raw(value), read_object(value.get()));
+            }
+        }
+        Value::List(values) => {
+            for value in values {
+                let object = match value {
+                    Value::Object(object) => Some(object.clone()),
+                    Value::Raw(raw) => read_object(raw.get()),
+                    _ => None,
+                };
+                item(&mut encoded, value, object);
+            }
+        }
+        _ => return None,
+    }
+    residue.push(']');
+    encoded.residue = said.then_some(residue);
+    Some(encoded)
+}
+
+/// Adds the content part of an item, and gives the entry of `items` that says the rest.
+fn encode_item<'a>(
+    encoded: &mut EncodedItems,
+    value: &Value<'a>,
+    object: Option<Object<'a>>,
+    profile: &mut Profile<'a>,
+) -> Cow<'static, str> {
+    if let Some(text) = value.as_text() {
+        encoded.parts.push(ContentPart::text(text));
+        return Cow::Borrowed("null");
+    }
+    let verbatim = |json: &str| {
+        let mut writer = ObjectWriter::default();
+        writer.json("raw", json);
+        Cow::Owned(writer.finish())
+    };
+    let Some(object) = object else { return verbatim(&to_json(value)) };
+    let class = object.text("kind").unwrap_or_default();
+    let Some((part, standard)) = content_part(&class, &object) else {
+        return verbatim(&object_to_json(&object));
+    };
+    profile.observe(&class, &object);
+    let Some(residue) = profile
+        .template(&class)
+        .and_then(|template| template.residue(&object, |key| expected(&part, &class, key, standard)))
+    else {
+        encoded.irregular = true;
+        return Cow::Borrowed("null");
+    };
+    let mut writer = ObjectWriter::default();
+    if class != default_class(&part) {
+        writer.text("kind", &class);
+    }
+    if standard {
+        writer.text("alphabet", "standard");
+    }
+    writer.residue(&residue, "keys", "part");
+    encoded.parts.push(part);
+    if writer.is_empty() { Cow::Borrowed("null") } else { Cow::Owned(writer.finish()) }
+}
+
+/// The content part of an item that has one, and whether its base64 is in the standard alphabet.
+fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)> {
+    let media_type = object.text("media_type").map(Cow::into_owned);
+    let medium = Medium::of(media_type.as_deref().unwrap_or_default());
+    let url = |medium: Medium| {
+        let url = object.text("url")?.into_owned();
+        Some((medium.part(Some(url), None, None, media_type.clone()), false))
+    };
+    match class {
+        "image-url" => url(Medium::Image),
+        "audio-url" => url(Medium::Audio),
+        "video-url" => url(Medium::Video),
+        "document-url" => url(Medium::File),
+        "binary" => {
+            let data = object.text("data")?.into_owned();
+            let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
+            Some((medium.part(None, Some(translate(data, b"-_", b"+/")), None, media_type), standard))
+        }
+        "uploaded-file" => {
+            let file_id = object.text("file_id")?.into_owned();
+            Some((medium.part(None, None, Some(file_id), media_type), false))
+        }
+        "text-content" | "structured-content" => {
+            let text = object.text("content")?.into_owned();
+            Some((ContentPart::Text(TextContent { text, ..TextContent::default() }), false))
+        }
+        _ => None,
+    }
+}
+
+/// Base64 between its two alphabets, which differ in two characters.
+fn translate(data: String, from: &[u8; 2], to: &[u8; 2]) -> String {
+    let mut bytes = data.into_bytes();
+    for byte in &mut bytes {
+        if let Some(place) = from.iter().position(|old| old == byte)
+            && let Some(new) = to.get(place)
+        {
+            *byte = *new;
+        }
+    }
+    // One ASCII character for another.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What a member of an item should be, as its content part says.
+fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -> Expected<'p> {
+    let text =
+        |value: Option<&'p String>| value.map_or(Expected::Value(Value::NULL), |text| Expected::text(text));
+    if key == "kind" {
+        return Expected::Value(Value::Text(class_name(class)));
+    }
+    let Some(media) = media(part) else {
+        return match (key, part.as_text()) {
+            ("content", Some(text)) => Expected::text(text),
+            _ => Expected::Default,
+        };
+    };
+    match key {
+        "media_type" => text(media.media_type),
+        "url" => text(media.url),
+        "file_id" => text(media.file_id),
+        "data" if standard => text(media.base64),
+        "data" => match media.base64 {
+            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), b"+/", b"-_")))),
+            None => Expected::Default,
+        },
+        _ => Expected::Default,
+    }
+}
+
+/// The items that content parts were.
+pub(super) fn decode<'t>(
+    parts: &'t [ContentPart],
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Value<'t> {
+    let mut values = Vec::with_capacity(parts.len());
+    let mut rest = parts.iter();
+    for item in items.unwrap_or_default() {
+        match item {
+            Some(ItemEnvelope { raw: Some(raw), .. }) => values.push(Value::Raw(raw)),
+            _ => {
+                let Some(part) = rest.next() else { break };
+                values.push(decode_item(part, item.as_ref(), profile));
+            }
+        }
+    }
+    values.extend(rest.map(|part| decode_item(part, None, profile)));
+    Value::List(values)
+}
+
+fn decode_item<'t>(
+    part: &'t ContentPart,
+    item: Option<&ItemEnvelope<'t>>,
+    profile: &Profile<'t>,
+) -> Value<'t> {
+    let class =
+        item.and_then(|item| item.kind.as_ref()).map_or_else(|| default_class(part), |kind| kind.as_str());
+    if class == "str" {
+        return match part {
+            ContentPart::Text(text) => Value::text(&text.text),
+            // A type Pydantic AI has no item for: its JSON as text is better than nothing.
+            _ => Value::Text(Cow::Owned(serde_json::to_string(part).unwrap_or_default())),
+        };
+    }
+    let default = ItemEnvelope::default();
+    let item = item.unwrap_or(&default);
+    let standard = item.alphabet.is_some();
+    let keys = item.keys.as_ref().map(|keys| keys.0.as_slice());
+    match profile.template(class) {
+        Some(template) => {
+            Value::Object(template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
+        }
+        None => Value::NULL,
+    }
+}

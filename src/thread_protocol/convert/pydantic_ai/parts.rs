@@ -1,0 +1,371 @@
+//! One part, one action: what a part becomes, and what an action says about the members of its part.
+//!
+//! [`expected`] is the single source of both directions: the encoder keeps what differs from it, the decoder starts
+//! from it. P = specs of Pydantic AI's mapping, §3.1.
+
+use std::borrow::Cow;
+
+use super::envelope::ObjectWriter;
+use super::items;
+use super::model::{Kind, Part, Value, part_kind};
+use super::profile::{Expected, Profile, class_name};
+use super::write::object_to_json;
+use crate::core::json::RawJson;
+use crate::core::json::canonical::respell;
+use crate::thread_protocol::action::{
+    Action, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction, UserMessageAction,
+};
+use crate::thread_protocol::content::MessageContent;
+
+/// The action of a retry that belongs to no tool call.
+pub(super) const RETRY: &str = "system.tp.retry";
+/// The action beside the return of a call that was denied.
+pub(super) const DENIED: &str = "system.tp.tool_denied";
+/// The action that holds the cost of an answer without text, where metadata may not.
+pub(super) const USAGE: &str = "system.tp.usage";
+/// The action of a message without any other.
+pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
+/// The action of a part that has no action of its own kind.
+pub(super) const PART: &str = "system.pydantic_ai.part";
+
+/// Parts that are carried whole, under a name of their own.
+const VERBATIM: &[(&str, &str)] = &[
+    ("system-prompt", "system.pydantic_ai.system_prompt"),
+    ("instruction-delta", "system.pydantic_ai.instruction_delta"),
+    ("instruction-baseline", "system.pydantic_ai.instruction_baseline"),
+];
+
+/// Whether an action holds a whole part as its data.
+pub(super) fn is_verbatim(action_type: &str) -> bool {
+    action_type == PART || VERBATIM.iter().any(|(_, name)| *name == action_type)
+}
+
+/// Whether an action is a remark of ours and stands for no part.
+pub(super) fn is_remark(action_type: &str) -> bool {
+    matches!(action_type, DENIED | USAGE | MESSAGE)
+}
+
+/// What a part became.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    /// Its action, without place and metadata.
+    pub action: Action,
+    /// The members of its envelope.
+    pub fragment: String,
+    /// A remark that goes before it.
+    pub before: Option<Action>,
+    /// Whether nothing but the message's text can hold it.
+    pub irregular: bool,
+}
+
+impl Encoded {
+    fn verbatim(part: &Part<'_>, class: &str, timestamp: &str) -> Self {
+        let action_type = VERBATIM.iter().find(|(kind, _)| *kind == class).map_or(PART, |(_, name)| name);
+        let data = RawJson::from_text(object_to_json(part));
+        let irregular = data.is_err();
+        let action = system(action_type, timestamp, data.unwrap_or_default());
+        Self { action, fragment: String::new(), before: None, irregular }
+    }
+}
+
+/// A system action.
+pub(super) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
+    Action::System(SystemAction {
+        action_type: action_type.to_owned(),
+        timestamp: timestamp.to_owned(),
+        data,
+        ..SystemAction::default()
+    })
+}
+
+/// What the encoding of a part depends on beside the part.
+#[derive(Debug)]
+pub(super) struct Surroundings<'m> {
+    /// Whose message it is in.
+    pub kind: &'m Kind,
+    /// When the message was, for parts without a time.
+    pub timestamp: &'m str,
+    /// Who answers.
+    pub agent_id: &'m str,
+    /// Whose signatures a thinking part has that does not say.
+    pub provider_name: Option<&'m str>,
+    /// Whether invalid arguments are told from other errors.
+    pub validation_status: bool,
+}
+
+/// Encodes any part but the texts of an answer, which may join.
+pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &mut Profile<'a>) -> Encoded {
+    let class = part_kind(part);
+    let own = part.text("timestamp");
+    let timestamp = own.as_deref().unwrap_or(around.timestamp);
+    let mut writer = ObjectWriter::default();
+    let mut before = None;
+    let mut irregular = false;
+    let action = match (around.kind, &*class) {
+        (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
+        (Kind::Request, "tool-return") => {
+            if part.text("outcome").as_deref() == Some("denied") {
+                before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
+            }
+            tool_return(part, &class, timestamp, around.validation_status)
+        }
+        (Kind::Request, "retry-prompt") if part.text("tool_name").is_some() => {
+            tool_return(part, &class, timestamp, around.validation_status)
+        }
+        (Kind::Request, "retry-prompt" | "retry-feedback") => Some(retry(part, timestamp)),
+        (Kind::Response, "thinking") => thinking(part, timestamp, around),
+        (Kind::Response, "tool-call") => tool_call(part, timestamp, around.agent_id, profile, &mut writer),
+        _ => None,
+    };
+    let Some(action) = action else { return Encoded::verbatim(part, &class, timestamp) };
+    if class != default_class(&action) {
+        writer.text("kind", &class);
+    }
+    irregular |= !write_residue(part, &class, &action, profile, &mut writer);
+    Encoded { action, fragment: writer.into_fragment(), before, irregular }
+}
+
+/// Writes what a part says beyond its action and its template; `false` when it cannot.
+fn write_residue<'a>(
+    part: &Part<'a>,
+    class: &str,
+    action: &Action,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+) -> bool {
+    profile.observe(class, part);
+    let arguments_as_text = arguments_as_text(part, action);
+    let expected = |key: &str| match (key, action) {
+        // The items of a list are told by `items`.
+        ("content", Action::UserMessage(UserMessageAction { content: MessageContent::Parts(_), .. })) => {
+            Expected::Covered
+        }
+        _ => expected(action, class, key, arguments_as_text),
+    };
+    let residue = profile.template(class).and_then(|template| template.residue(part, expected));
+    residue.map(|residue| writer.residue(&residue, "keys", "part")).is_some()
+}
+
+/// The class of the part that an action is when nothing is said.
+pub(super) fn default_class(action: &Action) -> &'static str {
+    match action {
+        Action::UserMessage(_) => "user-prompt",
+        Action::AssistantMessage(_) => "text",
+        Action::Thinking(_) => "thinking",
+        Action::ToolCall(_) => "tool-call",
+        Action::ToolReturn(_) => "tool-return",
+        Action::System(_) | Action::Other(_) => "retry-feedback",
+    }
+}
+
+/// What a member of a part should be, as its action says.
+pub(super) fn expected<'t>(
+    action: &'t Action,
+    class: &str,
+    key: &str,
+    arguments_as_text: bool,
+) -> Expected<'t> {
+    match (action, key) {
+        (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
+        (_, "timestamp") => return Expected::text(action.timestamp()),
+        _ => {}
+    }
+    let optional = |text: Option<&'t String>| text.map_or(Expected::Default, |text| Expected::text(text));
+    match action {
+        Action::UserMessage(action) => match (key, &action.content) {
+            ("content", MessageContent::Text(text)) => Expected::text(text),
+            _ => Expected::Default,
+        },
+        Action::AssistantMessage(action) => match (key, &action.content) {
+            ("content", MessageContent::Text(text)) => Expected::text(text),
+            ("content", content) => Expected::Value(Value::Text(content.text())),
+            _ => Expected::Default,
+        },
+        Action::Thinking(action) => match key {
+            "content" => Expected::text(action.content.as_deref().unwrap_or_default()),
+            "signature" => optional(action.signature.as_ref()),
+            "id" => optional(action.thinking_id.as_ref()),
+            "provider_name" => Expected::text(&action.provider_name),
+            _ => Expected::Default,
+        },
+        Action::ToolCall(action) => match key {
+            "tool_name" => Expected::text(&action.tool_name),
+            "tool_call_id" => Expected::text(&action.tool_call_id),
+            "args" if arguments_as_text => Expected::text(action.args.get()),
+            "args" => Expected::Value(Value::json(action.args.get())),
+            _ => Expected::Default,
+        },
+        Action::ToolReturn(action) => match key {
+            "tool_name" => Expected::text(&action.tool_name),
+            "tool_call_id" => Expected::text(&action.tool_call_id),
+            "content" => Expected::Value(Value::json(action.content.get())),
+            "outcome" => Expected::text(outcome(&action.status)),
+            _ => Expected::Default,
+        },
+        Action::System(action) if key == "content" => match retry_content(&action.data) {
+            Some(content) => Expected::Value(Value::Raw(content)),
+            None => Expected::Default,
+        },
+        Action::System(_) | Action::Other(_) => Expected::Default,
+    }
+}
+
+fn outcome(status: &str) -> &'static str {
+    match status {
+        "success" => "success",
+        "validation_error" => "retried",
+        _ => "failed",
+    }
+}
+
+fn retry_content(data: &RawJson) -> Option<&serde_json::value::RawValue> {
+    let members: super::envelope::Members<'_> = serde_json::from_str(data.get()).ok()?;
+    members.0.iter().find(|(key, _)| key == "content").map(|(_, content)| *content)
+}
+
+fn user_prompt<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+    irregular: &mut bool,
+) -> Option<Action> {
+    let value = part.get("content")?;
+    let content = match value.as_text() {
+        Some(text) => MessageContent::Text(text.into_owned()),
+        None => {
+            let encoded = items::encode(value, profile)?;
+            if let Some(residue) = &encoded.residue {
+                writer.json("items", residue);
+            }
+            *irregular = encoded.irregular;
+            MessageContent::Parts(encoded.parts)
+        }
+    };
+    Some(Action::UserMessage(UserMessageAction {
+        timestamp: timestamp.to_owned(),
+        content,
+        ..UserMessageAction::default()
+    }))
+}
+
+fn tool_return(part: &Part<'_>, class: &str, timestamp: &str, validation_status: bool) -> Option<Action> {
+    let outcome = part.text("outcome");
+    let content = raw_json(part.get("content")?)?;
+    let retried = class == "retry-prompt" || outcome.as_deref() == Some("retried");
+    let failed = retried || outcome.as_deref().is_some_and(|outcome| outcome != "success");
+    let status = match failed {
+        false => "success",
+        true if validation_status && retried && is_validation(part, &content) => "validation_error",
+        true => "error",
+    };
+    Some(Action::ToolReturn(ToolReturnAction {
+        timestamp: timestamp.to_owned(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into_owned(),
+        tool_name: part.text("tool_name")?.into_owned(),
+        status: status.to_owned(),
+        content,
+        ..ToolReturnAction::default()
+    }))
+}
+
+/// Whether a retry says that arguments failed validation: by its cause, or by a list of error details.
+fn is_validation(part: &Part<'_>, content: &RawJson) -> bool {
+    let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
+    cause.map_or_else(|| content.is_array(), |cause| cause == "validation_error")
+}
+
+fn retry_cause(retry: &Value<'_>) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Retry {
+        cause: Option<String>,
+    }
+    serde_json::from_str::<Retry>(&retry.to_json()).ok()?.cause
+}
+
+fn denied(tool_call_id: &str, timestamp: &str) -> Action {
+    let mut data = ObjectWriter::default();
+    data.text("tool_call_id", tool_call_id);
+    system(DENIED, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
+}
+
+fn retry(part: &Part<'_>, timestamp: &str) -> Action {
+    let content = part.get("content").and_then(raw_json).unwrap_or_default();
+    let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
+    let told = if content.is_array() { "validation_error" } else { "model_retry" };
+    let mut data = ObjectWriter::default();
+    data.json("content", content.get());
+    data.text("cause", cause.as_deref().unwrap_or(told));
+    system(RETRY, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
+}
+
+fn thinking(part: &Part<'_>, timestamp: &str, around: &Surroundings<'_>) -> Option<Action> {
+    let content = part.text("content")?;
+    let owned = |key: &str| part.text(key).map(Cow::into_owned);
+    Some(Action::Thinking(ThinkingAction {
+        timestamp: timestamp.to_owned(),
+        agent_id: around.agent_id.to_owned(),
+        content: (!content.is_empty()).then(|| content.into_owned()),
+        signature: owned("signature"),
+        provider_name: owned("provider_name")
+            .unwrap_or_else(|| around.provider_name.unwrap_or("unknown").to_owned()),
+        thinking_id: owned("id"),
+        ..ThinkingAction::default()
+    }))
+}
+
+fn tool_call<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    agent_id: &str,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+) -> Option<Action> {
+    let value = part.get("args").unwrap_or(&Value::NULL);
+    let args = match value.as_text().and_then(|text| arguments(&text)) {
+        Some(object) => object,
+        None => raw_json(value)?,
+    };
+    let as_text = value.as_text().is_some() && !args.is_string();
+    if !profile.arguments_seen {
+        profile.arguments_seen = true;
+        profile.arguments_as_text = as_text;
+    }
+    if as_text != profile.arguments_as_text {
+        writer.text("args", if as_text { "text" } else { "json" });
+    }
+    Some(Action::ToolCall(ToolCallAction {
+        timestamp: timestamp.to_owned(),
+        agent_id: agent_id.to_owned(),
+        tool_name: part.text("tool_name")?.into_owned(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into_owned(),
+        args,
+        ..ToolCallAction::default()
+    }))
+}
+
+/// Whether the arguments of a call are a string of JSON that its action holds as an object.
+fn arguments_as_text(part: &Part<'_>, action: &Action) -> bool {
+    matches!(action, Action::ToolCall(call) if !call.args.is_string())
+        && part.get("args").is_some_and(|args| args.as_text().is_some())
+}
+
+/// Arguments that are the text of an object, as that object.
+fn arguments(text: &str) -> Option<RawJson> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let object = RawJson::from_text(text.to_owned()).ok()?;
+    // A document must fit on one line of a JSONL file.
+    if object.get().contains(['\n', '\r']) {
+        return RawJson::from_text(respell(object.get())).ok();
+    }
+    Some(object)
+}
+
+fn raw_json(value: &Value<'_>) -> Option<RawJson> {
+    match value {
+        Value::Raw(raw) => Some(RawJson::from(*raw)),
+        _ => RawJson::from_text(value.to_json().into_owned()).ok(),
+    }
+}

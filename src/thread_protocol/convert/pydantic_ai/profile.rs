@@ -1,0 +1,428 @@
+//! Which members the objects of a history have, in which order, and with which values when nothing is said.
+//!
+//! Keys and their order are a function of the version that dumped a history. So a thread keeps one [`Template`] a class
+//! of object (as the first of its kind was written), and an object keeps only what differs from its template and from
+//! what its action says. Histories of [`BASE`] need no templates at all.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+use super::model::{Object, Value};
+
+/// The version of Pydantic AI whose shapes are the built-in templates. Part of the format: never change it, add one.
+pub(super) const BASE: &str = "2.68";
+
+/// Objects with more members than this are carried verbatim; it bounds the work of damaged or hostile input.
+pub(super) const MOST_MEMBERS: usize = 64;
+
+/// A class of objects with its members in order and their values when nothing is said.
+type Shape = (&'static str, &'static [(&'static str, &'static str)]);
+
+const NULL: &str = "null";
+
+const FILE: &[(&str, &str)] = &[
+    ("url", NULL),
+    ("force_download", "false"),
+    ("vendor_metadata", NULL),
+    ("kind", NULL),
+    ("media_type", NULL),
+    ("identifier", NULL),
+];
+
+const SHAPES: &[Shape] = &[
+    (
+        "request",
+        &[
+            ("parts", NULL),
+            ("timestamp", NULL),
+            ("instructions", NULL),
+            ("kind", NULL),
+            ("run_id", NULL),
+            ("conversation_id", NULL),
+            ("metadata", NULL),
+            ("state", "\"complete\""),
+        ],
+    ),
+    (
+        "response",
+        &[
+            ("parts", NULL),
+            ("usage", NULL),
+            ("model_name", NULL),
+            ("model_id", NULL),
+            ("timestamp", NULL),
+            ("kind", NULL),
+            ("provider_name", NULL),
+            ("provider_url", NULL),
+            ("canonical_system", NULL),
+            ("provider_details", NULL),
+            ("provider_response_id", NULL),
+            ("finish_reason", NULL),
+            ("run_id", NULL),
+            ("conversation_id", NULL),
+            ("metadata", NULL),
+            ("workspace_ref", NULL),
+            ("history_digest", NULL),
+            ("failed_attempts", NULL),
+            ("state", "\"complete\""),
+        ],
+    ),
+    (
+        "usage",
+        &[
+            ("input_tokens", "0"),
+            ("cache_write_tokens", "0"),
+            ("cache_write_1h_tokens", "0"),
+            ("cache_read_tokens", "0"),
+            ("output_tokens", "0"),
+            ("output_reasoning_tokens", "0"),
+            ("input_audio_tokens", "0"),
+            ("cache_audio_read_tokens", "0"),
+            ("output_audio_tokens", "0"),
+            ("audio_seconds", "0.0"),
+            ("details", "{}"),
+            ("cost", NULL),
+        ],
+    ),
+    (
+        "system-prompt",
+        &[
+            ("content", NULL),
+            ("timestamp", NULL),
+            ("dynamic_ref", NULL),
+            ("context_id", NULL),
+            ("scope", "\"conversation\""),
+            ("metadata", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    ("user-prompt", &[("content", NULL), ("timestamp", NULL), ("part_kind", NULL)]),
+    (
+        "tool-return",
+        &[
+            ("tool_name", NULL),
+            ("content", NULL),
+            ("tool_call_id", NULL),
+            ("tool_kind", NULL),
+            ("metadata", NULL),
+            ("timestamp", NULL),
+            ("outcome", NULL),
+            ("retry", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    (
+        "retry-prompt",
+        &[
+            ("content", NULL),
+            ("tool_name", NULL),
+            ("tool_call_id", NULL),
+            ("timestamp", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    ("retry-feedback", &[("content", NULL), ("retry", NULL), ("timestamp", NULL), ("part_kind", NULL)]),
+    (
+        "text",
+        &[
+            ("content", NULL),
+            ("id", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("citations", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    (
+        "thinking",
+        &[
+            ("content", NULL),
+            ("id", NULL),
+            ("signature", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    (
+        "tool-call",
+        &[
+            ("tool_name", NULL),
+            ("args", NULL),
+            ("tool_call_id", NULL),
+            ("tool_kind", NULL),
+            ("id", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    ("image-url", FILE),
+    ("audio-url", FILE),
+    ("video-url", FILE),
+    ("document-url", FILE),
+    (
+        "binary",
+        &[
+            ("data", NULL),
+            ("media_type", NULL),
+            ("vendor_metadata", NULL),
+            ("kind", NULL),
+            ("identifier", NULL),
+        ],
+    ),
+    (
+        "uploaded-file",
+        &[
+            ("file_id", NULL),
+            ("provider_name", NULL),
+            ("vendor_metadata", NULL),
+            ("kind", NULL),
+            ("media_type", NULL),
+            ("identifier", NULL),
+        ],
+    ),
+    ("text-content", &[("content", NULL), ("metadata", NULL), ("kind", NULL)]),
+    (
+        "structured-content",
+        &[
+            ("content", NULL),
+            ("metadata", NULL),
+            ("kind", NULL),
+            ("value", NULL),
+            ("tag", NULL),
+            ("description", NULL),
+        ],
+    ),
+];
+
+/// The name of a class; borrowed when it is a known one.
+pub(super) fn class_name(class: &str) -> Cow<'static, str> {
+    match SHAPES.iter().find(|(name, _)| *name == class) {
+        Some((name, _)) => Cow::Borrowed(name),
+        None => Cow::Owned(class.to_owned()),
+    }
+}
+
+/// Members that tend to have one value through a whole history: the first one becomes the template's.
+const STICKY: &[&str] = &[
+    "run_id",
+    "conversation_id",
+    "model_name",
+    "model_id",
+    "provider_name",
+    "provider_url",
+    "canonical_system",
+    "state",
+];
+
+/// The members of one class of objects, in order, with their values when nothing is said.
+#[derive(Debug, Clone)]
+pub(super) struct Template<'a> {
+    class: Cow<'a, str>,
+    /// Members and defaults.
+    pub members: Object<'a>,
+    /// Whether an object of this class was seen.
+    seen: bool,
+    /// Whether it differs from the built-in one, so that the thread must keep it.
+    kept: bool,
+}
+
+/// What one object says beyond its template and its action.
+#[derive(Debug)]
+pub(super) struct Residue<'o, 'a> {
+    /// All keys in order, where the template's do not fit.
+    pub keys: Option<Vec<&'o str>>,
+    /// Values that follow from neither.
+    pub members: Vec<(&'o str, &'o Value<'a>)>,
+}
+
+/// What a member should be, as far as its action says.
+#[derive(Debug)]
+pub(super) enum Expected<'a> {
+    /// This value.
+    Value(Value<'a>),
+    /// Nothing is said: the template's.
+    Default,
+    /// Kept somewhere else; do not look.
+    Covered,
+}
+
+impl<'a> Expected<'a> {
+    /// A string.
+    pub(super) const fn text(text: &'a str) -> Self {
+        Self::Value(Value::text(text))
+    }
+}
+
+impl<'a> Template<'a> {
+    /// What an object says beyond the template and what `expected` says. `None` when it has too many members or one
+    /// twice: nothing but its text can hold that.
+    pub(super) fn residue<'o, 'v>(
+        &self,
+        object: &'o Object<'a>,
+        expected: impl Fn(&str) -> Expected<'v>,
+    ) -> Option<Residue<'o, 'a>> {
+        if object.len() > MOST_MEMBERS {
+            return None;
+        }
+        let fits = object.len() >= self.members.len()
+            && self.members.iter().zip(object.iter()).all(|((one, _), (other, _))| one == other);
+        let known = if fits { self.members.len() } else { object.len() };
+        if (!fits || object.len() > known) && has_twins(object) {
+            return None;
+        }
+        let mut members = Vec::new();
+        for (place, (key, value)) in object.iter().enumerate() {
+            let same = place < known
+                && match expected(key) {
+                    Expected::Value(expected) => expected.same(value),
+                    Expected::Covered => true,
+                    Expected::Default => self.members.get(key).unwrap_or(&Value::NULL).same(value),
+                };
+            if !same {
+                members.push((key, value));
+            }
+        }
+        let keys = (!fits).then(|| object.iter().map(|(key, _)| key).collect());
+        Some(Residue { keys, members })
+    }
+
+    /// The inverse of [`Self::residue`].
+    pub(super) fn rebuild<'t>(
+        &self,
+        keys: Option<&[Cow<'t, str>]>,
+        members: &[(Cow<'t, str>, &'t RawValue)],
+        mut derive: impl FnMut(&str) -> Expected<'t>,
+    ) -> Object<'t>
+    where
+        'a: 't,
+    {
+        let mut object = Object::with_capacity(self.members.len() + 1);
+        let value = |key: &str, derive: &mut dyn FnMut(&str) -> Expected<'t>| {
+            if let Some((_, raw)) = members.iter().find(|(name, _)| name == key) {
+                return Value::Raw(raw);
+            }
+            match derive(key) {
+                Expected::Value(value) => value,
+                Expected::Default | Expected::Covered => {
+                    self.members.get(key).cloned().unwrap_or(Value::NULL)
+                }
+            }
+        };
+        if let Some(keys) = keys {
+            for key in keys {
+                object.push(key.clone(), value(key, &mut derive));
+            }
+            return object;
+        }
+        for (key, _) in self.members.entries() {
+            object.push(key.clone(), value(key, &mut derive));
+        }
+        for (key, raw) in members {
+            if self.members.get(key).is_none() {
+                object.push(key.clone(), Value::Raw(raw));
+            }
+        }
+        object
+    }
+}
+
+fn has_twins(object: &Object<'_>) -> bool {
+    object
+        .iter()
+        .enumerate()
+        .any(|(place, (key, _))| object.iter().take(place).any(|(other, _)| other == key))
+}
+
+/// The templates of a history, and what else it says once.
+#[derive(Debug, Clone)]
+pub(super) struct Profile<'a> {
+    templates: Vec<Template<'a>>,
+    /// Long texts by their content address.
+    pub texts: HashMap<Cow<'a, str>, Cow<'a, str>>,
+    /// The address of the instructions that requests have when they say nothing else.
+    pub instructions: Option<Cow<'a, str>>,
+    /// Whether the arguments of tool calls are strings of JSON when nothing is said.
+    pub arguments_as_text: bool,
+    /// Whether a call was seen that decides it.
+    pub arguments_seen: bool,
+}
+
+impl Default for Profile<'_> {
+    fn default() -> Self {
+        let templates = SHAPES.iter().map(|(class, members)| {
+            let mut object = Object::with_capacity(members.len());
+            for (key, default) in *members {
+                object.push(*key, Value::json(default));
+            }
+            Template { class: Cow::Borrowed(class), members: object, seen: false, kept: false }
+        });
+        Self {
+            templates: templates.collect(),
+            texts: HashMap::new(),
+            instructions: None,
+            arguments_as_text: false,
+            arguments_seen: false,
+        }
+    }
+}
+
+impl<'a> Profile<'a> {
+    /// The template of a class.
+    pub(super) fn template(&self, class: &str) -> Option<&Template<'a>> {
+        self.templates.iter().find(|template| template.class == class)
+    }
+
+    /// Lets the first object of a class shape its template.
+    pub(super) fn observe(&mut self, class: &str, object: &Object<'a>) {
+        let Some(template) = self.templates.iter_mut().find(|template| template.class == class) else {
+            return;
+        };
+        if template.seen || object.len() > MOST_MEMBERS {
+            return;
+        }
+        // Keys at the end that no version always writes belong to this one object.
+        let known = object
+            .iter()
+            .rposition(|(key, _)| template.members.get(key).is_some())
+            .map_or(0, |last| last + 1);
+        let mut members = Object::with_capacity(known);
+        for (key, value) in object.entries().take(known) {
+            let default = match template.members.get(key) {
+                _ if STICKY.contains(&&**key) => value.clone(),
+                Some(default) => default.clone(),
+                None => Value::NULL,
+            };
+            members.push(key.clone(), default);
+        }
+        if has_twins(&members) {
+            return;
+        }
+        template.seen = true;
+        template.kept = members.len() != template.members.len()
+            || members
+                .iter()
+                .zip(template.members.iter())
+                .any(|(new, old)| new.0 != old.0 || !new.1.same(old.1));
+        template.members = members;
+    }
+
+    /// The templates that differ from the built-in ones.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
+        self.templates
+            .iter()
+            .filter(|template| template.kept)
+            .map(|template| (&*template.class, &template.members))
+    }
+
+    /// Puts a template in the place of the built-in one.
+    pub(super) fn replace(&mut self, class: Cow<'a, str>, members: Object<'a>) {
+        match self.templates.iter_mut().find(|template| template.class == class) {
+            Some(template) => template.members = members,
+            None => self.templates.push(Template { class, members, seen: true, kept: true }),
+        }
+    }
+}
