@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WHEELS := target/wheels
 WHEEL := $(VENV)/.wheel-$(WHEEL_PROFILE)
+SELFTEST := target/selftest
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
@@ -20,7 +21,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo test test-rust test-python test-bridge lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,13 +29,17 @@ help: ## list the targets
 demo: $(WHEEL) ## set up and run examples/quickstart.py: no network, no keys
 	@$(BIN)/python examples/quickstart.py
 
-test: test-rust test-python ## all tests: Rust without Python, then Python on the installed wheel
+test: test-rust test-python test-bridge ## all tests: Rust without Python, then Python on the installed wheel
 
 test-rust:
 	cargo test --no-default-features --locked
 
 test-python: $(VENV)/.dev $(WHEEL)
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest --ignore=tests/python/bridge $(PYTEST_ARGS)
+
+# The bridge to event loops is tested alone, through functions that only this build has.
+test-bridge: $(VENV)/.dev $(SELFTEST)/.built
+	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 
@@ -42,6 +47,7 @@ lint-rust: $(VENV)/.created
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo clippy --all-targets --locked --features python -- -D warnings
+	cargo clippy --all-targets --locked --features python,bridge-selftest -- -D warnings
 
 lint-python: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -104,3 +110,9 @@ $(WHEEL): $(WHEEL_SOURCES) | $(VENV)/.build
 	$(BIN)/maturin build --profile $(WHEEL_PROFILE) --locked --out $(WHEELS)
 	$(PIP) install --force-reinstall --no-deps --no-index $(WHEELS)/turntree-*.whl
 	@rm -f $(VENV)/.wheel-* && touch $@
+
+$(SELFTEST)/.built: $(WHEEL_SOURCES) | $(VENV)/.build
+	rm -rf $(SELFTEST)
+	$(BIN)/maturin build --profile dev --locked --features python,bridge-selftest --out $(SELFTEST)/wheels
+	$(PIP) install --no-deps --no-index --target $(SELFTEST) $(SELFTEST)/wheels/turntree-*.whl
+	@touch $@

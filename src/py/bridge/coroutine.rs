@@ -42,18 +42,8 @@ enum Run {
 }
 
 impl Coroutine {
-    /// A coroutine called `name` (as it appears in reprs of tasks) that runs `future` and converts its value.
-    pub(crate) fn new<T>(
-        name: &'static str,
-        future: impl Future<Output = PyResult<T>> + Send + 'static,
-    ) -> Self
-    where
-        T: for<'py> IntoPyObject<'py> + Send + 'static,
-    {
-        Self::keeping(name, Kept::default(), future)
-    }
-
-    /// As [`Coroutine::new`], for a future that reaches Python objects through `kept`.
+    /// A coroutine called `name` (as it appears in reprs of tasks) that runs `future` and converts its value. The
+    /// future reaches Python objects through `kept`.
     pub(crate) fn keeping<T>(
         name: &'static str,
         kept: Kept,

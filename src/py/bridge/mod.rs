@@ -16,18 +16,13 @@
 //! 5. Nothing outlives a fork: bells, threads and pools belong to the process that made them.
 //! 6. asyncio is imported at first use, never when turntree is.
 
-// Goes when the agents' binding has come.
-#![cfg_attr(
-    not(feature = "bridge-selftest"),
-    expect(dead_code, reason = "only the self-test uses all of it yet")
-)]
-
 pub(crate) mod bell;
 mod bell_thread;
 pub(crate) mod callback;
 pub(crate) mod context;
 pub(crate) mod coroutine;
-pub(crate) mod emitter;
+#[cfg(feature = "bridge-selftest")]
+mod emitter;
 mod flight;
 pub(crate) mod guard;
 mod helper_loop;

@@ -170,23 +170,23 @@ pub(crate) mod _bridge_selftest {
 
     #[pyfunction]
     fn ready(value: Py<PyAny>) -> Coroutine {
-        Coroutine::new("ready", async move { Ok(value) })
+        Coroutine::keeping("ready", Kept::default(), async move { Ok(value) })
     }
 
     #[pyfunction]
     fn ready_number(value: u64) -> Coroutine {
-        Coroutine::new("ready_number", async move { Ok(value) })
+        Coroutine::keeping("ready_number", Kept::default(), async move { Ok(value) })
     }
 
     #[pyfunction]
     fn fails(error: Bound<'_, PyAny>) -> Coroutine {
         let error = PyErr::from_value(error);
-        Coroutine::new("fails", async move { Err::<u64, _>(error) })
+        Coroutine::keeping("fails", Kept::default(), async move { Err::<u64, _>(error) })
     }
 
     #[pyfunction]
     fn panics() -> Coroutine {
-        Coroutine::new("panics", async move {
+        Coroutine::keeping("panics", Kept::default(), async move {
             let probe = Probe::new();
             yield_now().await;
             drop(probe);
@@ -201,7 +201,7 @@ pub(crate) mod _bridge_selftest {
     #[pyfunction]
     #[pyo3(signature = (microseconds, times=1))]
     fn sleeps(microseconds: u64, times: u64) -> Coroutine {
-        Coroutine::new("sleeps", async move {
+        Coroutine::keeping("sleeps", Kept::default(), async move {
             let _probe = Probe::new();
             for _ in 0..times {
                 after(microseconds).await;
@@ -212,7 +212,7 @@ pub(crate) mod _bridge_selftest {
 
     #[pyfunction]
     fn yields(times: u64) -> Coroutine {
-        Coroutine::new("yields", async move {
+        Coroutine::keeping("yields", Kept::default(), async move {
             for _ in 0..times {
                 yield_now().await;
             }
@@ -273,7 +273,7 @@ pub(crate) mod _bridge_selftest {
             .into_iter()
             .map(|callable| calls(py, caller.clone(), callable, mode, Vec::new(), None))
             .collect::<PyResult<Vec<_>>>()?;
-        Ok(Coroutine::new("tools", async move {
+        Ok(Coroutine::keeping("tools", Kept::default(), async move {
             futures_util::future::join_all(runs).await.into_iter().collect::<PyResult<Vec<_>>>()
         }))
     }
@@ -296,7 +296,7 @@ pub(crate) mod _bridge_selftest {
     #[pyfunction]
     fn tool_from_elsewhere(py: Python<'_>, callable: Py<PyAny>, mode: &str) -> PyResult<Coroutine> {
         let run = calls(py, CallerContext::capture(py)?, callable, mode, Vec::new(), None)?;
-        Ok(Coroutine::new("tool_from_elsewhere", async move {
+        Ok(Coroutine::keeping("tool_from_elsewhere", Kept::default(), async move {
             let slot = Arc::new(Mutex::new((None, None::<Waker>)));
             let other = Arc::clone(&slot);
             std::thread::spawn(move || {
