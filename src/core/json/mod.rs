@@ -9,6 +9,7 @@ mod raw;
 mod reader;
 pub mod schema;
 pub mod tagged;
+pub mod union;
 
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
