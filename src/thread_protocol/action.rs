@@ -295,10 +295,14 @@ impl<'de> Tagged<'de> for Action {
             "thinking" => Self::Thinking(ThinkingAction::from_members(members)?),
             "tool_call" => Self::ToolCall(ToolCallAction::from_members(members)?),
             "tool_return" => Self::ToolReturn(ToolReturnAction::from_members(members)?),
-            _ if tag.starts_with("system.") => {
-                Self::System(SystemAction { action_type: tag.to_owned(), ..SystemAction::from_members(members)? })
-            }
-            _ => Self::Other(OtherAction { action_type: tag.to_owned(), ..OtherAction::from_members(members)? }),
+            _ if tag.starts_with("system.") => Self::System(SystemAction {
+                action_type: tag.to_owned(),
+                ..SystemAction::from_members(members)?
+            }),
+            _ => Self::Other(OtherAction {
+                action_type: tag.to_owned(),
+                ..OtherAction::from_members(members)?
+            }),
         })
     }
 }

@@ -63,7 +63,11 @@ json_object! {
 
 impl Thread {
     /// A thread without actions.
-    pub fn new(thread_id: impl Into<String>, created_at: impl Into<String>, title: impl Into<String>) -> Self {
+    pub fn new(
+        thread_id: impl Into<String>,
+        created_at: impl Into<String>,
+        title: impl Into<String>,
+    ) -> Self {
         let created_at = created_at.into();
         Self {
             version: VERSION.to_owned(),
@@ -113,7 +117,12 @@ impl Thread {
     ///
     /// Takes its new id and time from the caller, so that replays give the same branch.
     #[must_use]
-    pub fn branch(&self, thread_id: impl Into<String>, created_at: impl Into<String>, title: Option<String>) -> Self {
+    pub fn branch(
+        &self,
+        thread_id: impl Into<String>,
+        created_at: impl Into<String>,
+        title: Option<String>,
+    ) -> Self {
         let created_at = created_at.into();
         let mut branch = self.clone();
         branch.parent_thread_id = Some(std::mem::replace(&mut branch.thread_id, thread_id.into()));
@@ -123,7 +132,8 @@ impl Thread {
             branch.title = title;
         }
         let parent_sequence = self.actions.0.last().map_or(0, |last| last.sequence());
-        let point = RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
+        let point =
+            RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
         branch.metadata.get_or_insert_default().insert("branch", point);
         branch
     }
@@ -204,13 +214,12 @@ impl AgentRegistry {
     /// Enters an agent under a key, in its place if the key is there already.
     pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
         let key = key.into();
-        match self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
-            Some(entry) => entry.1 = agent,
-            None => {
-                self.places.insert(key.clone(), self.agents.len());
-                self.agents.push((key, agent));
-            }
+        if let Some(entry) = self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
+            entry.1 = agent;
+            return;
         }
+        self.places.insert(key.clone(), self.agents.len());
+        self.agents.push((key, agent));
     }
 
     /// Enters an agent under its own id.

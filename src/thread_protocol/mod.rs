@@ -15,7 +15,8 @@ pub use action::{
     ToolReturnAction, Usage, UserMessageAction,
 };
 pub use content::{
-    Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent, VideoContent,
+    Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent,
+    VideoContent,
 };
 pub use document::{Actions, AgentConfig, AgentRegistry, Thread, VERSION};
 pub use error::ThreadError;

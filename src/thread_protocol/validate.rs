@@ -99,7 +99,8 @@ impl fmt::Display for Issue {
 impl Thread {
     /// Every place where the document breaks a rule of the protocol, in document order. Never fails.
     pub fn validate(&self) -> Vec<Issue> {
-        let mut checker = Checker { thread: self, issues: Vec::new(), open: HashMap::new(), latest: None, expected: 1 };
+        let mut checker =
+            Checker { thread: self, issues: Vec::new(), open: HashMap::new(), latest: None, expected: 1 };
         checker.header();
         checker.agents();
         for (place, action) in self.actions.iter().enumerate() {
@@ -142,7 +143,11 @@ impl<'a> Checker<'a> {
             self.report(Rule::Version, "/version".to_owned(), message);
         }
         if thread.thread_id.is_empty() {
-            self.report(Rule::Id, "/thread_id".to_owned(), "the id is empty; give the thread a UUID".to_owned());
+            self.report(
+                Rule::Id,
+                "/thread_id".to_owned(),
+                "the id is empty; give the thread a UUID".to_owned(),
+            );
         }
         self.timestamp("/created_at".to_owned(), &thread.created_at);
         self.timestamp("/updated_at".to_owned(), &thread.updated_at);
@@ -166,7 +171,8 @@ impl<'a> Checker<'a> {
                 self.report(Rule::Id, place.clone(), "the id is empty; give the agent a UUID".to_owned());
             }
             if agent.agent_id != key {
-                let message = format!("the key is \"{key}\" but agent_id is \"{}\"; make them equal", agent.agent_id);
+                let message =
+                    format!("the key is \"{key}\" but agent_id is \"{}\"; make them equal", agent.agent_id);
                 self.report(Rule::AgentKey, format!("{place}/agent_id"), message);
             }
             self.timestamp(format!("{place}/created_at"), &agent.created_at);
@@ -265,7 +271,8 @@ impl<'a> Checker<'a> {
     fn system_type(&mut self, pointer: &str, name: &str) {
         let suffix = name.strip_prefix("system.").unwrap_or_default();
         if suffix.is_empty() || suffix.contains(char::is_whitespace) {
-            let message = format!("\"{name}\" has no name after \"system.\"; write it like \"system.tool_grant\"");
+            let message =
+                format!("\"{name}\" has no name after \"system.\"; write it like \"system.tool_grant\"");
             self.report(Rule::ActionType, format!("{pointer}/action_type"), message);
         }
     }

@@ -314,7 +314,10 @@ mod tests {
 
     #[test]
     fn half_a_surrogate_pair_is_replaced() {
-        assert_eq!(text(r#"["\ud83d\ude00","a\ud83d\n","\udc00"]"#), "[\"😀\",\"a\u{FFFD}\\n\",\"\u{FFFD}\"]");
+        assert_eq!(
+            text(r#"["\ud83d\ude00","a\ud83d\n","\udc00"]"#),
+            "[\"😀\",\"a\u{FFFD}\\n\",\"\u{FFFD}\"]"
+        );
     }
 
     #[test]

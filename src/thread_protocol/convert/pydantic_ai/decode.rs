@@ -65,7 +65,7 @@ impl<'t> Group<'t> {
 ///
 /// # Errors
 /// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
-pub fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
+pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     let metadata = ThreadMetadata::of(thread)?;
     let profile = metadata.profile()?;
     let plain = Profile::default();
@@ -98,15 +98,18 @@ pub fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     Ok(messages)
 }
 
-fn damaged(place: usize, message: String) -> ThreadError {
+pub(super) fn damaged(place: usize, message: String) -> ThreadError {
     ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
 }
 
-fn envelope_of<'t>(
+pub(super) fn envelope_of<'t>(
     action: &'t Action,
     metadata: &ThreadMetadata<'t>,
 ) -> Result<Option<Envelope<'t>>, serde_json::Error> {
-    let own = action.metadata().and_then(|metadata| metadata.get("pydantic_ai")).map(crate::core::json::RawJson::get);
+    let own = action
+        .metadata()
+        .and_then(|metadata| metadata.get("pydantic_ai"))
+        .map(crate::core::json::RawJson::get);
     match own.or_else(|| metadata.hoisted(action.sequence())) {
         Some(text) => serde_json::from_str(text).map(Some),
         None => Ok(None),
@@ -145,7 +148,10 @@ fn owner(action: &Action) -> Option<Owner<'_>> {
 ///
 /// # Errors
 /// What is damaged, in words.
-pub(super) fn decode_message<'t>(profile: &Profile<'t>, group: &mut Group<'t>) -> Result<ModelMessage<'t>, String> {
+pub(super) fn decode_message<'t>(
+    profile: &Profile<'t>,
+    group: &mut Group<'t>,
+) -> Result<ModelMessage<'t>, String> {
     let envelope = group.message.take().unwrap_or_default();
     if let Some(raw) = envelope.raw {
         return serde_json::from_str(raw.get()).map_err(|error| format!("raw: {error}"));
@@ -156,13 +162,17 @@ pub(super) fn decode_message<'t>(profile: &Profile<'t>, group: &mut Group<'t>) -
         (None, _) => group.kind(),
     };
     let parts = decode_parts(profile, &envelope, group)?;
-    let template = profile.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
+    let template =
+        profile.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
     let address = envelope.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
     let address = address.or_else(|| profile.instructions.clone());
     let instructions = match address {
         Some(address) if kind == Kind::Request => {
             let text = profile.texts.get(&*address);
-            Some(text.cloned().ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?)
+            Some(
+                text.cloned()
+                    .ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?,
+            )
         }
         _ => None,
     };
@@ -194,19 +204,31 @@ fn decode_parts<'t>(
             // Providers want the results of tools before anything else that the user says.
             actions.sort_by_key(|(action, _)| !matches!(action, Action::ToolReturn(_)));
         }
-        return actions.into_iter().map(|(action, envelope)| decode_part(profile, action, envelope)).collect();
+        return actions
+            .into_iter()
+            .map(|(action, envelope)| decode_part(profile, action, envelope))
+            .collect();
     };
     // Where the last piece of each joined text ended.
     let mut ends: HashMap<usize, usize> = HashMap::new();
     let action = |place: usize| {
-        group.actions.get(place).ok_or_else(|| format!("layout names action {place} of {}", group.actions.len()))
+        group
+            .actions
+            .get(place)
+            .ok_or_else(|| format!("layout names action {place} of {}", group.actions.len()))
     };
     let part = |slot: &Slot<'t>| match slot {
-        Slot::Action(place) => action(*place).and_then(|(action, envelope)| decode_part(profile, action, envelope)),
+        Slot::Action(place) => {
+            action(*place).and_then(|(action, envelope)| decode_part(profile, action, envelope))
+        }
         Slot::Other(slot) => match (slot.raw, &slot.text, slot.action) {
-            (Some(raw), ..) => read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned()),
+            (Some(raw), ..) => {
+                read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned())
+            }
             (None, Some(address), _) => system_prompt(profile, slot, address.as_str()),
-            (None, None, Some(place)) => piece(profile, slot, action(place)?.0, ends.entry(place).or_default()),
+            (None, None, Some(place)) => {
+                piece(profile, slot, action(place)?.0, ends.entry(place).or_default())
+            }
             (None, None, None) => Err("layout: an entry says nothing".to_owned()),
         },
     };
@@ -217,7 +239,11 @@ fn slot_keys<'s, 't>(slot: &'s SlotEnvelope<'t>) -> Option<&'s [Cow<'t, str>]> {
     slot.keys.as_ref().map(|keys| keys.0.as_slice())
 }
 
-fn system_prompt<'t>(profile: &Profile<'t>, slot: &SlotEnvelope<'t>, address: &str) -> Result<Part<'t>, String> {
+fn system_prompt<'t>(
+    profile: &Profile<'t>,
+    slot: &SlotEnvelope<'t>,
+    address: &str,
+) -> Result<Part<'t>, String> {
     let text = profile.texts.get(address).cloned();
     let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
     let template = profile.template("system-prompt").ok_or("no template for system prompts")?;
@@ -241,7 +267,8 @@ fn piece<'t>(
         MessageContent::Text(text) => text.as_str(),
         MessageContent::Parts(_) => return Err("layout: a content of parts has no pieces".to_owned()),
     };
-    let (text, after) = cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
+    let (text, after) =
+        cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
     *end = after;
     let template = profile.template("text").ok_or("no template for texts")?;
     Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
@@ -260,7 +287,8 @@ pub(super) fn decode_part<'t>(
     if let Action::System(system) = action
         && is_verbatim(&system.action_type)
     {
-        return read_object(system.data.get()).ok_or_else(|| "the data of a verbatim part is no object".to_owned());
+        return read_object(system.data.get())
+            .ok_or_else(|| "the data of a verbatim part is no object".to_owned());
     }
     let class = envelope.kind.as_ref().map_or_else(|| parts::default_class(action), |kind| kind.as_str());
     let template = profile.template(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;

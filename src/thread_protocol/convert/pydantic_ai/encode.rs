@@ -174,7 +174,8 @@ impl<'o, 'a> Encoder<'o, 'a> {
             Some(length) => length,
             None if !whole && matches!(source, Source::Text(_)) => return Err(Differs),
             None => {
-                let raw = if text.contains(['\n', '\r']) { Cow::Owned(respell(text)) } else { Cow::Borrowed(text) };
+                let raw =
+                    if text.contains(['\n', '\r']) { Cow::Owned(respell(text)) } else { Cow::Borrowed(text) };
                 Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, Some(&raw));
                 text.len()
             }
@@ -200,7 +201,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// Puts the envelope of each action into its metadata.
-    fn set_metadata(actions: &mut [Action], fragments: &[String], index: usize, message: &str, raw: Option<&str>) {
+    fn set_metadata(
+        actions: &mut [Action],
+        fragments: &[String],
+        index: usize,
+        message: &str,
+        raw: Option<&str>,
+    ) {
         for (place, (action, part)) in actions.iter_mut().zip(fragments).enumerate() {
             let mut writer = ObjectWriter::default();
             if place == 0 {
@@ -261,7 +268,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
             .clone()
     }
 
-    fn request(&mut self, index: usize, message: &ModelMessage<'a>, before: Option<&ModelMessage<'a>>) -> Draft {
+    fn request(
+        &mut self,
+        index: usize,
+        message: &ModelMessage<'a>,
+        before: Option<&ModelMessage<'a>>,
+    ) -> Draft {
         let mut draft = Draft::default();
         let own = message.text("timestamp");
         let mut timestamp = own.as_deref().unwrap_or(&self.timestamp).to_owned();
@@ -369,12 +381,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
             }
         }
-        self.cost(message, &mut draft);
+        Self::cost(message, &mut draft);
         draft
     }
 
     /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
-    fn cost(&self, message: &ModelMessage<'a>, draft: &mut Draft) {
+    fn cost(message: &ModelMessage<'a>, draft: &mut Draft) {
         let last = draft.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
             _ => None,
@@ -414,7 +426,8 @@ impl<'o, 'a> Encoder<'o, 'a> {
         if let Some(usage) = &message.usage {
             self.profile.observe("usage", usage);
             let expected = |key: &str| super::usage::expected_of_usage(&draft.actions, key);
-            let residue = self.profile.template("usage").and_then(|template| template.residue(usage, expected));
+            let residue =
+                self.profile.template("usage").and_then(|template| template.residue(usage, expected));
             draft.irregular |= residue.is_none();
             if let Some(residue) = &residue {
                 writer.residue(residue, "usage_keys", "usage");
@@ -469,7 +482,12 @@ fn piece(place: Option<&usize>, entry: &str) -> String {
     writer.finish()
 }
 
-fn usage_action(message: &ModelMessage<'_>, draft: &Draft, agent_id: &str, timestamp: &str) -> Option<Action> {
+fn usage_action(
+    message: &ModelMessage<'_>,
+    draft: &Draft,
+    agent_id: &str,
+    timestamp: &str,
+) -> Option<Action> {
     if draft.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
         return None;
     }

@@ -29,7 +29,7 @@ struct Media<'p> {
     url: Option<&'p String>,
     base64: Option<&'p String>,
     file_id: Option<&'p String>,
-    media_type: Option<&'p String>,
+    mime: Option<&'p String>,
     url_class: &'static str,
 }
 
@@ -40,7 +40,7 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
                 url: $part.url.as_ref(),
                 base64: $part.base64.as_ref(),
                 file_id: $part.file_id.as_ref(),
-                media_type: $part.media_type.as_ref(),
+                mime: $part.media_type.as_ref(),
                 url_class: $class,
             })
         };
@@ -81,15 +81,27 @@ impl Medium {
         media_type: Option<String>,
     ) -> ContentPart {
         match self {
-            Self::Image => {
-                ContentPart::Image(ImageContent { url, base64, file_id, media_type, ..ImageContent::default() })
-            }
-            Self::Audio => {
-                ContentPart::Audio(AudioContent { url, base64, file_id, media_type, ..AudioContent::default() })
-            }
-            Self::Video => {
-                ContentPart::Video(VideoContent { url, base64, file_id, media_type, ..VideoContent::default() })
-            }
+            Self::Image => ContentPart::Image(ImageContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..ImageContent::default()
+            }),
+            Self::Audio => ContentPart::Audio(AudioContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..AudioContent::default()
+            }),
+            Self::Video => ContentPart::Video(VideoContent {
+                url,
+                base64,
+                file_id,
+                media_type,
+                ..VideoContent::default()
+            }),
             Self::File => {
                 ContentPart::File(FileContent { url, base64, file_id, media_type, ..FileContent::default() })
             }
@@ -165,9 +177,10 @@ fn encode_item<'a>(
         return verbatim(&object_to_json(&object));
     };
     profile.observe(&class, &object);
-    let Some(residue) = profile.template(&class).and_then(|template| {
-        template.residue(&object, |key| expected(&part, &class, key, standard))
-    }) else {
+    let Some(residue) = profile
+        .template(&class)
+        .and_then(|template| template.residue(&object, |key| expected(&part, &class, key, standard)))
+    else {
         encoded.irregular = true;
         return Cow::Borrowed("null");
     };
@@ -199,7 +212,7 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
         "binary" => {
             let data = object.text("data")?.into_owned();
             let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
-            Some((medium.part(None, Some(translate(data, b"-_", b"+/")), None, media_type), standard))
+            Some((medium.part(None, Some(translate(data, *b"-_", *b"+/")), None, media_type), standard))
         }
         "uploaded-file" => {
             let file_id = object.text("file_id")?.into_owned();
@@ -214,7 +227,7 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
 }
 
 /// Base64 between its two alphabets, which differ in two characters.
-fn translate(data: String, from: &[u8; 2], to: &[u8; 2]) -> String {
+fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
     let mut bytes = data.into_bytes();
     for byte in &mut bytes {
         if let Some(place) = from.iter().position(|old| old == byte)
@@ -229,9 +242,8 @@ fn translate(data: String, from: &[u8; 2], to: &[u8; 2]) -> String {
 
 /// What a member of an item should be, as its content part says.
 fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -> Expected<'p> {
-    let text = |value: Option<&'p String>| {
-        value.map_or(Expected::Value(Value::NULL), |text| Expected::text(text))
-    };
+    let text =
+        |value: Option<&'p String>| value.map_or(Expected::Value(Value::NULL), |text| Expected::text(text));
     if key == "kind" {
         return Expected::Value(Value::Text(class_name(class)));
     }
@@ -242,12 +254,12 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         };
     };
     match key {
-        "media_type" => text(media.media_type),
+        "media_type" => text(media.mime),
         "url" => text(media.url),
         "file_id" => text(media.file_id),
         "data" if standard => text(media.base64),
         "data" => match media.base64 {
-            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), b"+/", b"-_")))),
+            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), *b"+/", *b"-_")))),
             None => Expected::Default,
         },
         _ => Expected::Default,
@@ -255,24 +267,32 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
 }
 
 /// The items that content parts were.
-pub(super) fn decode<'t>(parts: &'t [ContentPart], items: Option<&[Option<ItemEnvelope<'t>>]>, profile: &Profile<'t>) -> Value<'t> {
+pub(super) fn decode<'t>(
+    parts: &'t [ContentPart],
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Value<'t> {
     let mut values = Vec::with_capacity(parts.len());
     let mut rest = parts.iter();
     for item in items.unwrap_or_default() {
-        match item {
-            Some(ItemEnvelope { raw: Some(raw), .. }) => values.push(Value::Raw(raw)),
-            _ => {
-                let Some(part) = rest.next() else { break };
-                values.push(decode_item(part, item.as_ref(), profile));
-            }
+        if let Some(ItemEnvelope { raw: Some(raw), .. }) = item {
+            values.push(Value::Raw(raw));
+            continue;
         }
+        let Some(part) = rest.next() else { break };
+        values.push(decode_item(part, item.as_ref(), profile));
     }
     values.extend(rest.map(|part| decode_item(part, None, profile)));
     Value::List(values)
 }
 
-fn decode_item<'t>(part: &'t ContentPart, item: Option<&ItemEnvelope<'t>>, profile: &Profile<'t>) -> Value<'t> {
-    let class = item.and_then(|item| item.kind.as_ref()).map_or_else(|| default_class(part), |kind| kind.as_str());
+fn decode_item<'t>(
+    part: &'t ContentPart,
+    item: Option<&ItemEnvelope<'t>>,
+    profile: &Profile<'t>,
+) -> Value<'t> {
+    let class =
+        item.and_then(|item| item.kind.as_ref()).map_or_else(|| default_class(part), |kind| kind.as_str());
     if class == "str" {
         return match part {
             ContentPart::Text(text) => Value::text(&text.text),
@@ -285,9 +305,9 @@ fn decode_item<'t>(part: &'t ContentPart, item: Option<&ItemEnvelope<'t>>, profi
     let standard = item.alphabet.is_some();
     let keys = item.keys.as_ref().map(|keys| keys.0.as_slice());
     match profile.template(class) {
-        Some(template) => Value::Object(
-            template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)),
-        ),
+        Some(template) => {
+            Value::Object(template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
+        }
         None => Value::NULL,
     }
 }

@@ -159,7 +159,12 @@ pub(super) fn default_class(action: &Action) -> &'static str {
 }
 
 /// What a member of a part should be, as its action says.
-pub(super) fn expected<'t>(action: &'t Action, class: &str, key: &str, arguments_as_text: bool) -> Expected<'t> {
+pub(super) fn expected<'t>(
+    action: &'t Action,
+    class: &str,
+    key: &str,
+    arguments_as_text: bool,
+) -> Expected<'t> {
     match (action, key) {
         (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
         (_, "timestamp") => return Expected::text(action.timestamp()),
@@ -226,16 +231,15 @@ fn user_prompt<'a>(
     irregular: &mut bool,
 ) -> Option<Action> {
     let value = part.get("content")?;
-    let content = match value.as_text() {
-        Some(text) => MessageContent::Text(text.into_owned()),
-        None => {
-            let encoded = items::encode(value, profile)?;
-            if let Some(residue) = &encoded.residue {
-                writer.json("items", residue);
-            }
-            *irregular = encoded.irregular;
-            MessageContent::Parts(encoded.parts)
+    let content = if let Some(text) = value.as_text() {
+        MessageContent::Text(text.into_owned())
+    } else {
+        let encoded = items::encode(value, profile)?;
+        if let Some(residue) = &encoded.residue {
+            writer.json("items", residue);
         }
+        *irregular = encoded.irregular;
+        MessageContent::Parts(encoded.parts)
     };
     Some(Action::UserMessage(UserMessageAction {
         timestamp: timestamp.to_owned(),

@@ -115,7 +115,13 @@ const SHAPES: &[Shape] = &[
     ),
     (
         "retry-prompt",
-        &[("content", NULL), ("tool_name", NULL), ("tool_call_id", NULL), ("timestamp", NULL), ("part_kind", NULL)],
+        &[
+            ("content", NULL),
+            ("tool_name", NULL),
+            ("tool_call_id", NULL),
+            ("timestamp", NULL),
+            ("part_kind", NULL),
+        ],
     ),
     ("retry-feedback", &[("content", NULL), ("retry", NULL), ("timestamp", NULL), ("part_kind", NULL)]),
     (
@@ -159,7 +165,13 @@ const SHAPES: &[Shape] = &[
     ("document-url", FILE),
     (
         "binary",
-        &[("data", NULL), ("media_type", NULL), ("vendor_metadata", NULL), ("kind", NULL), ("identifier", NULL)],
+        &[
+            ("data", NULL),
+            ("media_type", NULL),
+            ("vendor_metadata", NULL),
+            ("kind", NULL),
+            ("identifier", NULL),
+        ],
     ),
     (
         "uploaded-file",
@@ -295,7 +307,9 @@ impl<'a> Template<'a> {
             }
             match derive(key) {
                 Expected::Value(value) => value,
-                Expected::Default | Expected::Covered => self.members.get(key).cloned().unwrap_or(Value::NULL),
+                Expected::Default | Expected::Covered => {
+                    self.members.get(key).cloned().unwrap_or(Value::NULL)
+                }
             }
         };
         if let Some(keys) = keys {
@@ -317,7 +331,10 @@ impl<'a> Template<'a> {
 }
 
 fn has_twins(object: &Object<'_>) -> bool {
-    object.iter().enumerate().any(|(place, (key, _))| object.iter().take(place).any(|(other, _)| other == key))
+    object
+        .iter()
+        .enumerate()
+        .any(|(place, (key, _))| object.iter().take(place).any(|(other, _)| other == key))
 }
 
 /// The templates of a history, and what else it says once.
@@ -343,7 +360,13 @@ impl Default for Profile<'_> {
             }
             Template { class: Cow::Borrowed(class), members: object, seen: false, kept: false }
         });
-        Self { templates: templates.collect(), texts: HashMap::new(), instructions: None, arguments_as_text: false, arguments_seen: false }
+        Self {
+            templates: templates.collect(),
+            texts: HashMap::new(),
+            instructions: None,
+            arguments_as_text: false,
+            arguments_seen: false,
+        }
     }
 }
 
@@ -355,12 +378,17 @@ impl<'a> Profile<'a> {
 
     /// Lets the first object of a class shape its template.
     pub(super) fn observe(&mut self, class: &str, object: &Object<'a>) {
-        let Some(template) = self.templates.iter_mut().find(|template| template.class == class) else { return };
+        let Some(template) = self.templates.iter_mut().find(|template| template.class == class) else {
+            return;
+        };
         if template.seen || object.len() > MOST_MEMBERS {
             return;
         }
         // Keys at the end that no version always writes belong to this one object.
-        let known = object.iter().rposition(|(key, _)| template.members.get(key).is_some()).map_or(0, |last| last + 1);
+        let known = object
+            .iter()
+            .rposition(|(key, _)| template.members.get(key).is_some())
+            .map_or(0, |last| last + 1);
         let mut members = Object::with_capacity(known);
         for (key, value) in object.entries().take(known) {
             let default = match template.members.get(key) {
@@ -375,13 +403,19 @@ impl<'a> Profile<'a> {
         }
         template.seen = true;
         template.kept = members.len() != template.members.len()
-            || members.iter().zip(template.members.iter()).any(|(new, old)| new.0 != old.0 || !new.1.same(old.1));
+            || members
+                .iter()
+                .zip(template.members.iter())
+                .any(|(new, old)| new.0 != old.0 || !new.1.same(old.1));
         template.members = members;
     }
 
     /// The templates that differ from the built-in ones.
     pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
-        self.templates.iter().filter(|template| template.kept).map(|template| (&*template.class, &template.members))
+        self.templates
+            .iter()
+            .filter(|template| template.kept)
+            .map(|template| (&*template.class, &template.members))
     }
 
     /// Puts a template in the place of the built-in one.

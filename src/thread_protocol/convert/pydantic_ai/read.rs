@@ -155,7 +155,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for PartMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let part = deserializer.deserialize_map(Members)?;
         if part.text("part_kind").is_none() {
-            return Err(D::Error::custom("a part without \"part_kind\"; it must say what it is, as \"text\""));
+            return Err(D::Error::custom(
+                "a part without \"part_kind\"; it must say what it is, as \"text\"",
+            ));
         }
         Ok(Self(part))
     }

@@ -85,7 +85,8 @@ fn runs(parts: &[Part<'_>], combine: CombineText) -> Vec<Run> {
             continue;
         }
         let Some(text) = part.text("content") else { continue };
-        let adjacent = runs.last().and_then(|run| run.parts.last()).is_some_and(|(last, _)| last + 1 == place);
+        let adjacent =
+            runs.last().and_then(|run| run.parts.last()).is_some_and(|(last, _)| last + 1 == place);
         match runs.last_mut() {
             Some(run) if adjacent || combine == CombineText::Response => {
                 let separator = if adjacent || run.text.is_empty() || text.is_empty() { "" } else { "\n\n" };

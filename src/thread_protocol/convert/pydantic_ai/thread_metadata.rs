@@ -74,7 +74,9 @@ impl<'t> ThreadMetadata<'t> {
         let mut profile = Profile::default();
         for (class, members) in &self.written.templates {
             if members.0.len() > MOST_MEMBERS {
-                return Err(damaged(format_args!("template \"{class}\" has more than {MOST_MEMBERS} members")));
+                return Err(damaged(format_args!(
+                    "template \"{class}\" has more than {MOST_MEMBERS} members"
+                )));
             }
             let mut object = Object::with_capacity(members.0.len());
             for (key, default) in &members.0 {
@@ -124,7 +126,11 @@ pub(super) fn configuration(profile: &Profile<'_>, system_prompts: &[String]) ->
 }
 
 /// Writes what a history says once; `None` when nothing needs saying.
-pub(super) fn write(profile: &Profile<'_>, configuration: Option<&Configuration>, full: bool) -> Option<RawJson> {
+pub(super) fn write(
+    profile: &Profile<'_>,
+    configuration: Option<&Configuration>,
+    full: bool,
+) -> Option<RawJson> {
     let mut writer = ObjectWriter::default();
     if full {
         writer.text("profile", BASE);

@@ -80,6 +80,10 @@ pub(super) fn expected_of_usage<'t>(
     let Some(usage) = last_text(actions.into_iter()).and_then(|text| text.usage.as_ref()) else {
         return Expected::Default;
     };
-    let tokens = if key.starts_with("in") || key.starts_with("req") { usage.input_tokens } else { usage.output_tokens };
+    let tokens = if key.starts_with("in") || key.starts_with("req") {
+        usage.input_tokens
+    } else {
+        usage.output_tokens
+    };
     Expected::Value(Value::Json(Cow::Owned(tokens.to_string())))
 }
