@@ -8,6 +8,7 @@ pub mod content;
 pub mod convert;
 pub mod document;
 pub mod error;
+mod reduce;
 pub mod validate;
 
 pub use action::{

@@ -91,6 +91,8 @@ pub struct ImportOptions {
     pub validation_status: bool,
     /// Add `system.tp.usage` for answers without text (portable profile, decision 14).
     pub usage_actions: bool,
+    /// Keep action metadata apart from the actions (decision 2).
+    pub strict: bool,
     /// What the history may cost to read.
     pub limits: Limits,
 }
@@ -281,7 +283,7 @@ fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions
         thread.metadata.get_or_insert_default().insert("pydantic_ai", metadata);
     }
     thread.actions = actions.into_iter().collect::<Actions>();
-    thread
+    if options.strict { thread.with_hoisted_metadata() } else { thread }
 }
 
 fn title(actions: &[Action]) -> String {
