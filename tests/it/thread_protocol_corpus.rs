@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use turntree::core::limits::Limits;
-use turntree::thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind, from_pydantic_ai_json};
+use turntree::thread_protocol::convert::pydantic_ai::{
+    ImportOptions, ProfileKind, ViewOptions, from_pydantic_ai_json,
+};
 use turntree::thread_protocol::{Severity, Thread};
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -41,7 +43,7 @@ fn every_history_of_the_corpus_comes_back_byte_for_byte() {
         let thread = from_pydantic_ai_json(&history, &ImportOptions::default()).unwrap();
         let written = thread.to_json();
         let read = Thread::from_json(&written, &Limits::default()).unwrap();
-        let back = read.to_pydantic_ai_json().unwrap();
+        let back = read.to_pydantic_ai_json(&ViewOptions::default()).unwrap();
 
         assert_eq!(read.to_json(), written, "{}", path.display());
         verbatim += usize::from(String::from_utf8_lossy(&written).contains(r#","raw":{"parts""#));
@@ -54,7 +56,7 @@ fn every_history_of_the_corpus_comes_back_byte_for_byte() {
         let portable = ImportOptions { profile: ProfileKind::Portable, ..ImportOptions::default() };
         let thread = from_pydantic_ai_json(&history, &portable).unwrap();
         assert!(thread.actions.iter().all(|action| action.metadata().is_none()));
-        thread.to_pydantic_ai_json().unwrap();
+        thread.to_pydantic_ai_json(&ViewOptions::default()).unwrap();
     }
     println!(
         "{} files: {identical} identical, {} not; {verbatim} with a message kept verbatim; {invalid} break a rule",

@@ -381,12 +381,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
             }
         }
-        self.cost(message, &mut draft);
+        Self::cost(message, &mut draft);
         draft
     }
 
     /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
-    fn cost(&self, message: &ModelMessage<'a>, draft: &mut Draft) {
+    fn cost(message: &ModelMessage<'a>, draft: &mut Draft) {
         let last = draft.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
             _ => None,

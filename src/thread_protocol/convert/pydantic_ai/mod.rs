@@ -24,6 +24,7 @@ mod read;
 mod texts;
 mod thread_metadata;
 mod usage;
+mod view;
 mod write;
 
 use std::borrow::Cow;
@@ -32,9 +33,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use agents::AgentSource;
-pub use decode::to_messages;
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
+pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
 use encode::{Differs, Encoder, Source};
@@ -123,19 +124,6 @@ pub fn from_pydantic_ai_json(bytes: &[u8], options: &ImportOptions) -> Result<Th
 pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
     // Without a text to compare with, every message can be kept.
     convert(messages, None, true, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
-}
-
-impl Thread {
-    /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it.
-    ///
-    /// # Errors
-    /// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
-    pub fn to_pydantic_ai_json(&self) -> Result<Vec<u8>, ThreadError> {
-        let messages = to_messages(self)?;
-        let mut out = Vec::new();
-        write_history(&mut out, &messages);
-        Ok(out)
-    }
 }
 
 fn not_a_list() -> ThreadError {

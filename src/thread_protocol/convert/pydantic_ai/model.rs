@@ -141,6 +141,11 @@ impl<'a> Object<'a> {
         self.members.iter().map(|(key, value)| (&**key, value))
     }
 
+    /// The value at a place; `null` past the end.
+    pub fn at(&self, place: usize) -> &Value<'a> {
+        self.members.get(place).map_or(&Value::NULL, |(_, value)| value)
+    }
+
     /// Members in order, keys as they are held.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &(Cow<'a, str>, Value<'a>)> {
         self.members.iter()
