@@ -158,7 +158,8 @@ class Agent:
         """Make another agent with some options changed, and an id of its own."""
         kept: AgentOptions = {**self._options}
         kept.pop("id", None)
-        return Agent(**{**kept, **options})
+        changed: AgentOptions = {**kept, **options}
+        return Agent(**changed)
 
     @overload
     async def run(self, input: Input, /) -> upp.Turn: ...
@@ -337,7 +338,7 @@ class SyncAgentStream:
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(arguments) == 1:
         return None, arguments[0]
-    if len(arguments) == 2:  # noqa: PLR2004
+    if len(arguments) == 2:
         return arguments
     message = f"give an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)

@@ -8,7 +8,7 @@ import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, type_check_only
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, type_check_only
 
 from typing_extensions import Self, Unpack, disjoint_base
 
@@ -63,6 +63,7 @@ __all__ = [
 
 __version__: str
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 _Json: TypeAlias = Any
@@ -97,9 +98,7 @@ class Data:
             ValueError: `mode` is another word.
         """
 
-    def model_dump_json(
-        self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False
-    ) -> str:
+    def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
         """Give the value as JSON text.
 
         Args:
@@ -426,9 +425,7 @@ class Binary(Data):
     """
 
     type: ClassVar[Literal["binary"]]
-    def __new__(
-        cls, data: bytes | bytearray, mime_type: str, metadata: Mapping[str, _Json] | None = None
-    ) -> Self: ...
+    def __new__(cls, data: bytes | bytearray, mime_type: str, metadata: Mapping[str, _Json] | None = None) -> Self: ...
     @property
     def data(self) -> bytes:
         """The bytes."""
@@ -1335,15 +1332,13 @@ class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
     Cancelling its task drops the Rust future behind it before the task goes on.
     """
 
-    @property
-    def __name__(self) -> str: ...
-    @property
-    def __qualname__(self) -> str: ...
+    __name__: str
+    __qualname__: str
     @property
     def cr_running(self) -> bool:
         """Whether it is being polled at this moment."""
 
-    def __await__(self) -> Self: ...
+    def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
     def send(self, _value: object) -> Any:
@@ -1389,11 +1384,11 @@ class EventStream(AsyncIterator[_T_co]):
 
 @final
 @type_check_only
-class _Batches(AsyncIterator[list[_T_co]]):
+class _Batches(AsyncIterator[list[_T]]):
     """Lists of events for ``async for``; see `EventStream.batches`."""
 
     def __aiter__(self) -> Self: ...
-    def __anext__(self) -> _NextEvents[list[_T_co]]: ...
+    def __anext__(self) -> _NextEvents[list[_T]]: ...
 
 @final
 @type_check_only

@@ -103,12 +103,14 @@ class ToolUseStrategy:
 
 def strategy_of(value: AgentStrategy | Mapping[str, Hook] | None) -> AgentStrategy:
     """An `AgentStrategy` from one or from a dict, keys as Python or as the specification spells them."""
-    return _from(AgentStrategy, value, "strategy")
+    strategy: AgentStrategy = _from(AgentStrategy, value, "strategy")
+    return strategy
 
 
 def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolUseStrategy:
     """A `ToolUseStrategy` from one or from a dict, keys as Python or as the specification spells them."""
-    return _from(ToolUseStrategy, value, "tool_strategy")
+    strategy: ToolUseStrategy = _from(ToolUseStrategy, value, "tool_strategy")
+    return strategy
 
 
 def _from(kind: type[Any], value: Any, what: str) -> Any:

@@ -68,9 +68,7 @@ class ProviderOptions(HostOptions, total=False):
     base_url: str | None
 
 
-def _reference(
-    provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]
-) -> ModelReference:
+def _reference(provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
@@ -84,9 +82,7 @@ def _reference(
     return ModelReference(provider, model, options, settings if config is None else config)
 
 
-def anthropic(
-    model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]
-) -> ModelReference:
+def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
     """Anthropic's Messages API; the key in ANTHROPIC_API_KEY. UPP-1.2 §19.1.
 
     The API wants ``params={"max_tokens": …}``: this package imposes no defaults on a model.
@@ -124,9 +120,7 @@ def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
     return _reference("ollama", model, {}, options)
 
 
-def openai_compatible(
-    model: str, base_url: str, **options: Unpack[HostOptions]
-) -> ModelReference:
+def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions]) -> ModelReference:
     """Any host that speaks Chat Completions: vLLM, llama.cpp, LM Studio, gateways.
 
     Args:
