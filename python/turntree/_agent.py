@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from turntree import upp
     from turntree._hooks import AgentStrategy, ToolUseStrategy
 
-    Input = str | upp.Message | _core.Text | _core.Image | _core.Document | _core.Audio | _core.Video | list[Any]
-    History = upp.Thread | Sequence[upp.Message]
+    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
+    Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
+    History = upp.Thread | Iterable[upp.Message | Mapping[str, Any]]
 
 
 class AgentOptions(TypedDict, total=False):

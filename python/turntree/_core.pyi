@@ -224,7 +224,7 @@ class Image(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``{"type": "url", "url": …}`` or bytes."""
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (base64 too), or ``"url"`` with ``"url"``."""
 
     @property
     def mime_type(self) -> str:
@@ -321,7 +321,7 @@ class Document(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``{"type": "url", "url": …}`` or text."""
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"`` (plain), or ``"url"`` with ``"url"``."""
 
     @property
     def mime_type(self) -> str:
@@ -944,7 +944,8 @@ class ExponentialBackoff(RetryStrategy):
         max_attempts: Retries after the first attempt: 3 means up to four requests.
         base_delay: The first wait, in seconds.
         max_delay: The longest wait, in seconds.
-        jitter: Draw each wait at random around its length, so that many clients do not return at once.
+        jitter: Draw each wait at random from half to one and a half times its length, so that many clients do not
+            return at once.
 
     Raises:
         ValueError: A wait is negative or not finite.

@@ -47,11 +47,11 @@ class Tool(Generic[P, R]):
         if not isinstance(name, str) or not name:
             message = "name must be a non-empty str"
             raise TypeError(message)
-        self.name = name
-        self.description = description
-        self.approval = approval
-        self.metadata = dict(metadata) if metadata is not None else None
-        self.inline = inline
+        self.name: str = name
+        self.description: str = description
+        self.approval: Approval | None = approval
+        self.metadata: dict[str, Mapping[str, Any]] | None = dict(metadata) if metadata is not None else None
+        self.inline: bool = inline
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
