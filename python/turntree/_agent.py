@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from turntree import upp
     from turntree._hooks import AgentStrategy, ToolUseStrategy
 
-    Input = str | upp.Message | _core.Text | _core.Image | _core.Document | _core.Audio | _core.Video | list[Any]
-    History = upp.Thread | Sequence[upp.Message]
+    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
+    Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
+    History = upp.Thread | Iterable[upp.Message | Mapping[str, Any]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -158,7 +159,8 @@ class Agent:
         """Make another agent with some options changed, and an id of its own."""
         kept: AgentOptions = {**self._options}
         kept.pop("id", None)
-        return Agent(**{**kept, **options})
+        changed: AgentOptions = {**kept, **options}
+        return Agent(**changed)
 
     @overload
     async def run(self, input: Input, /) -> upp.Turn: ...
@@ -337,7 +339,7 @@ class SyncAgentStream:
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(arguments) == 1:
         return None, arguments[0]
-    if len(arguments) == 2:  # noqa: PLR2004
+    if len(arguments) == 2:
         return arguments
     message = f"give an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 
 def plain(value: Any) -> Any:
@@ -25,5 +25,6 @@ def plain(value: Any) -> Any:
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
         return {name: getattr(value, name) for name in value.__dataclass_fields__}
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return {key: value[key] for key in value.keys()}  # noqa: SIM118
+        mapping: Any = cast("Any", value)
+        return {key: mapping[key] for key in mapping.keys()}  # noqa: SIM118
     return value

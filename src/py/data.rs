@@ -279,6 +279,7 @@ impl Data {
         (face_of(class)?.parse)(class.py(), &document_text(data, "data")?)
     }
 
+    /// Gives pydantic the schema of the class; only pydantic calls it.
     #[classmethod]
     fn __get_pydantic_core_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -289,6 +290,7 @@ impl Data {
         py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema_of"))?.call1((class,))
     }
 
+    /// Gives pydantic the JSON Schema of the class; only pydantic calls it.
     #[classmethod]
     fn __get_pydantic_json_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -347,6 +349,7 @@ impl Data {
         Ok(dump::repr(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }
 
+    /// Shows the value in a notebook.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(dump::html(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }

@@ -116,6 +116,7 @@ impl AgentCore {
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables })
     }
 
+    /// The agent's id, a UUIDv4.
     #[getter]
     fn id(&self) -> &str {
         self.agent.id()

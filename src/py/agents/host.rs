@@ -377,7 +377,7 @@ fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     }
 }
 
-/// What hooks and stop conditions see of a run. UAP-1.0 §5.1.
+/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
 #[pyclass(frozen, name = "ExecutionState", module = "turntree")]
 pub(crate) struct PyExecutionState(ExecutionState);
 
