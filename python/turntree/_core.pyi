@@ -224,7 +224,7 @@ class Image(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (base64 too), or ``"url"`` with ``"url"``."""
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``."""
 
     @property
     def mime_type(self) -> str:
@@ -321,7 +321,7 @@ class Document(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"`` (plain), or ``"url"`` with ``"url"``."""
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``."""
 
     @property
     def mime_type(self) -> str:

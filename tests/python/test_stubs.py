@@ -149,15 +149,17 @@ class Counter:
 
 
 @pytest.mark.timeout(300)
-def test_stubtest_agrees() -> None:
+def test_stubtest_agrees(tmp_path: Path) -> None:
+    allowed = (HERE / "stubtest_allowlist.txt").read_text(encoding="utf-8")
+    if hasattr(_core, "_bridge_selftest"):  # a build for the tests of the bridge: no user sees that module
+        allowed += "turntree\\._core\\._bridge_selftest\nturntree\\._core\\.__all__\n"
+    allowlist = tmp_path / "allowlist.txt"
+    allowlist.write_text(allowed, encoding="utf-8")
+
     checked = run(
-        "mypy.stubtest",
-        "turntree._core",
-        "--allowlist",
-        str(HERE / "stubtest_allowlist.txt"),
-        "--mypy-config-file",
-        "pyproject.toml",
+        "mypy.stubtest", "turntree._core", "--allowlist", str(allowlist), "--mypy-config-file", "pyproject.toml"
     )
+
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
