@@ -2,4 +2,7 @@
 #![cfg(test)]
 
 mod message;
+mod thread_protocol;
 mod thread_protocol_corpus;
+mod thread_protocol_pydantic_ai;
+mod thread_protocol_view;
