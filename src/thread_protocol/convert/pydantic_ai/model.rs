@@ -75,7 +75,7 @@ impl<'a> Value<'a> {
     /// Whether two values are the same, token by token.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Field, Self::Field) => true,
+            (Self::Field, other) | (other, Self::Field) => matches!(other, Self::Field),
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
                 leaf.as_text().is_some_and(|other| other == *text)
