@@ -345,7 +345,7 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _schema_of(structure: Any) -> Any:
     """JSON Schema from a schema, or from a type that describes itself."""
-    if structure is None or hasattr(structure, "items"):
+    if structure is None or (hasattr(structure, "items") and not isinstance(structure, type)):
         return structure
     if hasattr(structure, "model_json_schema"):
         return structure.model_json_schema()

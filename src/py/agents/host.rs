@@ -349,10 +349,14 @@ impl Host for PyHost {
         });
         Box::pin(value_of(started, |value| {
             if value.is_none() {
-                Ok(None)
-            } else {
-                extract::<PyTurn>(value, "the turn of on_error").map(Some)
+                return Ok(None);
             }
+            if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
+                let found = value.get_type().name()?;
+                let words = format!("on_error must give a Turn or None, not {found}");
+                return Err(PyTypeError::new_err(words));
+            }
+            extract::<PyTurn>(value, "the turn of on_error").map(Some)
         }))
     }
 }
