@@ -307,9 +307,12 @@ class _Turn:
 
 
 class SyncAgentStream:
-    """A run that is listened to without an event loop: an iterator of events, and the turn."""
+    """A run that is listened to without an event loop: an iterator of events, and the turn.
 
-    __slots__ = ("_events", "_native")
+    Use it as ``with`` to stop the run when you leave early.
+    """
+
+    __slots__ = ("__weakref__", "_events", "_native")
 
     def __init__(self, native: _core.AgentStreamCore) -> None:
         self._native = native
@@ -332,6 +335,18 @@ class SyncAgentStream:
     def abort(self) -> None:
         """Stop the run; the turn is what there is."""
         self._native.abort()
+
+    def close(self) -> None:
+        """Drop the run and everything behind it."""
+        self._native.events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
