@@ -309,9 +309,12 @@ class _Turn:
 
 
 class SyncAgentStream:
-    """A run that is listened to without an event loop: an iterator of events, and the turn."""
+    """A run that is listened to without an event loop: an iterator of events, and the turn.
 
-    __slots__ = ("_events", "_native")
+    Use it as ``with`` to stop the run when you leave early.
+    """
+
+    __slots__ = ("__weakref__", "_events", "_native")
 
     def __init__(self, native: _core.AgentStreamCore) -> None:
         self._native = native
@@ -335,6 +338,18 @@ class SyncAgentStream:
         """Stop the run; the turn is what there is."""
         self._native.abort()
 
+    def close(self) -> None:
+        """Drop the run and everything behind it."""
+        self._native.events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
 
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(arguments) == 1:
@@ -347,7 +362,7 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _schema_of(structure: Any) -> Any:
     """JSON Schema from a schema, or from a type that describes itself."""
-    if structure is None or hasattr(structure, "items"):
+    if structure is None or (hasattr(structure, "items") and not isinstance(structure, type)):
         return structure
     if hasattr(structure, "model_json_schema"):
         return structure.model_json_schema()

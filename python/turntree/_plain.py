@@ -22,7 +22,9 @@ def plain(value: Any) -> Any:
     datetime = sys.modules.get("datetime")
     if datetime is not None and isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in value.__dataclass_fields__}
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
         mapping: Any = cast("Any", value)

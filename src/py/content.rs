@@ -366,7 +366,7 @@ fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     }
     let raw = to_raw(value, what)?;
     crate::core::json::parse(raw.get(), &super::convert::json::limits())
-        .map_err(|error| super::error::validation(value.py(), &error, Some(raw.get())))
+        .map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
 }
 
 /// Content from a text, or a list of texts, blocks and dicts.

@@ -139,7 +139,10 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
         C::accept(&shared).map_err(|error| super::error::validation(value.py(), &error, None))?;
         return Ok(shared);
     }
-    parse::<C>(value.py(), to_raw(value, what)?.get()).map(Arc::new)
+    let raw = to_raw(value, what)?;
+    let read = crate::core::json::parse::<C::Value>(raw.get(), &limits())
+        .and_then(|value| C::accept(&value).map(|()| value));
+    read.map(Arc::new).map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
 }
 
 /// What the shared face must know of a class.

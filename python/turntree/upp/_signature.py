@@ -64,7 +64,7 @@ class Signature:
                 continue
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
                 message = (
-                    f"parameter {name!r} of tool {self._function.__name__!r} cannot be given by name; "
+                    f"parameter {name!r} of tool {_name(self._function)!r} cannot be given by name; "
                     "write it as an ordinary parameter"
                 )
                 raise TypeError(message)
@@ -88,6 +88,10 @@ class Signature:
             return False
         properties = self.schema.get("properties", {})
         return len(names) == 1 and names[0] not in properties and names[0] in {"params", "arguments", "args"}
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -157,8 +161,8 @@ class _PydanticChecker:
             self._names[field] = name
             given = ... if default is _REQUIRED else default
             fields[field] = (annotation, pydantic.Field(given, alias=name, description=described.get(name)))
-        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=function.__name__)
-        model = pydantic.create_model(function.__name__, __config__=config, **fields)
+        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=_name(function))
+        model = pydantic.create_model(_name(function), __config__=config, **fields)
         schema = model.model_json_schema()
         schema.pop("title", None)
         for name, (_, _) in parameters.items():

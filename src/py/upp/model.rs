@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::config::config_from;
+use super::config::{config_from, text};
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
@@ -73,7 +73,7 @@ impl ModelReference {
 
 /// What makes the dialect of a provider, by the name of its factory.
 fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
-    let text = |name: &str| options.get_item(name)?.map(|value| value.extract::<String>()).transpose();
+    let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
     let api = text("api")?;
     Ok(match (provider, api.as_deref()) {
         ("anthropic", None) => {
