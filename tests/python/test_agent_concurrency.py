@@ -181,7 +181,7 @@ def test_async_tools_are_cancelled_with_the_run(run):
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.sleep(0)
-        return list(heard)
+        return sorted(heard)
 
     assert run(main()) == [("a", True), ("b", True)]
 
@@ -551,6 +551,24 @@ def test_a_failed_run_leaves_nothing(run):
             await holder.agent.run("Go")
         reference = weakref.ref(holder)
         del holder
+        return await asyncio.to_thread(collected, reference)
+
+    assert run(main())
+
+
+def test_a_stream_that_failed_in_its_owners_hook_is_collected(run):
+    class Owner:
+        def hook(self, *_):
+            raise ValueError("broken")
+
+    async def main():
+        owner = Owner()
+        helper = agent(model=scripted(["x"]), strategy={"on_step_start": owner.hook})
+        owner.stream = helper.stream("Go")
+        with pytest.raises(ValueError, match="broken"):
+            await owner.stream.turn
+        reference = weakref.ref(owner)
+        del owner, helper
         return await asyncio.to_thread(collected, reference)
 
     assert run(main())
