@@ -109,7 +109,7 @@ struct Words {
     signatures: Vec<(usize, String)>,
 }
 
-struct Call {
+struct SignedCall {
     call: ToolCall,
     /// Whether the vendor gave the id.
     has_own_id: bool,
@@ -123,7 +123,7 @@ enum Block {
         block: ContentBlock,
         signature: Option<String>,
     },
-    Call(Call),
+    Call(SignedCall),
     /// The structured answer, which came as a call.
     Answer {
         id: String,
@@ -247,7 +247,7 @@ impl Assembly {
         }
         events.push(StreamEvent::tool_call(index, id.as_str().into(), name.as_str().into(), args.get()));
         let call = ToolCall { tool_call_id: id, tool_name: name, arguments: args, extra: Extra::new() };
-        self.blocks.push(Block::Call(Call { call, has_own_id, signature }));
+        self.blocks.push(Block::Call(SignedCall { call, has_own_id, signature }));
         Ok(())
     }
 
@@ -267,34 +267,34 @@ impl Assembly {
             self.verbatim(raw.into(), events);
             return Ok(());
         }
+        if kind == "image" {
+            // Kept as it is written; only a listener needs the bytes.
+            if let Ok(data) = Binary::from_base64(base64) {
+                events.push(StreamEvent::new(index, Delta::Image(DataDelta { data, extra: Extra::new() })));
+            }
+            let source = Base64Source { data: base64.to_owned(), extra: Extra::new() };
+            let source = ImageSource::Base64(source);
+            let mime_type = mime_type.to_owned();
+            let block = ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() };
+            self.blocks.push(Block::Media { block: ContentBlock::Image(block), signature });
+            return Ok(());
+        }
         let data = Binary::from_base64(base64).map_err(|error| reading.broken(error))?;
         let delta = DataDelta { data: data.clone(), extra: Extra::new() };
         let mime_type = mime_type.to_owned();
-        let (delta, block) = match kind {
-            "image" => {
-                let source = Base64Source { data: base64.to_owned(), extra: Extra::new() };
-                let source = ImageSource::Base64(source);
-                let block = ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() };
-                (Delta::Image(delta), ContentBlock::Image(block))
-            }
-            "audio" => {
-                let block = AudioBlock { data, mime_type, duration: None, extra: Extra::new() };
-                (Delta::Audio(delta), ContentBlock::Audio(block))
-            }
-            _ => {
-                let block = VideoBlock {
-                    data,
-                    mime_type,
-                    duration: None,
-                    width: None,
-                    height: None,
-                    extra: Extra::new(),
-                };
-                (Delta::Video(delta), ContentBlock::Video(block))
-            }
+        let (delta, block) = if kind == "audio" {
+            let block = AudioBlock { data, mime_type, duration: None, extra: Extra::new() };
+            (Delta::Audio(delta), ContentBlock::Audio(block))
+        } else {
+            let (duration, width, height) = (None, None, None);
+            let block = VideoBlock { data, mime_type, duration, width, height, extra: Extra::new() };
+            (Delta::Video(delta), ContentBlock::Video(block))
         };
-        if let (ContentBlock::Audio(piece), None, Some(Block::Media { block: ContentBlock::Audio(sound), .. })) =
-            (&block, &signature, self.blocks.last_mut())
+        if let (
+            ContentBlock::Audio(piece),
+            None,
+            Some(Block::Media { block: ContentBlock::Audio(sound), .. }),
+        ) = (&block, &signature, self.blocks.last_mut())
             && is_more_of(piece, sound)
         {
             sound.data = Binary::new([sound.data.as_slice(), piece.data.as_slice()].concat());
@@ -354,7 +354,8 @@ fn text_events(index: u32, piece: &str, reading: &Reading, events: &mut Vec<Stre
 
 /// Bare samples go on where others end; any other sound has a beginning of its own.
 fn is_more_of(piece: &AudioBlock, sound: &AudioBlock) -> bool {
-    let is_bare = ["audio/L16", "audio/l16", "audio/pcm"].iter().any(|bare| sound.mime_type.starts_with(bare));
+    let is_bare =
+        ["audio/L16", "audio/l16", "audio/pcm"].iter().any(|bare| sound.mime_type.starts_with(bare));
     is_bare && piece.mime_type == sound.mime_type
 }
 
@@ -403,9 +404,12 @@ impl Made {
             Block::Media { block, signature } => {
                 self.is_plain &= signature.is_none();
                 self.rest.push(block);
-                self.place(1, entry("media", signature.map(|signature| (0, signature)).into_iter().collect()));
+                self.place(
+                    1,
+                    entry("media", signature.map(|signature| (0, signature)).into_iter().collect()),
+                );
             }
-            Block::Call(Call { call, has_own_id, signature }) => {
+            Block::Call(SignedCall { call, has_own_id, signature }) => {
                 self.call_parts.push(CallOut {
                     id: has_own_id.then(|| call.tool_call_id.clone()),
                     name: call.tool_name.clone(),
@@ -471,14 +475,24 @@ fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
     match head.finish_reason.as_deref() {
         Some("MAX_TOKENS") => StopReason::MaxTokens,
         Some(
-            "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "MODEL_ARMOR" | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION",
+            "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION",
         ) => StopReason::ContentFilter,
         None if head.block_reason.is_some() => StopReason::ContentFilter,
         _ if has_calls => StopReason::ToolUse,
         Some("TOOL_USE") => StopReason::ToolUse,
         Some(
-            "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE"
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE"
             | "MISSING_THOUGHT_SIGNATURE",
         ) => StopReason::Error,
         _ => StopReason::EndTurn,

@@ -137,9 +137,8 @@ impl<'a> Facts<'a> {
     /// The signature of the call at `place`: by its id, or by its place where the vendor gave no id.
     pub(super) fn call_signature(&self, place: usize, call: &ToolCall) -> Option<&'a RawValue> {
         let parts = self.function_call_parts.as_deref()?;
-        let has_id = |part: &&SignedCall<'_>| {
-            part.id.as_ref().is_some_and(|id| id.as_str() == call.tool_call_id)
-        };
+        let has_id =
+            |part: &&SignedCall<'_>| part.id.as_ref().is_some_and(|id| id.as_str() == call.tool_call_id);
         let part = parts.iter().find(has_id).or_else(|| parts.get(place).filter(|part| part.id.is_none()));
         let part = part.filter(|part| part.name.as_str() == call.tool_name)?;
         part.thought_signature.filter(|signature| signature.get().starts_with('"'))

@@ -1,6 +1,6 @@
 //! Google's generateContent wire. UPP-1.2 §10.5, §19.0, §19.4.
 //!
-//! `encode` writes requests over `params` (what stands where) and `schema` (what the vendor takes of a JSON Schema).
+//! `encode` writes requests over `params` (what stands where), `tools` and `schema` (what the vendor takes of a JSON Schema).
 //! `decode` reads frames; a whole answer is a stream of one frame, so both go through `answer` and cannot differ. What
 //! UPP has no words for (signatures of thoughts, the vendor's own tools) is kept in the message's metadata, described
 //! in `facts`, and sent back where it stood.
@@ -11,6 +11,7 @@ mod encode;
 mod facts;
 mod params;
 mod schema;
+mod tools;
 
 use std::sync::Arc;
 

@@ -75,8 +75,7 @@ fn list_of(value: &RawJson) -> RawJson {
 
 fn map_of_schemas(raw: &RawJson, depth: u8) -> RawJson {
     let Some(schemas) = RawObject::from_raw(raw) else { return raw.clone() };
-    let accepted: RawObject =
-        schemas.iter().map(|(name, schema)| (name, rewritten(schema, depth))).collect();
+    let accepted: RawObject = schemas.iter().map(|(name, schema)| (name, rewritten(schema, depth))).collect();
     RawJson::from_value(&accepted).unwrap_or_else(|_| raw.clone())
 }
 
