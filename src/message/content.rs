@@ -186,7 +186,9 @@ macro_rules! tagged_union {
                 Ok(match tag {
                     $( $value => Self::$variant(<$type>::from_members(members)?), )*
                     _ => {
-                        let members = RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))?;
+                        let members = serde::de::value::MapAccessDeserializer::new(members);
+                        let mut members = RawObject::deserialize(members)?;
+                        members.remove($tag);
                         Self::Unknown(Unknown { kind: tag.into(), members })
                     }
                 })
