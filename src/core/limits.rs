@@ -16,7 +16,7 @@ pub struct Limits {
 impl Limits {
     /// For values that will stand inside documents, and for what vendors send: less deep, so that what is kept of them
     /// can be written into a message, a thread, a session, and be read again.
-    pub const PAYLOAD: Self = Self { bytes: 1 << 30, depth: 200, values: 4_000_000 };
+    pub const PAYLOAD: Self = Self { bytes: 1 << 30, depth: 160, values: 4_000_000 };
 }
 
 impl Default for Limits {

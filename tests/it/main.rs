@@ -7,6 +7,7 @@ mod agents;
 mod arch;
 mod chat;
 mod dialect_kit;
+mod fuzz_replay;
 mod http;
 mod http_model;
 mod machine;
