@@ -9,6 +9,7 @@ mod arch;
 mod chat;
 mod dialect_kit;
 mod dialects;
+mod fuzz_replay;
 mod http;
 mod http_model;
 mod machine;

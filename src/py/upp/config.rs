@@ -86,7 +86,11 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
         value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("headers must be a dict of str"))?;
     for (name, value) in headers.iter() {
         let name = text(&name, "a header's name")?;
-        let value = if value.is_none() { None } else { Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?)) };
+        let value = if value.is_none() {
+            None
+        } else {
+            Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?))
+        };
         config.headers.push((name, value));
     }
     Ok(())
