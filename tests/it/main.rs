@@ -10,6 +10,7 @@ mod dialect_kit;
 mod fuzz_replay;
 mod http;
 mod http_model;
+mod limits;
 mod machine;
 mod message;
 mod ndjson;
