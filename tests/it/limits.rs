@@ -194,13 +194,13 @@ fn many_commas_are_counted_before_anything_is_read() {
 
 #[test]
 fn many_unknown_members_are_read_in_linear_time() {
+    const COUNT: usize = 40_000;
     let members = |count: usize, prefix: &str| {
         (0..count).fold(String::new(), |mut text, place| {
             let _ = write!(text, ",\"{prefix}{place}\":{place}");
             text
         })
     };
-    const COUNT: usize = 40_000;
     let started = Instant::now();
     let text = format!(
         r#"{{"id":"m","type":"user","timestamp":"2024-01-15T10:30:00Z","content":[{{"type":"text","text":""{0}}}],"metadata":{{"a":0{0}}}{0}{1}}}"#,
