@@ -8,7 +8,11 @@ pub mod content;
 pub mod convert;
 pub mod document;
 pub mod error;
+<<<<<<< HEAD
 mod schema;
+=======
+mod reduce;
+>>>>>>> tp
 pub mod validate;
 
 pub use action::{

@@ -248,7 +248,7 @@ fn system_prompt<'t>(
     let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
     let template = profile.template("system-prompt").ok_or("no template for system prompts")?;
     Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
-        "content" => Expected::Value(Value::Text(text.clone())),
+        "content" => Expected::Value(text.clone()),
         "part_kind" => Expected::text("system-prompt"),
         _ => Expected::Default,
     }))

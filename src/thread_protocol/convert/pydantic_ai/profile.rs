@@ -341,7 +341,7 @@ fn has_twins(object: &Object<'_>) -> bool {
 pub(super) struct Profile<'a> {
     templates: Vec<Template<'a>>,
     /// Long texts by their content address.
-    pub texts: HashMap<Cow<'a, str>, Cow<'a, str>>,
+    pub texts: HashMap<Cow<'a, str>, Value<'a>>,
     /// The address of the instructions that requests have when they say nothing else.
     pub instructions: Option<Cow<'a, str>>,
     /// Whether the arguments of tool calls are strings of JSON when nothing is said.

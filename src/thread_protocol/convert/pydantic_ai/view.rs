@@ -14,7 +14,9 @@ use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::profile::{Expected, Profile};
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
-use super::write::write_history;
+use super::write::write_message;
+use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
+use crate::core::limits::Limits;
 use crate::thread_protocol::action::{Action, AssistantMessageAction, ToolCallAction, ToolReturnAction};
 use crate::thread_protocol::content::{ContentPart, MessageContent};
 use crate::thread_protocol::document::Thread;
@@ -68,6 +70,8 @@ pub struct ViewOptions {
     pub attribution: String,
     /// What it sees of others' tools.
     pub tool_visibility: ToolVisibility,
+    /// How many bytes may be written: texts that a thread holds once are written wherever they belong.
+    pub limits: Limits,
 }
 
 impl Default for ViewOptions {
@@ -78,6 +82,7 @@ impl Default for ViewOptions {
             others_role: OthersRole::default(),
             attribution: "{agent:NAME}: ".to_owned(),
             tool_visibility: ToolVisibility::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -124,12 +129,29 @@ impl Thread {
     /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it, or the view of one agent.
     ///
     /// # Errors
-    /// As [`Self::to_messages`].
+    /// As [`Self::to_messages`]; [`ThreadError::Parse`] when more would be written than the limits allow.
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
         let messages = self.to_messages(options)?;
-        let mut out = Vec::new();
-        write_history(&mut out, &messages);
+        let mut out = vec![b'['];
+        for (place, message) in messages.iter().enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            write_message(&mut out, message);
+            if out.len() > options.limits.bytes {
+                return Err(too_long(place, options.limits.bytes).into());
+            }
+        }
+        out.push(b']');
         Ok(out)
+    }
+}
+
+fn too_long(place: usize, limit: usize) -> ParseError {
+    ParseError {
+        kind: ParseErrorKind::Limit,
+        path: vec![PathSegment::Index(place)],
+        message: format!("the history has more than {limit} bytes; raise the limit or split the thread"),
     }
 }
 
