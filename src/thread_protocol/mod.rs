@@ -8,11 +8,8 @@ pub mod content;
 pub mod convert;
 pub mod document;
 pub mod error;
-<<<<<<< HEAD
-mod schema;
-=======
 mod reduce;
->>>>>>> tp
+mod schema;
 pub mod validate;
 
 pub use action::{

@@ -59,6 +59,7 @@ impl View<'_> {
                     ("show", ToolVisibility::Show),
                 ],
             )?,
+            ..ViewOptions::default()
         })
     }
 }
@@ -67,7 +68,7 @@ impl View<'_> {
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, title = None, profile = "full", combine_text = "adjacent",
-    validation_status = false, usage_actions = false
+    validation_status = false, usage_actions = false, strict = false
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(super) fn from_pydantic_ai(
@@ -80,6 +81,7 @@ pub(super) fn from_pydantic_ai(
     combine_text: &str,
     validation_status: bool,
     usage_actions: bool,
+    strict: bool,
 ) -> PyResult<Py<PyAny>> {
     let agent = match agent.filter(|agent| !agent.is_none()) {
         Some(agent) => AgentSource::One(Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?)),
@@ -101,6 +103,7 @@ pub(super) fn from_pydantic_ai(
         title,
         validation_status,
         usage_actions,
+        strict,
         ..ImportOptions::default()
     };
     if let Ok(text) = messages.cast::<PyString>() {
