@@ -264,7 +264,7 @@ fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: 
     assert_eq!(calls.len(), said.len(), "{name}");
     for (call, said) in calls.iter().zip(said) {
         assert_eq!(
-            (&*call.tool_name, call.arguments.to_value()),
+            (&*call.tool_name, call.arguments.to::<Value>().unwrap()),
             (said["name"].as_str().unwrap(), said["args"].clone())
         );
         assert!(said["id"].as_str().is_none_or(|id| id == call.tool_call_id), "{name}");

@@ -1,19 +1,22 @@
 //! JSON as the rest of the house uses it: typed objects that keep what they do not know ([`object`]), raw values that
 //! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
-//! out ([`write`]).
+//! out ([`write()`]).
 
 pub mod canonical;
 pub mod object;
 mod parse;
 mod raw;
 mod reader;
+mod same;
 pub mod schema;
 pub mod tagged;
+pub mod union;
 
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
-pub use raw::{RawJson, RawObject, same_tokens};
+pub use raw::{RawJson, RawObject};
 pub use reader::{RawString, Reader, Token};
+pub use same::same_tokens;
 
 /// Writes a value as compact JSON: no spaces, non-ASCII unescaped.
 ///

@@ -1,6 +1,6 @@
 //! Typed objects that keep the members they do not know.
 //!
-//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`]
+//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`](crate::json_object)
 //! writes the two visitors by hand instead: known members go straight into fields, the rest into [`Extra`].
 
 use std::fmt;
@@ -22,6 +22,20 @@ impl Extra {
     /// Keeps a member.
     pub fn insert(&mut self, key: impl Into<Box<str>>, value: RawJson) {
         self.0.get_or_insert_default().insert(key, value);
+    }
+
+    /// Keeps a member while an object is read; [`Self::settle`] follows the last one.
+    #[doc(hidden)]
+    pub fn push(&mut self, key: &str, value: RawJson) {
+        self.0.get_or_insert_default().push(key, value);
+    }
+
+    /// All members have been read: of those that came twice, the last value counts.
+    #[doc(hidden)]
+    pub fn settle(&mut self) {
+        if let Some(members) = &mut self.0 {
+            members.settle();
+        }
     }
 
     /// The value of a member.
@@ -54,7 +68,7 @@ impl fmt::Debug for Extra {
     }
 }
 
-/// How a field of a [`json_object!`] is read and written, by its type.
+/// How a field of a [`json_object!`](crate::json_object) is read and written, by its type.
 ///
 /// An `Option` may be missing or `null`, and is not written when it is `None`. Everything else is required, unless the
 /// field says `default`: then a missing member gives the default, and it is always written.
@@ -150,9 +164,10 @@ macro_rules! json_object {
                     match key.as_str() {
                         $( $key => $field = Some(map.next_value()?), )*
                         $( $tag_key => { map.next_value::<serde::de::IgnoredAny>()?; } )?
-                        _ => { let value = map.next_value()?; extra.insert(key.as_str(), value); }
+                        _ => { let value = map.next_value()?; extra.push(key.as_str(), value); }
                     }
                 }
+                extra.settle();
                 Ok(Self {
                     $( $field: match $field {
                         Some(value) => value,

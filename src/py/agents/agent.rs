@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::host::{Callables, PyHost, ToolBinding};
+use super::host::{Callables, Place, PyHost, ToolBinding};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
@@ -27,6 +27,7 @@ use crate::py::message::{Message, message_from};
 use crate::py::records::wrap_turn;
 use crate::py::thread::history_from;
 use crate::py::upp::config::config_from;
+use crate::py::upp::held::Held;
 use crate::py::upp::model::{ModelReference, system_from};
 use crate::upp::UppError;
 use crate::upp::llm::Input;
@@ -36,6 +37,8 @@ use crate::upp::llm::Input;
 pub(crate) struct AgentCore {
     agent: CoreAgent,
     callables: Mutex<Callables>,
+    /// The model's object, and what the agent's own configuration was given.
+    held: Held,
 }
 
 impl AgentCore {
@@ -96,7 +99,8 @@ impl AgentCore {
         id: Option<String>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let config = config_from(config)?;
+        let (config, mut held) = config_from(config)?;
+        held.objects.extend(model.map(|model| model.clone().into_any().unbind()));
         let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
         let core_tools = tools.iter().zip(&bindings);
         let options = AgentOptions {
@@ -113,9 +117,10 @@ impl AgentCore {
             ..AgentOptions::default()
         };
         let callables = Mutex::new(Callables::new(bindings, hooks)?);
-        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables })
+        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 
+    /// The agent's id, a UUIDv4.
     #[getter]
     fn id(&self) -> &str {
         self.agent.id()
@@ -151,10 +156,11 @@ impl AgentCore {
         on_loop: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
-        let caller = if on_loop { CallerContext::capture(py)? } else { CallerContext::without_loop(py)? };
+        let caller = CallerContext::without_loop(py)?;
+        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), place)));
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
         AgentStream::new(py, stream.map_err(|error| crate::py::error::upp(py, &error))?, kept)
     }
@@ -162,6 +168,7 @@ impl AgentCore {
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Never wait inside the collector: whoever holds the lock only clones a reference.
+        self.held.traverse(&visit)?;
         match self.callables.try_lock() {
             Ok(callables) => callables.traverse(&visit),
             Err(_) => Ok(()),
@@ -171,6 +178,7 @@ impl AgentCore {
     fn __clear__(&self) {
         let callables = std::mem::take(&mut *lock(&self.callables));
         drop(callables);
+        self.held.clear();
     }
 }
 
@@ -183,7 +191,7 @@ impl AgentCore {
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), Place::Started(caller))));
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))

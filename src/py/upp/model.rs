@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-use super::config::config_from;
+use super::config::{config_from, text};
+use super::held::Held;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
@@ -33,15 +35,17 @@ pub(crate) struct ModelReference {
     source: Source,
     model_id: Arc<str>,
     config: ProviderConfig,
+    held: Held,
 }
 
 impl ModelReference {
     /// A model from a script.
-    pub(crate) fn scripted(script: Scripted) -> Self {
+    pub(crate) fn scripted(script: Scripted, held: Held) -> Self {
         Self {
             model_id: script.model_id().into(),
             source: Source::Scripted(script),
             config: ProviderConfig::default(),
+            held,
         }
     }
 
@@ -73,7 +77,7 @@ impl ModelReference {
 
 /// What makes the dialect of a provider, by the name of its factory.
 fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
-    let text = |name: &str| options.get_item(name)?.map(|value| value.extract::<String>()).transpose();
+    let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
     let api = text("api")?;
     Ok(match (provider, api.as_deref()) {
         ("anthropic", None) => {
@@ -110,10 +114,10 @@ impl ModelReference {
         if model_id.is_empty() {
             return Err(PyValueError::new_err("model_id must not be empty"));
         }
-        let config = config_from(config)?;
+        let (config, held) = config_from(config)?;
         let make = maker(provider, options)?;
         let source = Source::Http { dialect: make(&config), make };
-        Ok(Self { source, model_id: model_id.into(), config })
+        Ok(Self { source, model_id: model_id.into(), config, held })
     }
 
     /// The vendor's name of the model.
@@ -167,20 +171,31 @@ impl ModelReference {
     fn __hash__(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
+    }
 }
 
-/// What a model is asked.
+/// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct ModelRequest(pub(crate) CoreRequest);
 
 #[pymethods]
 impl ModelRequest {
+    /// The conversation, oldest first.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
     }
 
+    /// The system prompt: a text, or a list of blocks.
     #[getter]
     fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.system.as_deref() {
@@ -190,6 +205,7 @@ impl ModelRequest {
         }
     }
 
+    /// The model's own parameters.
     #[getter]
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.params.show(py)
@@ -203,6 +219,7 @@ impl ModelRequest {
         tools.show(py)
     }
 
+    /// JSON Schema of the structured answer, where one is wanted.
     #[getter]
     fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.structure.as_deref().cloned().show(py)
