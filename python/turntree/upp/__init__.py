@@ -38,7 +38,7 @@ from turntree._core import (
 )
 from turntree._hooks import ToolUseStrategy
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._providers import anthropic, ollama, openai, openai_compatible
+from turntree.upp._providers import anthropic, google, ollama, openai, openai_compatible
 from turntree.upp._tools import Tool, tool
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "Video",
     "WeightedKeys",
     "anthropic",
+    "google",
     "ollama",
     "openai",
     "openai_compatible",

@@ -110,6 +110,20 @@ def openai(
     return _reference("openai", model, {"api": api}, options)
 
 
+def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Google's Gemini API; the key in GOOGLE_API_KEY, or else in GEMINI_API_KEY. UPP-1.2 §19.4.
+
+    Parameters configure the generation, as ``params={"temperature": 0, "thinkingConfig": {…}}``; ``cachedContent``,
+    ``tools``, ``toolConfig``, ``safetySettings`` and ``labels`` among them stand beside it. The vendor's own tools are
+    ``params={"tools": [{"googleSearch": {}}]}``.
+
+    Args:
+        model: As ``gemini-2.5-flash``.
+        **options: How to reach it; `api_version` replaces ``v1beta``.
+    """
+    return _reference("google", model, {}, options)
+
+
 def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
     """Ollama's own API at http://localhost:11434; no key needed. UPP-1.2 §19.5.
 

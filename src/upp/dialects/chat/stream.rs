@@ -12,7 +12,7 @@ use crate::core::ids::IdSource;
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, TokenUsage};
 use crate::upp::dialect::{Sources, StreamDecoder};
-use crate::upp::dialects::common::{Answer, Text, cut_short, data_of, new_call_id, read_frame};
+use crate::upp::dialects::common::{Answer, MOST_ITEMS, Text, cut_short, data_of, new_call_id, read_frame};
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
 
@@ -120,6 +120,10 @@ impl ChatStream {
     }
 
     fn call(&mut self, piece: &Call<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
+        if self.calls.len() > MOST_ITEMS {
+            let words = format!("the answer has more than {MOST_ITEMS} tool calls");
+            return Err(UppError::invalid_response(&*self.options.provider, words));
+        }
         let nothing = Function::default();
         let function = piece.function.as_ref().unwrap_or(&nothing);
         let arguments =

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::message::TokenUsage;
-use crate::upp::dialects::common::{Count, Text};
+use crate::upp::dialects::common::{Count, Few, Text};
 
 /// A whole answer, or one chunk of a stream.
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ pub(super) struct Completion<'a> {
     #[serde(borrow, default)]
     pub(super) service_tier: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Few<Choice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
     /// Where Groq puts the usage of a stream.
@@ -68,7 +68,7 @@ pub(super) struct Said<'a> {
     #[serde(borrow, default)]
     pub(super) reasoning: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Vec<Call<'a>>>,
+    pub(super) tool_calls: Option<Few<Call<'a>>>,
 }
 
 impl Said<'_> {
