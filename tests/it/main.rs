@@ -22,3 +22,4 @@ mod sse;
 mod support;
 mod support_agents;
 mod thread_protocol_corpus;
+mod tree;
