@@ -318,4 +318,12 @@ impl ThreadTree {
         self.places.insert(id, self.nodes.push(node));
         self.parents.push_back(parent);
     }
+
+    /// Hangs a node under another one, whose thread begins `offset` messages later than that of its parent until now.
+    pub(super) fn hang(&mut self, place: usize, parent_id: &NodeId, parent: usize, offset: usize) {
+        self.parents.set(place, parent);
+        let node = self.change(place);
+        node.parent_id = Some(parent_id.clone());
+        node.branch_point = node.branch_point.map(|point| point.saturating_sub(offset));
+    }
 }

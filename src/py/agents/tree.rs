@@ -25,7 +25,7 @@ use crate::py::records::Turn;
 use crate::py::show::{Show, data_class};
 use crate::py::thread::{Thread, history_from};
 
-/// Lines of a drawing where nobody asks for more.
+/// Lines of a drawing where nobody asks for more; `draw` has the same default.
 const LINES: usize = 40;
 
 /// A tree, or why a document is none: told apart here, so that the error keeps its place.
@@ -348,7 +348,7 @@ impl ThreadTree {
     }
 
     /// The tree as text, a line a node.
-    #[pyo3(signature = (*, lines = LINES))]
+    #[pyo3(signature = (*, lines = 40))]
     fn draw(slf: &Bound<'_, Self>, lines: usize) -> PyResult<String> {
         Ok(Self::of(slf)?.snapshot().draw(lines).to_string())
     }
