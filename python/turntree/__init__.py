@@ -4,7 +4,15 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 """
 
 from turntree._agent import Agent, AgentStream, agent
-from turntree._core import AgentStreamEvent, ExecutionState, ToolContext, UapEvent, __version__
+from turntree._core import (
+    AgentStreamEvent,
+    ExecutionState,
+    ThreadNode,
+    ThreadTree,
+    ToolContext,
+    UapEvent,
+    __version__,
+)
 from turntree._hooks import AgentStrategy
 from turntree.exceptions import (
     ConflictError,
@@ -27,6 +35,8 @@ __all__ = [
     "SerializationError",
     "SessionError",
     "StoreError",
+    "ThreadNode",
+    "ThreadTree",
     "ToolContext",
     "TurntreeError",
     "UapEvent",

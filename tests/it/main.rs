@@ -31,3 +31,4 @@ mod thread_protocol_corpus;
 mod thread_protocol_laws;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
+mod tree;
