@@ -89,6 +89,7 @@ __all__ = [
 ]
 
 # Where users find them, for reprs, tracebacks and pickles.
-for _public in (Tool, ToolUseStrategy, anthropic, ollama, openai, openai_compatible, scripted, tool):
-    _public.__module__ = __name__
-del _public
+for _name in __all__:
+    if "._" in getattr(globals()[_name], "__module__", ""):
+        globals()[_name].__module__ = __name__
+del _name
