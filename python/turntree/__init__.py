@@ -6,6 +6,7 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 from turntree._agent import Agent, AgentStream, agent
 from turntree._core import AgentStreamEvent, ExecutionState, ToolContext, UapEvent, __version__
 from turntree._hooks import AgentStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import (
     ConflictError,
     CorruptDataError,
@@ -35,8 +36,4 @@ __all__ = [
     "agent",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _name in __all__:
-    if "._" in getattr(globals()[_name], "__module__", ""):
-        globals()[_name].__module__ = __name__
-del _name
+_claim(__name__, globals())

@@ -37,6 +37,7 @@ from turntree._core import (
     scripted,
 )
 from turntree._hooks import ToolUseStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._providers import anthropic, google, ollama, openai, openai_compatible
 from turntree.upp._tools import Tool, tool
@@ -88,8 +89,4 @@ __all__ = [
     "tool",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _name in __all__:
-    if "._" in getattr(globals()[_name], "__module__", ""):
-        globals()[_name].__module__ = __name__
-del _name
+_claim(__name__, globals())
