@@ -14,6 +14,7 @@ from turntree._core import (
     __version__,
 )
 from turntree._hooks import AgentStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import (
     ConflictError,
     CorruptDataError,
@@ -45,7 +46,4 @@ __all__ = [
     "agent",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _public in (Agent, AgentStrategy, AgentStream, agent):
-    _public.__module__ = __name__
-del _public
+_claim(__name__, globals())

@@ -37,6 +37,7 @@ from turntree._core import (
     scripted,
 )
 from turntree._hooks import ToolUseStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._providers import anthropic, google, ollama, openai, openai_compatible
 from turntree.upp._tools import Tool, tool
@@ -88,7 +89,4 @@ __all__ = [
     "tool",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _public in (Tool, ToolUseStrategy, anthropic, ollama, openai, openai_compatible, scripted, tool):
-    _public.__module__ = __name__
-del _public
+_claim(__name__, globals())
