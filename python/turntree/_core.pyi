@@ -40,6 +40,10 @@ __all__ = [
     "Reply",
     "scripted",
     "__version__",
+    "NodeThread",
+    "ThreadDiff",
+    "ThreadNode",
+    "ThreadTree",
     "Text",
     "Reasoning",
     "Image",
@@ -1425,6 +1429,9 @@ class BlockingEvents(Iterator[_T_co]):
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+# Trees
+
 @final
 class NodeThread(Data):
     """The thread of a node: a `Thread` that belongs to a tree. What is added to it is added to the tree. UPP-1.2 §7.

@@ -277,12 +277,14 @@ impl ThreadTree {
         Ok(PyClassInitializer::from(Data::new(Arc::new(value))).add_subclass(Self))
     }
 
+    /// The node without a parent.
     #[getter]
     fn root<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let id = Self::of(slf)?.lock().root().id.clone();
         Self::node(slf, &id)
     }
 
+    /// The node that messages are added to.
     #[getter]
     fn current<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let id = Self::of(slf)?.lock().current().id.clone();
@@ -299,12 +301,14 @@ impl ThreadTree {
         Ok(nodes)
     }
 
+    /// Starts a branch at a node, without moving to it; gives the new node's id.
     #[pyo3(signature = (from_id, name = None))]
     fn branch(slf: &Bound<'_, Self>, from_id: &str, name: Option<String>) -> PyResult<String> {
         let branch = Self::of(slf)?.lock().branch(from_id, name, &RandomIds, &SystemClock);
         done(branch).map(|id| id.to_string())
     }
 
+    /// Makes a node current.
     fn checkout(slf: &Bound<'_, Self>, node_id: &str) -> PyResult<()> {
         done(Self::of(slf)?.lock().checkout(node_id))
     }
@@ -314,6 +318,7 @@ impl ThreadTree {
         done(Self::of(slf)?.lock().merge(source_id, target_id, &SystemClock))
     }
 
+    /// All messages from the root to a node, oldest first.
     #[pyo3(signature = (node_id = None))]
     fn history<'py>(slf: &Bound<'py, Self>, node_id: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         let tree = Self::of(slf)?.snapshot();
@@ -324,10 +329,12 @@ impl ThreadTree {
         list(slf.py(), &history)
     }
 
+    /// The nodes without branches, in the order they were made.
     fn leaves<'py>(slf: &Bound<'py, Self>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         Self::of(slf)?.snapshot().leaves().map(|node| Self::node(slf, &node.id)).collect()
     }
 
+    /// The histories of two nodes, compared.
     fn diff<'py>(slf: &Bound<'py, Self>, a: &str, b: &str) -> PyResult<Bound<'py, PyAny>> {
         done(Self::of(slf)?.snapshot().diff(a, b))?.show(slf.py())
     }
@@ -410,11 +417,13 @@ impl ThreadNode {
 
 #[pymethods]
 impl ThreadNode {
+    /// Its id.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.id.to_string())
     }
 
+    /// The node it branches from; None for the root.
     #[getter]
     fn parent_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
         Ok(Self::of(slf)?.parent_id.as_ref().map(ToString::to_string))
@@ -426,11 +435,13 @@ impl ThreadNode {
         Ok(Self::of(slf)?.branch_point)
     }
 
+    /// Its own messages, none of its parent's; what is added here is added to the tree.
     #[getter]
     fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         NodeThread::wrap(slf.py(), Arc::new(ThreadValue(Arc::clone(Self::place(slf)?))))
     }
 
+    /// For people; may be assigned.
     #[getter]
     fn name(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
         Ok(Self::of(slf)?.name.clone())
@@ -484,6 +495,7 @@ impl NodeThread {
 
 #[pymethods]
 impl NodeThread {
+    /// Its id.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.id)
@@ -495,11 +507,13 @@ impl NodeThread {
         list(slf.py(), &Self::of(slf)?.messages)
     }
 
+    /// When it was made.
     #[getter]
     fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.created_at.show(slf.py())
     }
 
+    /// When it was changed last.
     #[getter]
     fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.updated_at.show(slf.py())
