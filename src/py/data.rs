@@ -16,6 +16,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::convert::any::tree_to_python;
 use super::convert::json::{document_text, limits, to_python, to_raw};
 use super::dump::{self, Dump};
 use crate::core::json::schema::{self, JsonSchema};
@@ -262,7 +263,7 @@ impl Data {
     /// JSON Schema (2020-12) of the class.
     #[classmethod]
     fn model_json_schema(class: &Bound<'_, PyType>) -> PyResult<Py<PyAny>> {
-        to_python(class.py(), &(face_of(class)?.schema)().to_string())
+        tree_to_python(class.py(), &(face_of(class)?.schema)())
     }
 
     /// Plain Python data.

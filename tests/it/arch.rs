@@ -16,7 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Crates that only one place may name.
 const CRATES: &[(&str, &str)] = &[
     ("pyo3", "py/"),
-    ("pythonize", "py/"),
+    ("pythonize", "py/convert/any.rs"),
     ("pyo3_async_runtimes", "py/"),
     ("reqwest", "core/http/"),
     ("rustls", "core/http/"),

@@ -1,0 +1,15 @@
+//! Rust trees as Python values. The only file that names pythonize: it decides which pyo3 we are on.
+//!
+//! Only for values without raw JSON in them (a schema is one); those go through [`super::json`].
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The Python value of a tree.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn tree_to_python(py: Python<'_>, tree: &serde_json::Value) -> PyResult<Py<PyAny>> {
+    let value = pythonize::pythonize(py, tree).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(value.unbind())
+}
