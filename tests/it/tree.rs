@@ -456,6 +456,22 @@ fn limits_are_checked_before_anything_is_read() {
 }
 
 #[test]
+fn long_histories_are_joined_in_order() {
+    let mut world = World::new();
+    let (mut tip, mut expected) = (world.root(), Vec::new());
+    for length in [5_000, 2_100, 3, 4_000] {
+        let texts: Vec<String> = (0..length).map(|place| format!("{tip}-{place}")).collect();
+        world.tree.push_to(&tip, texts.iter().map(|text| message(text)), &clock()).unwrap();
+        let branch = world.branch(&tip, "next");
+        world.tree.push_to(&tip, [message("later")], &clock()).unwrap();
+        expected.extend(texts);
+        tip = branch;
+    }
+
+    assert_eq!(world.history(&tip), expected);
+}
+
+#[test]
 fn a_chain_of_many_nodes_costs_no_stack() {
     let mut world = World::new();
     let mut tip = world.root();

@@ -13,8 +13,8 @@ use crate::message::{Message, Thread, Turn};
 /// The name of a new tree's root.
 pub const ROOT_NAME: &str = "main";
 
-/// Up to this many messages are pushed one by one; joining two vectors costs more than that many pushes.
-const FEW: usize = 256;
+/// Up to this many messages are pushed one by one: joining two persistent vectors costs as much as 2 000 pushes (75 µs).
+const FEW: usize = 2_000;
 
 /// What cannot be done to a tree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -253,14 +253,14 @@ impl ThreadTree {
         let mut history = History::new();
         for (place, length) in self.pieces(place).into_iter().rev() {
             let messages = &self.at(place).thread.messages;
-            if length > FEW {
+            if history.is_empty() || length > FEW {
                 history.append(if length < messages.len() {
                     messages.take(length)
                 } else {
                     messages.clone()
                 });
             } else {
-                history.extend(messages.iter().take(length).cloned());
+                messages.iter().take(length).for_each(|message| history.push_back(Arc::clone(message)));
             }
         }
         history
