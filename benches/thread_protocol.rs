@@ -2,6 +2,8 @@
 //!
 //! Throughput is in bytes of the history for conversions and of the document for the rest.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may fail loudly and talk")]
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -9,7 +11,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::Thread;
 use turntree::thread_protocol::convert::pydantic_ai::{
-    ImportOptions, from_pydantic_ai_json, read_history, to_messages,
+    ImportOptions, ViewOptions, from_pydantic_ai_json, read_history,
 };
 
 const WORDS: &str =
@@ -88,7 +90,7 @@ fn conversions(criterion: &mut Criterion) {
     let thread = from_pydantic_ai_json(history.as_bytes(), &options).unwrap();
     let document = thread.to_json();
     println!("history {} bytes, document {} bytes", history.len(), document.len());
-    assert_eq!(thread.to_pydantic_ai_json().unwrap(), history.as_bytes());
+    assert_eq!(thread.to_pydantic_ai_json(&ViewOptions::default()).unwrap(), history.as_bytes());
 
     let mut group = criterion.benchmark_group("thread_protocol");
     group.sample_size(20).throughput(bytes(history.as_bytes()));
@@ -98,20 +100,20 @@ fn conversions(criterion: &mut Criterion) {
     group.bench_function("document_json_to_history_json", |bencher| {
         bencher.iter(|| {
             let thread = Thread::from_json(black_box(&document), &Limits::default()).unwrap();
-            thread.to_pydantic_ai_json().unwrap()
+            thread.to_pydantic_ai_json(&ViewOptions::default()).unwrap()
         });
     });
     group.bench_function("history_json_to_thread", |bencher| {
         bencher.iter(|| from_pydantic_ai_json(black_box(history.as_bytes()), &options).unwrap());
     });
     group.bench_function("thread_to_history_json", |bencher| {
-        bencher.iter(|| black_box(&thread).to_pydantic_ai_json().unwrap());
+        bencher.iter(|| black_box(&thread).to_pydantic_ai_json(&ViewOptions::default()).unwrap());
     });
     group.bench_function("read_history", |bencher| {
         bencher.iter(|| read_history(black_box(&history), &Limits::default()).unwrap());
     });
     group.bench_function("thread_to_messages", |bencher| {
-        bencher.iter(|| to_messages(black_box(&thread)).unwrap());
+        bencher.iter(|| black_box(&thread).to_messages(&ViewOptions::default()).unwrap());
     });
     group.throughput(bytes(&document));
     group.bench_function("parse", |bencher| {

@@ -27,7 +27,7 @@ try:
     from turntree import agent
     from turntree import thread_protocol as tp
     from turntree.testing import Reply, Request, ToolCall, serve
-    from turntree.upp import anthropic, ollama, openai, tool
+    from turntree.upp import AssistantMessage, ToolResultMessage, anthropic, ollama, openai, tool
 except ImportError as error:
     sys.exit(f"turntree is not installed in this Python ({error}); run `make demo` instead.")
 
@@ -164,8 +164,7 @@ def play_model(request: Request) -> Reply:
         return Reply("I will look both up.", tool_calls=calls, gap=0.03)
     today = json.loads(results[0])["days"][0]
     return Reply(
-        f"In Tokyo it is {today['sky']}, up to {today['high']} degrees, "
-        f"and the clocks there say {results[1]}.",
+        f"In Tokyo it is {today['sky']}, up to {today['high']} degrees, and the clocks there say {results[1]}.",
         gap=0.03,
     )
 
@@ -234,13 +233,13 @@ def draw(messages: Sequence[Message]) -> Iterator[str]:
 
 def describe(message: Message) -> Iterator[tuple[str, str]]:
     """A message as rows of who and what."""
-    if message.type == "tool_result":
+    if isinstance(message, ToolResultMessage):
         for result in message.results:
             yield "tool", brief(result.result)
         return
     if message.text:
         yield message.type, message.text
-    if message.type == "assistant":
+    if isinstance(message, AssistantMessage):
         for made in message.tool_calls or ():
             yield message.type, f"calls {call(made.tool_name, made.arguments)}"
 

@@ -11,13 +11,12 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+from cases import DELTAS, PLAIN_ANSWER, PROMPT, TOOL_ANSWER, TOOL_PROMPT
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
-
-from cases import DELTAS, PLAIN_ANSWER, PROMPT, TOOL_ANSWER, TOOL_PROMPT
 from peers.openai import ADD
+from pydantic import TypeAdapter
 
 MODELS = ("plain", "tool", "stream-500", "stream-500-paced")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)

@@ -200,7 +200,8 @@ class Comparison:
             yield ""
             return
         process = subprocess.Popen([str(self.binaries["server"])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         try:
             url = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
             self._check(url)

@@ -249,12 +249,7 @@ def png(width: int, height: int, color: tuple[int, int, int]) -> bytes:
     rows = (b"\0" + bytes(color) * width) * height
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     # Level 0: the bytes do not depend on the version of zlib.
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(rows, 0))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 0)) + chunk(b"IEND", b"")
 
 
 def freeze(messages: list[ModelMessage], name: str) -> None:

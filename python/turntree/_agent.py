@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from turntree import upp
     from turntree._hooks import AgentStrategy, ToolUseStrategy
 
-    Input = str | upp.Message | _core.Text | _core.Image | _core.Document | _core.Audio | _core.Video | list[Any]
-    History = upp.Thread | Sequence[upp.Message]
+    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
+    Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
+    History = upp.Thread | Iterable[upp.Message | Mapping[str, Any]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -158,7 +159,8 @@ class Agent:
         """Make another agent with some options changed, and an id of its own."""
         kept: AgentOptions = {**self._options}
         kept.pop("id", None)
-        return Agent(**{**kept, **options})
+        changed: AgentOptions = {**kept, **options}
+        return Agent(**changed)
 
     @overload
     async def run(self, input: Input, /) -> upp.Turn: ...
@@ -307,9 +309,12 @@ class _Turn:
 
 
 class SyncAgentStream:
-    """A run that is listened to without an event loop: an iterator of events, and the turn."""
+    """A run that is listened to without an event loop: an iterator of events, and the turn.
 
-    __slots__ = ("_events", "_native")
+    Use it as ``with`` to stop the run when you leave early.
+    """
+
+    __slots__ = ("__weakref__", "_events", "_native")
 
     def __init__(self, native: _core.AgentStreamCore) -> None:
         self._native = native
@@ -333,11 +338,23 @@ class SyncAgentStream:
         """Stop the run; the turn is what there is."""
         self._native.abort()
 
+    def close(self) -> None:
+        """Drop the run and everything behind it."""
+        self._native.events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
 
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(arguments) == 1:
         return None, arguments[0]
-    if len(arguments) == 2:  # noqa: PLR2004
+    if len(arguments) == 2:
         return arguments
     message = f"give an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)
@@ -345,7 +362,7 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _schema_of(structure: Any) -> Any:
     """JSON Schema from a schema, or from a type that describes itself."""
-    if structure is None or hasattr(structure, "items"):
+    if structure is None or (hasattr(structure, "items") and not isinstance(structure, type)):
         return structure
     if hasattr(structure, "model_json_schema"):
         return structure.model_json_schema()

@@ -1,25 +1,87 @@
-"""The native core. Users import its classes from ``turntree``, ``turntree.upp`` and ``turntree.thread_protocol``."""
+"""The native core. Users import its classes from ``turntree``, ``turntree.upp`` and ``turntree.thread_protocol``.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Written by hand; ``tests/python/test_stubs.py`` compares every name, parameter and default with the module itself.
+Names that start with an underscore, and classes marked ``type_check_only``, cannot be imported.
+"""
+
+import collections.abc
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from types import NotImplementedType
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from types import TracebackType
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, type_check_only
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack, disjoint_base
+
+from turntree.upp._providers import ConfigOptions
+from turntree.upp._tools import Tool
+
+__all__ = [
+    "AgentCore",
+    "ToolContext",
+    "ExecutionState",
+    "AgentStreamCore",
+    "AgentStreamEvent",
+    "UapEvent",
+    "_restore",
+    "Data",
+    "ProviderConfig",
+    "DynamicKey",
+    "KeyStrategy",
+    "RoundRobinKeys",
+    "WeightedKeys",
+    "ModelReference",
+    "ModelRequest",
+    "ExponentialBackoff",
+    "LinearBackoff",
+    "NoRetry",
+    "RetryAfterStrategy",
+    "RetryStrategy",
+    "TokenBucket",
+    "Reply",
+    "scripted",
+    "__version__",
+    "Text",
+    "Reasoning",
+    "Image",
+    "Document",
+    "Audio",
+    "Video",
+    "Binary",
+    "Message",
+    "UserMessage",
+    "AssistantMessage",
+    "ToolResultMessage",
+    "ToolCall",
+    "ToolResult",
+    "ToolExecution",
+    "CycleUsage",
+    "TokenUsage",
+    "Turn",
+    "StreamEvent",
+    "Thread",
+]
 
 __version__: str
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
 
 _Json: TypeAlias = Any
 _Metadata: TypeAlias = Mapping[str, Mapping[str, _Json]]
 _Mode: TypeAlias = Literal["python", "json"]
 
-def _restore(class_: type[Any], text: str) -> Any: ...
+def _restore(class_: type[Any], text: str, /) -> Any:
+    """Rebuild a pickled value."""
 
+# Data
+
+@disjoint_base
 class Data:
     """Base class of everything that is data: frozen handles with the face of a pydantic model.
 
     Values compare by content, can be pickled and copied, and are hashable unless they grow (threads). Every class
-    serves as a field of a pydantic model, in a ``TypeAdapter`` and in FastAPI signatures.
+    serves as a field of a pydantic model, in a ``TypeAdapter`` and in FastAPI signatures. Attributes are converted
+    when they are read: a list or dict that one gives is the caller's own.
     """
 
     def model_dump(
@@ -31,16 +93,23 @@ class Data:
             mode: "python" gives ``datetime`` and ``bytes`` where the specification has times and data, "json" texts.
             by_alias: Keys as the specification spells them; False for Python's names.
             exclude_none: Leave out members that are None.
+
+        Raises:
+            ValueError: `mode` is another word.
         """
 
-    def model_dump_json(
-        self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False
-    ) -> str:
-        """Give the value as JSON text, compact unless `indent` is given."""
+    def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
+        """Give the value as JSON text.
+
+        Args:
+            indent: Spaces a level; None for compact text.
+            by_alias: Keys as the specification spells them; False for Python's names.
+            exclude_none: Leave out members that are None.
+        """
 
     @classmethod
     def model_validate(cls, obj: object) -> Self:
-        """Make a value from an instance or from plain data.
+        """Make a value from an instance or from plain data, keys as the specification or as Python spells them.
 
         Raises:
             ValidationError: The data has another shape; the error names the place and the rule.
@@ -74,34 +143,49 @@ class Data:
         """
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any: ...
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
+        """Give pydantic the schema of the class; only pydantic calls it."""
+
     @classmethod
-    def __get_pydantic_json_schema__(cls, _core_schema: Any, handler: Any) -> Any: ...
+    def __get_pydantic_json_schema__(cls, _core_schema: Any, handler: Any) -> Any:
+        """Give pydantic the JSON Schema of the class; only pydantic calls it."""
+
     def __reduce__(self) -> tuple[Any, ...]: ...
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, _memo: Any = None) -> Self: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __ne__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
-    def _repr_html_(self) -> str: ...
+    def _repr_html_(self) -> str:
+        """Show the value in a notebook."""
 
 @final
 class Text(Data):
-    """Plain text. UPP-1.2 §3."""
+    """Plain text. UPP-1.2 §3.
+
+    Args:
+        text: The text.
+    """
 
     type: ClassVar[Literal["text"]]
     def __new__(cls, text: str) -> Self: ...
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The text."""
 
 @final
 class Reasoning(Data):
-    """What a model thought before it answered; in assistant messages only. UPP-1.2 §3."""
+    """What a model thought before it answered; in assistant messages only. UPP-1.2 §3.
+
+    Args:
+        text: The thought.
+    """
 
     type: ClassVar[Literal["reasoning"]]
     def __new__(cls, text: str) -> Self: ...
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The thought."""
 
 @final
 class Image(Data):
@@ -110,46 +194,75 @@ class Image(Data):
     type: ClassVar[Literal["image"]]
     @classmethod
     def from_url(cls, url: str, mime_type: str | None = None) -> Image:
-        """Refer to a picture that somebody serves; the media type is told by the extension if it is not given."""
+        """Refer to a picture that somebody serves.
+
+        Args:
+            url: Where it is.
+            mime_type: As ``image/png``. Default: what the URL's extension tells.
+        """
+
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str) -> Image:
-        """Take a picture that is in memory."""
+        """Take a picture that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``image/png``.
+        """
+
     @classmethod
     def from_base64(cls, data: str, mime_type: str) -> Image:
         """Take a picture that is base64 text.
 
+        Args:
+            data: Base64 of the file's bytes, without a ``data:`` prefix.
+            mime_type: As ``image/png``.
+
         Raises:
             ValueError: It is not base64.
         """
+
     @property
-    def source(self) -> dict[str, Any]: ...
+    def source(self) -> dict[str, Any]:
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``."""
+
     @property
-    def mime_type(self) -> str: ...
+    def mime_type(self) -> str:
+        """The media type, as ``image/png``."""
+
     @property
-    def width(self) -> int | None: ...
+    def width(self) -> int | None:
+        """Pixels across, where known."""
+
     @property
-    def height(self) -> int | None: ...
+    def height(self) -> int | None:
+        """Pixels down, where known."""
+
     @property
     def has_data(self) -> bool:
         """Whether the data is here, not at a URL."""
+
     def to_base64(self) -> str:
         """Give the data as base64 text.
 
         Raises:
             ValueError: The image is at a URL.
         """
+
     def to_bytes(self) -> bytes:
         """Give the data.
 
         Raises:
             ValueError: The image is at a URL.
         """
+
     def to_data_url(self) -> str:
         """Give the data as a ``data:`` URL.
 
         Raises:
             ValueError: The image is at a URL.
         """
+
     def to_url(self) -> str:
         """Give the URL.
 
@@ -166,50 +279,107 @@ class Document(Data):
     def from_url(cls, url: str, title: str | None = None) -> Document:
         """Refer to a PDF that somebody serves.
 
+        Args:
+            url: Where it is; http or https.
+            title: Shown to the model.
+
         Raises:
             ValueError: Not an http or https URL.
         """
+
     @classmethod
     def from_text(cls, text: str, title: str | None = None) -> Document:
-        """Take a document that is plain text."""
+        """Take a document that is plain text.
+
+        Args:
+            text: The text.
+            title: Shown to the model.
+        """
+
     @classmethod
     def from_base64(cls, data: str, mime_type: str, title: str | None = None) -> Document:
         """Take a document that is base64 text.
 
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``application/pdf``.
+            title: Shown to the model.
+
         Raises:
             ValueError: It is not base64.
         """
+
     @classmethod
     def from_bytes(cls, data: bytes | bytearray, mime_type: str, title: str | None = None) -> Document:
-        """Take a document that is in memory."""
+        """Take a document that is in memory.
+
+        Args:
+            data: The file's bytes.
+            mime_type: As ``application/pdf``.
+            title: Shown to the model.
+        """
+
     @property
-    def source(self) -> dict[str, Any]: ...
+    def source(self) -> dict[str, Any]:
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``."""
+
     @property
-    def mime_type(self) -> str: ...
+    def mime_type(self) -> str:
+        """The media type: ``application/pdf`` or ``text/plain``."""
+
     @property
-    def title(self) -> str | None: ...
+    def title(self) -> str | None:
+        """Its title, shown to the model."""
+
     @property
-    def is_pdf(self) -> bool: ...
+    def is_pdf(self) -> bool:
+        """Whether it is a PDF."""
+
     @property
-    def is_text(self) -> bool: ...
+    def is_text(self) -> bool:
+        """Whether it is plain text."""
 
 @final
 class Audio(Data):
-    """A sound. UPP-1.2 §3 and §8."""
+    """A sound. UPP-1.2 §3 and §8.
+
+    Args:
+        data: The file's bytes, not base64.
+        mime_type: As ``audio/wav``.
+        duration: Length in seconds, where known.
+
+    Raises:
+        TypeError: `data` is not bytes.
+    """
 
     type: ClassVar[Literal["audio"]]
     def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The file's bytes."""
+
     @property
-    def mime_type(self) -> str: ...
+    def mime_type(self) -> str:
+        """The media type, as ``audio/wav``."""
+
     @property
     def duration(self) -> float | None:
-        """Length in seconds."""
+        """Length in seconds, where known."""
 
 @final
 class Video(Data):
-    """A film. UPP-1.2 §3 and §8."""
+    """A film. UPP-1.2 §3 and §8.
+
+    Args:
+        data: The file's bytes, not base64.
+        mime_type: As ``video/mp4``.
+        duration: Length in seconds, where known.
+        width: Pixels across, where known.
+        height: Pixels down, where known.
+
+    Raises:
+        TypeError: `data` is not bytes.
+    """
 
     type: ClassVar[Literal["video"]]
     def __new__(
@@ -222,65 +392,104 @@ class Video(Data):
         height: int | None = None,
     ) -> Self: ...
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The file's bytes."""
+
     @property
-    def mime_type(self) -> str: ...
+    def mime_type(self) -> str:
+        """The media type, as ``video/mp4``."""
+
     @property
     def duration(self) -> float | None:
-        """Length in seconds."""
+        """Length in seconds, where known."""
+
     @property
-    def width(self) -> int | None: ...
+    def width(self) -> int | None:
+        """Pixels across, where known."""
+
     @property
-    def height(self) -> int | None: ...
+    def height(self) -> int | None:
+        """Pixels down, where known."""
 
 @final
 class Binary(Data):
-    """Any other data; in user messages only. UPP-1.2 §3."""
+    """Any other data; in user messages only. UPP-1.2 §3.
+
+    Args:
+        data: The bytes, not base64.
+        mime_type: What they are, as ``application/zip``.
+        metadata: Facts about them, as JSON.
+
+    Raises:
+        TypeError: `data` is not bytes, or `metadata` is not JSON.
+    """
 
     type: ClassVar[Literal["binary"]]
-    def __new__(
-        cls, data: bytes | bytearray, mime_type: str, metadata: Mapping[str, _Json] | None = None
-    ) -> Self: ...
+    def __new__(cls, data: bytes | bytearray, mime_type: str, metadata: Mapping[str, _Json] | None = None) -> Self: ...
     @property
-    def data(self) -> bytes: ...
+    def data(self) -> bytes:
+        """The bytes."""
+
     @property
-    def mime_type(self) -> str: ...
+    def mime_type(self) -> str:
+        """The media type, as ``application/zip``."""
+
     @property
-    def metadata(self) -> dict[str, Any] | None: ...
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts about the data, where given."""
 
 _Block: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | Binary
 _Content: TypeAlias = str | Iterable[str | _Block | Mapping[str, _Json]]
 
 class Message(Data):
-    """One message of a conversation. UPP-1.2 §4."""
+    """One message of a conversation: a user's, an assistant's, or results of tools. UPP-1.2 §4.
+
+    ``Message.model_validate`` and ``Message.from_json`` give the class that fits.
+    """
 
     @property
     def id(self) -> str:
         """A UUIDv4, or what the vendor gave."""
+
     @property
-    def type(self) -> Literal["user", "assistant", "tool_result"]: ...
+    def type(self) -> Literal["user", "assistant", "tool_result"]:
+        """Whose message."""
+
     @property
     def timestamp(self) -> datetime:
         """When it was made, in UTC."""
+
     @property
     def metadata(self) -> dict[str, dict[str, Any]] | None:
         """Vendor facts by provider name."""
+
     @property
-    def content(self) -> list[Any]:
+    def content(self) -> list[_Block | dict[str, Any]]:
         """The blocks; of a kind that this version does not know, a dict. Empty for tool results."""
+
     @property
     def text(self) -> str:
         """All text blocks joined by a blank line; for tool results each result, as JSON unless it is text."""
+
     @property
-    def images(self) -> list[Image]: ...
+    def images(self) -> list[Image]:
+        """The images among its blocks."""
+
     @property
-    def documents(self) -> list[Document]: ...
+    def documents(self) -> list[Document]:
+        """The documents among its blocks."""
+
     @property
-    def audio(self) -> list[Audio]: ...
+    def audio(self) -> list[Audio]:
+        """The sounds among its blocks."""
+
     @property
-    def video(self) -> list[Video]: ...
+    def video(self) -> list[Video]:
+        """The films among its blocks."""
+
     @property
-    def reasoning(self) -> list[Reasoning]: ...
+    def reasoning(self) -> list[Reasoning]:
+        """The thoughts among its blocks."""
 
 @final
 class UserMessage(Message):
@@ -290,7 +499,11 @@ class UserMessage(Message):
         content: A text, or a list of texts, blocks and dicts.
         id: Default: a new UUIDv4.
         metadata: Vendor facts by provider name.
-        timestamp: Default: now.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no block.
     """
 
     def __new__(
@@ -311,7 +524,11 @@ class AssistantMessage(Message):
         tool_calls: Calls the model wants made.
         id: Default: a new UUIDv4.
         metadata: Vendor facts by provider name.
-        timestamp: Default: now.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no block or no call.
     """
 
     def __new__(
@@ -324,9 +541,12 @@ class AssistantMessage(Message):
         timestamp: datetime | str | None = None,
     ) -> Self: ...
     @property
-    def tool_calls(self) -> list[ToolCall] | None: ...
+    def tool_calls(self) -> list[ToolCall] | None:
+        """The calls the model wants made, or None."""
+
     @property
-    def has_tool_calls(self) -> bool: ...
+    def has_tool_calls(self) -> bool:
+        """Whether the model wants tools called."""
 
 @final
 class ToolResultMessage(Message):
@@ -336,7 +556,11 @@ class ToolResultMessage(Message):
         results: One result a call.
         id: Default: a new UUIDv4.
         metadata: Vendor facts by provider name.
-        timestamp: Default: now.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no result.
     """
 
     def __new__(
@@ -348,51 +572,83 @@ class ToolResultMessage(Message):
         timestamp: datetime | str | None = None,
     ) -> Self: ...
     @property
-    def results(self) -> list[ToolResult]: ...
+    def results(self) -> list[ToolResult]:
+        """One result a call, in the order of the calls."""
 
 @final
 class ToolCall(Data):
-    """A model's wish to call a tool. UPP-1.2 §4."""
+    """A model's wish to call a tool. UPP-1.2 §4.
+
+    Args:
+        tool_call_id: The vendor's id of the call; its result carries the same.
+        tool_name: The tool.
+        arguments: Its arguments, as JSON.
+    """
 
     def __new__(cls, tool_call_id: str, tool_name: str, arguments: Mapping[str, _Json]) -> Self: ...
     @property
-    def tool_call_id(self) -> str: ...
+    def tool_call_id(self) -> str:
+        """The id of the call; its result carries the same."""
+
     @property
-    def tool_name(self) -> str: ...
+    def tool_name(self) -> str:
+        """The tool."""
+
     @property
-    def arguments(self) -> dict[str, Any]: ...
+    def arguments(self) -> dict[str, Any]:
+        """Its arguments; a dict of the caller's own."""
 
 @final
 class ToolResult(Data):
-    """What a tool gave back. UPP-1.2 §4."""
+    """What a tool gave back. UPP-1.2 §4.
+
+    Args:
+        tool_call_id: The call that it answers.
+        result: Anything that is JSON.
+        is_error: Whether the tool failed; then `result` says why.
+    """
 
     def __new__(cls, tool_call_id: str, result: _Json, is_error: bool = False) -> Self: ...
     @property
-    def tool_call_id(self) -> str: ...
+    def tool_call_id(self) -> str:
+        """The call that it answers."""
+
     @property
-    def result(self) -> Any: ...
+    def result(self) -> Any:
+        """What the tool gave back, as JSON data."""
+
     @property
-    def is_error(self) -> bool: ...
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
 
 @final
 class ToolExecution(Data):
     """The record of one tool execution. UPP-1.2 §5."""
 
     @property
-    def tool_name(self) -> str: ...
+    def tool_name(self) -> str:
+        """The tool."""
+
     @property
-    def tool_call_id(self) -> str: ...
+    def tool_call_id(self) -> str:
+        """The call."""
+
     @property
     def arguments(self) -> dict[str, Any]:
         """What the tool was called with, after any hook changed it."""
+
     @property
     def result(self) -> Any:
         """What the model was told."""
+
     @property
-    def is_error(self) -> bool: ...
+    def is_error(self) -> bool:
+        """Whether it failed."""
+
     @property
     def duration(self) -> int:
         """Milliseconds it ran."""
+
     @property
     def approved(self) -> bool | None:
         """What the approval handler said; None when there was none to ask."""
@@ -402,17 +658,32 @@ class CycleUsage(Data):
     """Tokens of one model call. UPP-1.2 §6."""
 
     @property
-    def input_tokens(self) -> int: ...
+    def input_tokens(self) -> int:
+        """Tokens the model read."""
+
     @property
-    def output_tokens(self) -> int: ...
+    def output_tokens(self) -> int:
+        """Tokens the model wrote."""
+
     @property
-    def cache_read_tokens(self) -> int: ...
+    def cache_read_tokens(self) -> int:
+        """Tokens of the input that came from the vendor's cache."""
+
     @property
-    def cache_write_tokens(self) -> int: ...
+    def cache_write_tokens(self) -> int:
+        """Tokens that were written to the vendor's cache."""
 
 @final
 class TokenUsage(Data):
-    """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6."""
+    """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+
+    Args:
+        input_tokens: Tokens the model read.
+        output_tokens: Tokens the model wrote.
+        total_tokens: Default: the sum of both.
+        cache_read_tokens: Tokens of the input that came from the vendor's cache.
+        cache_write_tokens: Tokens that were written to the vendor's cache.
+    """
 
     def __new__(
         cls,
@@ -423,15 +694,25 @@ class TokenUsage(Data):
         cache_write_tokens: int = 0,
     ) -> Self: ...
     @property
-    def input_tokens(self) -> int: ...
+    def input_tokens(self) -> int:
+        """Tokens the model read."""
+
     @property
-    def output_tokens(self) -> int: ...
+    def output_tokens(self) -> int:
+        """Tokens the model wrote."""
+
     @property
-    def total_tokens(self) -> int: ...
+    def total_tokens(self) -> int:
+        """All tokens, as the vendor counts them."""
+
     @property
-    def cache_read_tokens(self) -> int: ...
+    def cache_read_tokens(self) -> int:
+        """Tokens of the input that came from the vendor's cache."""
+
     @property
-    def cache_write_tokens(self) -> int: ...
+    def cache_write_tokens(self) -> int:
+        """Tokens that were written to the vendor's cache."""
+
     @property
     def cycles(self) -> list[CycleUsage] | None:
         """One entry a model call, when this is a sum."""
@@ -443,33 +724,64 @@ class Turn(Data):
     @property
     def messages(self) -> list[Message]:
         """Everything new, in order, starting with the user's message."""
+
     @property
     def response(self) -> AssistantMessage:
         """The last assistant message."""
+
     @property
     def tool_executions(self) -> list[ToolExecution]:
         """Records of the tools that ran, in the order they finished."""
+
     @property
     def usage(self) -> TokenUsage:
         """Tokens over all model calls."""
+
     @property
     def cycles(self) -> int:
         """How many model calls."""
+
     @property
     def data(self) -> Any:
-        """The structured answer, where one was asked for."""
+        """The structured answer as plain data, where one was asked for; else None."""
 
 @final
 class StreamEvent(Data):
-    """One step of a stream. UPP-1.2 §11.1."""
+    """One step of a stream. UPP-1.2 §11.1.
+
+    ===================================================  ==================================================
+    `type`                                               `delta`
+    ===================================================  ==================================================
+    ``text_delta``, ``reasoning_delta``                  ``{"text": str}``
+    ``object_delta``                                     ``{"text": str}``: a piece of the answer's JSON
+    ``image_delta``, ``audio_delta``, ``video_delta``    ``{"data": bytes}``
+    ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
+    ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
+    ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
+    ``message_start``, ``message_stop``                  ``{}``
+    ``content_block_start``, ``content_block_stop``      ``{}``
+    ===================================================  ==================================================
+
+    Times are milliseconds since 1970. A type that this version does not know comes as it is.
+
+    Args:
+        type: What happened.
+        index: Which block of the message, or which call of the response, from 0.
+        delta: What came, keys as above.
+
+    Raises:
+        ValidationError: The delta does not fit the type.
+    """
 
     def __new__(cls, type: str, index: int, delta: dict[str, _Json]) -> Self: ...
     @property
     def type(self) -> str:
         """What happened, as ``text_delta``."""
+
     @property
     def index(self) -> int:
-        """Which block of the message, or which call of the response."""
+        """Which block of the message, or which call of the response, from 0."""
+
     @property
     def delta(self) -> dict[str, Any]:
         """The piece that came, by the specification's names; media as bytes."""
@@ -480,34 +792,636 @@ class Thread(Data):
 
     Args:
         messages: Messages to begin with; shared, not copied.
+
+    Raises:
+        TypeError: Something that is no message, named by its place.
+        ValidationError: A dict that is no message.
     """
 
     def __new__(cls, messages: Thread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Its id, a UUIDv4."""
+
     @property
     def messages(self) -> list[Message]:
         """The messages at this moment, oldest first, in a list of its own."""
+
     @property
-    def created_at(self) -> datetime: ...
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+
     @property
-    def updated_at(self) -> datetime: ...
-    def append(self, turn: Turn) -> Thread:
-        """Add all messages of a turn; gives the thread."""
+    def updated_at(self) -> datetime:
+        """When it last changed, in UTC."""
+
+    def append(self, turn: Turn | Mapping[str, _Json]) -> Thread:
+        """Add all messages of a turn; gives the thread.
+
+        Args:
+            turn: What a run gave.
+        """
+
     def push(self, *messages: Message | Mapping[str, _Json]) -> Thread:
-        """Add messages; gives the thread."""
+        """Add messages; gives the thread.
+
+        Args:
+            *messages: Messages or their dicts.
+
+        Raises:
+            TypeError: Something that is no message; nothing is added then.
+        """
+
     def user(self, content: _Content) -> Thread:
-        """Add a user's message; gives the thread."""
+        """Add a user's message; gives the thread.
+
+        Args:
+            content: A text, or a list of texts, blocks and dicts.
+        """
+
     def assistant(self, content: _Content) -> Thread:
-        """Add a model's message; gives the thread."""
+        """Add a model's message; gives the thread.
+
+        Args:
+            content: A text, or a list of texts, blocks and dicts.
+        """
+
     def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
-        """Give the messages of one type, in order."""
+        """Give the messages of one type, in order.
+
+        Args:
+            type: Whose messages.
+
+        Raises:
+            ValueError: There is no such type.
+        """
+
     def tail(self, n: int) -> list[Message]:
-        """Give the last `n` messages; none for 0."""
+        """Give the last messages, oldest first.
+
+        Args:
+            n: How many at most; none for 0.
+
+        Raises:
+            OverflowError: Below 0.
+        """
+
     def slice(self, start: int | None = None, end: int | None = None) -> Thread:
-        """Give messages from `start` to before `end` as a new thread; negative places count from the end."""
+        """Give a part as a new thread.
+
+        Args:
+            start: Place of the first message. Default: 0. Negative places count from the end.
+            end: Place after the last message. Default: the length.
+        """
+
     def clear(self) -> Thread:
         """Take all messages away; gives the thread."""
+
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
     def __iter__(self) -> Iterator[Message]: ...
+
+# Models
+
+@disjoint_base
+class KeyStrategy:
+    """Gives an API key for each request: the base of the strategies, which the package makes. UPP-1.2 §13.1.
+
+    No repr shows a key.
+    """
+
+@final
+class RoundRobinKeys(KeyStrategy):
+    """One key after the other, from the first again after the last. UPP-1.2 §13.1.
+
+    Args:
+        keys: The keys in their order.
+
+    Raises:
+        ValueError: There are none.
+    """
+
+    def __new__(cls, keys: Sequence[str]) -> Self: ...
+
+@final
+class WeightedKeys(KeyStrategy):
+    """A key drawn at random, as often as its weight says. UPP-1.2 §13.1.
+
+    Args:
+        keys: Keys with their weights; only the ratios matter.
+
+    Raises:
+        ValueError: There are none, or a weight is not above 0.
+    """
+
+    def __new__(cls, keys: Sequence[tuple[str, float]]) -> Self: ...
+
+@final
+class DynamicKey(KeyStrategy):
+    """A key from a function that is asked before each request. UPP-1.2 §13.1.
+
+    Args:
+        function: Sync or async, without arguments; called on the caller's event loop.
+
+    Raises:
+        TypeError: Not callable.
+    """
+
+    def __new__(cls, function: Callable[[], str | Awaitable[str]]) -> Self: ...
+
+@disjoint_base
+class RetryStrategy:
+    """Whether and when a failed request is sent again: the base of the strategies. UPP-1.2 §13.3.
+
+    A ``Retry-After`` of the server is respected up to `ProviderConfig`'s ``retry_after_max``.
+    """
+
+@final
+class ExponentialBackoff(RetryStrategy):
+    """Waits twice as long each time, after failures that may pass. UPP-1.2 §13.3.
+
+    Args:
+        max_attempts: Retries after the first attempt: 3 means up to four requests.
+        base_delay: The first wait, in seconds.
+        max_delay: The longest wait, in seconds.
+        jitter: Draw each wait at random from half to one and a half times its length, so that many clients do not
+            return at once.
+
+    Raises:
+        ValueError: A wait is negative or not finite.
+    """
+
+    def __new__(
+        cls, *, max_attempts: int = 3, base_delay: float = 1.0, max_delay: float = 30.0, jitter: bool = True
+    ) -> Self: ...
+
+@final
+class LinearBackoff(RetryStrategy):
+    """Waits as much longer each time, after failures that may pass. UPP-1.2 §13.3.
+
+    Args:
+        max_attempts: Retries after the first attempt.
+        delay: The first wait, and what is added to each further one, in seconds.
+
+    Raises:
+        ValueError: The delay is negative or not finite.
+    """
+
+    def __new__(cls, *, max_attempts: int = 3, delay: float = 1.0) -> Self: ...
+
+@final
+class NoRetry(RetryStrategy):
+    """Never sends again. UPP-1.2 §13.3."""
+
+    def __new__(cls) -> Self: ...
+
+@final
+class TokenBucket(RetryStrategy):
+    """Lets requests through at a rate, and sends again those that were refused for going too fast. UPP-1.2 §13.3.
+
+    One bucket may serve many models and agents: they share its rate then.
+
+    Args:
+        max_tokens: Requests that may go at once.
+        refill_rate: Requests a second, in the long run.
+        max_attempts: Retries after the first attempt.
+
+    Raises:
+        ValueError: The rate is not above 0.
+    """
+
+    def __new__(cls, *, max_tokens: int = 10, refill_rate: float = 1.0, max_attempts: int = 3) -> Self: ...
+
+@final
+class RetryAfterStrategy(RetryStrategy):
+    """Sends again what was refused for going too fast, after as long as the server asks for. UPP-1.2 §13.3.
+
+    Args:
+        max_attempts: Retries after the first attempt.
+        fallback_delay: Seconds to wait when the server names no time.
+
+    Raises:
+        ValueError: The delay is negative or not finite.
+    """
+
+    def __new__(cls, *, max_attempts: int = 3, fallback_delay: float = 5.0) -> Self: ...
+
+@final
+class ProviderConfig:
+    """How to reach a provider. UPP-1.2 §9. Times are seconds; what is not given is the provider's default.
+
+    An agent's configuration goes over the one that its model's factory was given. No repr shows a key or the value
+    of a header.
+
+    Args:
+        **options: As the keyword options of the providers' factories; see `ConfigOptions`.
+
+    Raises:
+        TypeError: An option that is unknown or of the wrong type, named.
+        ValueError: A time that is negative, or a URL that is none.
+    """
+
+    def __new__(cls, **options: Unpack[ConfigOptions]) -> Self: ...
+
+@final
+class ModelReference:
+    """A model that an agent can be given. UPP-1.2 §9.
+
+    Made by a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or by `scripted`. Equal only to itself.
+
+    Args:
+        provider: The name of the factory.
+        model_id: The vendor's name of the model.
+        options: The factory's own options.
+        config: How to reach the provider.
+
+    Raises:
+        ValueError: No such provider, or no model.
+    """
+
+    def __new__(
+        cls, provider: str, model_id: str, options: dict[str, Any], config: ProviderConfig | Mapping[str, Any] | None
+    ) -> Self: ...
+    @property
+    def model_id(self) -> str:
+        """The vendor's name of the model."""
+
+    @property
+    def provider(self) -> str:
+        """Whose model, as ``openai``."""
+
+    @property
+    def capabilities(self) -> dict[str, bool]:
+        """What it can take and do.
+
+        Keys: ``streaming``, ``tools``, ``structured_output``, ``image_input``, ``document_input``, ``video_input``
+        and ``audio_input``.
+        """
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        """What a script was asked so far, in order; empty for other models."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ModelRequest:
+    """What a model is asked: given to the function of `scripted`, and recorded in ``ModelReference.requests``."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest first."""
+
+    @property
+    def system(self) -> str | list[dict[str, Any]] | None:
+        """The system prompt: a text, or a list of blocks."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The model's own parameters."""
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools as dicts with ``name``, ``description``, ``parameters`` and, where given, ``metadata``."""
+
+    @property
+    def structure(self) -> dict[str, Any] | None:
+        """JSON Schema of the structured answer, where one is wanted."""
+
+_Piece: TypeAlias = str | _Block | ToolCall | Mapping[str, _Json]
+_Says: TypeAlias = _Piece | BaseException | Sequence[_Piece | StreamEvent | BaseException]
+
+@final
+class Reply:
+    """One reply of a script, with its timing.
+
+    Args:
+        says: A text, a block, a `ToolCall`, a list of them, an exception that the call fails with, or a list of
+            `StreamEvent` that may end in an exception.
+        delay: Seconds before the answer begins.
+        pace: Seconds before each further event of a stream.
+
+    Raises:
+        ValueError: A time is negative or not finite.
+    """
+
+    def __new__(cls, says: _Says, *, delay: float = 0.0, pace: float = 0.0) -> Self: ...
+    @property
+    def delay(self) -> float:
+        """Seconds before the answer begins."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds before each further event of a stream."""
+
+    @property
+    def says(self) -> Any:
+        """What is answered, as it was given."""
+
+def scripted(
+    replies: Iterable[_Says | Reply] | Callable[[ModelRequest], _Says | Reply | Awaitable[_Says | Reply]],
+    *,
+    model_id: str = "scripted",
+) -> ModelReference:
+    """Make a model that answers from a script: no network, no chance.
+
+    A reply is a text, a block, a `ToolCall` (or its dict; its id may be missing), a list of them, an exception, or a
+    list of `StreamEvent`. `Reply` adds timing. What was asked is recorded in ``requests``.
+
+    Args:
+        replies: The replies in their order, or a function (sync or async) from a request to its reply.
+        model_id: The name that the model gives itself.
+
+    Raises:
+        TypeError: Neither a list nor a function, or a reply that is none of these.
+    """
+
+# Agents
+
+@final
+class ToolContext:
+    """What a tool may know of its call. UAP-1.0 §8.4.
+
+    A tool's parameter that is annotated ``ToolContext`` receives it and is no part of the tool's schema. Given by
+    the run, not made by hand.
+    """
+
+    @property
+    def agent_id(self) -> str:
+        """The agent that runs, a UUIDv4."""
+
+    @property
+    def turn_id(self) -> str:
+        """This run of it, a UUIDv4."""
+
+    @property
+    def parent_agent_id(self) -> str | None:
+        """The agent whose tool this agent is, where it is one."""
+
+    @property
+    def parent_turn_id(self) -> str | None:
+        """The run whose tool this run is, where it is one."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """The call, as the vendor names it."""
+
+    @property
+    def session_id(self) -> str | None:
+        """The session, where there is one."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was aborted: work that goes on in a thread should stop."""
+
+@final
+class ExecutionState:
+    """What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1."""
+
+    @property
+    def step(self) -> int:
+        """The step that runs, from 1."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The input, then everything new, in order."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the application keeps with the run."""
+
+@final
+class UapEvent:
+    """An event of the agent. UAP-1.0 §12.2.
+
+    ==================  ============================================================================
+    `type`              `data`
+    ==================  ============================================================================
+    ``step_start``      ``{"stepNumber"}``, and ``"stepId"`` where the step has one
+    ``step_end``        ``{"stepNumber", "usage"}``, and ``"stepId"``; the usage is of this step alone
+    ``reasoning``       ``{"text"}``
+    ``action``          ``{"toolCalls"}``: calls as dicts
+    ``observation``     ``{"results"}``: results as dicts, in the order of the calls
+    ``checkpoint``      ``{"checkpointId"}``
+    ==================  ============================================================================
+    """
+
+    @property
+    def type(self) -> Literal["step_start", "step_end", "reasoning", "action", "observation", "checkpoint"]:
+        """What happened, as ``step_start``."""
+
+    @property
+    def step(self) -> int:
+        """The step, from 1."""
+
+    @property
+    def agent_id(self) -> str:
+        """The agent, a UUIDv4."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The event's data, keys as the specification spells them."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+@final
+class AgentStreamEvent:
+    """One event of a streamed run: of the agent, or of the model or a tool. UAP-1.0 §12.2.
+
+    Exactly one of `uap` and `upp` is there::
+
+        if event.upp and event.upp.type == "text_delta":
+            print(event.upp.delta["text"], end="")
+    """
+
+    @property
+    def source(self) -> Literal["uap", "upp"]:
+        """Whose event: "uap" of the agent, "upp" of the model or a tool."""
+
+    @property
+    def uap(self) -> UapEvent | None:
+        """The agent's event, or None."""
+
+    @property
+    def upp(self) -> StreamEvent | None:
+        """The model's or the tool's event, or None."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+_History: TypeAlias = Thread | Iterable[Message | Mapping[str, _Json]]
+_Input: TypeAlias = str | Message | _Block | Mapping[str, _Json] | list[Any]
+
+@final
+class AgentCore:
+    """The native half of ``turntree.Agent``. One serves any number of runs at once."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference | None,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        max_iterations: int,
+        tools: list[Tool[..., Any]],
+        system: str | Sequence[Mapping[str, Any]] | None,
+        structure: Any,
+        hooks: dict[str, Callable[..., Any] | None],
+        id: str | None,
+        name: str | None,
+    ) -> Self: ...
+    @property
+    def id(self) -> str:
+        """The agent's id, a UUIDv4."""
+
+    def run(self, history: _History | None, input: _Input) -> Coroutine[Turn]:
+        """Start a run on the caller's event loop; the coroutine gives its turn.
+
+        Raises:
+            UPPError: Something is asked of the model that it cannot do; raised at once.
+            TypeError: An argument of the wrong type, named.
+        """
+
+    def run_sync(self, history: _History | None, input: _Input) -> Turn:
+        """Run on this thread, without an event loop.
+
+        Raises:
+            UPPError: As `run`, or the model call failed.
+        """
+
+    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore:
+        """Start a run that is listened to.
+
+        Args:
+            history: What was said before.
+            input: What is said now.
+            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+
+        Raises:
+            UPPError: As `run`.
+        """
+
+@final
+class AgentStreamCore:
+    """The native half of ``turntree.AgentStream``."""
+
+    @property
+    def events(self) -> EventStream[AgentStreamEvent]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[AgentStreamEvent]:
+        """Give the synchronous iterator over the same events."""
+
+    def turn(self) -> Coroutine[Turn]:
+        """Give a coroutine that waits for the turn. The run goes on while it is awaited."""
+
+    def turn_sync(self) -> Turn:
+        """Wait for the turn on this thread."""
+
+    def abort(self) -> None:
+        """Stop the run; the turn is what there is."""
+
+# The bridge to asyncio. These classes are given by methods and cannot be imported.
+
+@final
+@type_check_only
+class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
+    """A native coroutine: for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and ``asyncio.run``.
+
+    Cancelling its task drops the Rust future behind it before the task goes on.
+    """
+
+    __name__: str
+    __qualname__: str
+    @property
+    def cr_running(self) -> bool:
+        """Whether it is being polled at this moment."""
+
+    def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, _value: object) -> Any:
+        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the result."""
+
+    def throw(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+    ) -> Any:
+        """Drop the future, then raise."""
+
+    def close(self) -> None:
+        """Drop the future."""
+
+@final
+@type_check_only
+class EventStream(AsyncIterator[_T_co]):
+    """Events for ``async for``; those that are there already come without a trip through the event loop.
+
+    A cancelled or timed-out ``anext`` loses nothing. Closing or dropping the stream stops everything behind it. Use it
+    in one task: a second reader gets a ``RuntimeError``.
+    """
+
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> _NextEvents[_T_co]: ...
+    def batches(self, limit: int = 256) -> _Batches[_T_co]:
+        """Give lists of all events that are ready.
+
+        Args:
+            limit: Most events of a list; above 0.
+        """
+
+    def close(self) -> None:
+        """Drop the source and everything behind it; whoever waits sees the end."""
+
+    def aclose(self) -> Coroutine[None]:
+        """Close, as a coroutine."""
+
+    def __aenter__(self) -> Coroutine[Self]: ...
+    def __aexit__(self, *_exception: object) -> Coroutine[None]: ...
+
+@final
+@type_check_only
+class _Batches(AsyncIterator[list[_T]]):
+    """Lists of events for ``async for``; see `EventStream.batches`."""
+
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> _NextEvents[list[_T]]: ...
+
+@final
+@type_check_only
+class _NextEvents(Awaitable[_T_co]):
+    """What ``__anext__`` gives: an awaitable that may be awaited again and again."""
+
+    def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, _value: object) -> Any:
+        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the event."""
+
+    def throw(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+    ) -> Any:
+        """Stop waiting, then raise; no event is lost."""
+
+    def close(self) -> None:
+        """Stop waiting."""
+
+@final
+@type_check_only
+class BlockingEvents(Iterator[_T_co]):
+    """Events for ``for``; the calling thread drives the run while it waits, without the GIL."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> _T_co: ...
+    def close(self) -> None:
+        """Drop the source and everything behind it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...

@@ -17,4 +17,5 @@ class Fields:
         names = [re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower() for key in schema.get("properties", {})]
         fields = [(name, Any) for name in names if hasattr(owner, name)]
         made: Any = dataclasses.make_dataclass(owner.__name__, fields)
-        return made.__dataclass_fields__
+        found: dict[str, Any] = made.__dataclass_fields__
+        return found

@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from turntree import ExecutionState, upp
 
     Hook = Callable[..., Any]
+    StopCondition = Callable[[ExecutionState], bool | Awaitable[bool]]
+    StepHook = Callable[[int, ExecutionState], object]
+    ReasonHook = Callable[[int, str], object]
+    ActHook = Callable[[int, list[Any]], object]
+    StepEndHook = Callable[[int, dict[str, Any]], object]
+    TurnHook = Callable[[upp.Turn], object]
+    ErrorHook = Callable[[Any, ExecutionState], upp.Turn | Awaitable[upp.Turn | None] | None]
+    CallHook = Callable[[upp.Tool[..., Any], dict[str, Any]], object]
+    ResultHook = Callable[[upp.Tool[..., Any], dict[str, Any], Any], object]
+    LimitHook = Callable[[int], object]
 
 
 class AgentStrategy:
@@ -38,23 +50,23 @@ class AgentStrategy:
     def __init__(
         self,
         *,
-        stop_condition: Hook | None = None,
-        on_step_start: Hook | None = None,
-        on_reason: Hook | None = None,
-        on_act: Hook | None = None,
-        on_observe: Hook | None = None,
-        on_step_end: Hook | None = None,
-        on_complete: Hook | None = None,
-        on_error: Hook | None = None,
+        stop_condition: StopCondition | None = None,
+        on_step_start: StepHook | None = None,
+        on_reason: ReasonHook | None = None,
+        on_act: ActHook | None = None,
+        on_observe: ActHook | None = None,
+        on_step_end: StepEndHook | None = None,
+        on_complete: TurnHook | None = None,
+        on_error: ErrorHook | None = None,
     ) -> None:
-        self.stop_condition = stop_condition
-        self.on_step_start = on_step_start
-        self.on_reason = on_reason
-        self.on_act = on_act
-        self.on_observe = on_observe
-        self.on_step_end = on_step_end
-        self.on_complete = on_complete
-        self.on_error = on_error
+        self.stop_condition: StopCondition | None = stop_condition
+        self.on_step_start: StepHook | None = on_step_start
+        self.on_reason: ReasonHook | None = on_reason
+        self.on_act: ActHook | None = on_act
+        self.on_observe: ActHook | None = on_observe
+        self.on_step_end: StepEndHook | None = on_step_end
+        self.on_complete: TurnHook | None = on_complete
+        self.on_error: ErrorHook | None = on_error
 
     def __repr__(self) -> str:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]
@@ -87,28 +99,30 @@ class ToolUseStrategy:
         self,
         *,
         max_iterations: int | None = None,
-        on_tool_call: Hook | None = None,
-        on_before_call: Hook | None = None,
-        on_after_call: Hook | None = None,
-        on_error: Hook | None = None,
-        on_max_iterations: Hook | None = None,
+        on_tool_call: CallHook | None = None,
+        on_before_call: CallHook | None = None,
+        on_after_call: ResultHook | None = None,
+        on_error: ResultHook | None = None,
+        on_max_iterations: LimitHook | None = None,
     ) -> None:
-        self.max_iterations = max_iterations
-        self.on_tool_call = on_tool_call
-        self.on_before_call = on_before_call
-        self.on_after_call = on_after_call
-        self.on_error = on_error
-        self.on_max_iterations = on_max_iterations
+        self.max_iterations: int | None = max_iterations
+        self.on_tool_call: CallHook | None = on_tool_call
+        self.on_before_call: CallHook | None = on_before_call
+        self.on_after_call: ResultHook | None = on_after_call
+        self.on_error: ResultHook | None = on_error
+        self.on_max_iterations: LimitHook | None = on_max_iterations
 
 
 def strategy_of(value: AgentStrategy | Mapping[str, Hook] | None) -> AgentStrategy:
     """An `AgentStrategy` from one or from a dict, keys as Python or as the specification spells them."""
-    return _from(AgentStrategy, value, "strategy")
+    strategy: AgentStrategy = _from(AgentStrategy, value, "strategy")
+    return strategy
 
 
 def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolUseStrategy:
     """A `ToolUseStrategy` from one or from a dict, keys as Python or as the specification spells them."""
-    return _from(ToolUseStrategy, value, "tool_strategy")
+    strategy: ToolUseStrategy = _from(ToolUseStrategy, value, "tool_strategy")
+    return strategy
 
 
 def _from(kind: type[Any], value: Any, what: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 
 def plain(value: Any) -> Any:
@@ -22,8 +22,11 @@ def plain(value: Any) -> Any:
     datetime = sys.modules.get("datetime")
     if datetime is not None and isinstance(value, datetime.timedelta):
         return value.total_seconds()
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+    if isinstance(value, type):
+        return value
+    if hasattr(value, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in value.__dataclass_fields__}
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return {key: value[key] for key in value.keys()}  # noqa: SIM118
+        mapping: Any = cast("Any", value)
+        return {key: mapping[key] for key in mapping.keys()}  # noqa: SIM118
     return value

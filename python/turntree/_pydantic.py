@@ -5,7 +5,7 @@ Imported by the native core when pydantic asks a class for its schema, so pydant
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -51,20 +51,22 @@ def json_schema_of(cls: type[Any], handler: GetJsonSchemaHandler) -> dict[str, A
     del handler
     schema: dict[str, Any] = cls.model_json_schema()
     schema.pop("$schema", None)
-    return _inlined(schema, schema.pop("$defs", {}), ())
+    inlined: dict[str, Any] = _inlined(schema, schema.pop("$defs", {}), ())
+    return inlined
 
 
 def _inlined(node: Any, definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
     """Replace references by what they name: pydantic moves a field's schema, which would break local references."""
     if isinstance(node, list):
-        return [_inlined(item, definitions, inside) for item in node]
+        return [_inlined(item, definitions, inside) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
         return node
-    reference = node.get("$ref")
+    members = cast("dict[str, Any]", node)
+    reference = members.get("$ref")
     if isinstance(reference, str):
         name = reference.rsplit("/", 1)[-1]
-        rest = {key: value for key, value in node.items() if key != "$ref"}
+        rest = {key: value for key, value in members.items() if key != "$ref"}
         if name in inside:
             return rest
         return {**_inlined(definitions[name], definitions, (*inside, name)), **rest}
-    return {key: _inlined(value, definitions, inside) for key, value in node.items()}
+    return {key: _inlined(value, definitions, inside) for key, value in members.items()}

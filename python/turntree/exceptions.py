@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypedDict
 
+    from turntree._core import Turn
+
     class ErrorDetails(TypedDict):
         """Where and why a document was refused."""
 
@@ -121,12 +123,12 @@ class UPPError(TurntreeError):
         status_code: int | None = None,
         retry_after: float | None = None,
         request_id: str | None = None,
-        cause: object = None,
-        partial: object = None,
+        cause: BaseException | str | None = None,
+        partial: Turn | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.code = ErrorCode(code)
+        self.code: ErrorCode = ErrorCode(code)
         self.provider = provider
         self.modality = modality
         self.status_code = status_code

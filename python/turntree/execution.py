@@ -13,7 +13,7 @@ class LoopStrategy:
     name = "loop"
 
     def __init__(self, max_iterations: int) -> None:
-        self.max_iterations = max_iterations
+        self.max_iterations: int = max_iterations
 
     def __repr__(self) -> str:
         return f"loop(max_iterations={self.max_iterations})"

@@ -1,11 +1,8 @@
 //! Content blocks: the pieces of a message. UPP-1.2 §3.
 
-use serde::de::MapAccess;
-use serde::{Deserialize, Serialize};
-
 use super::media::Binary;
-use crate::core::json::schema::{Definitions, JsonSchema};
-use crate::core::json::tagged::{self, Tagged};
+pub use crate::core::json::union::Unknown;
+use crate::core::json::union::tagged_union;
 use crate::core::json::{RawJson, RawObject, json_object};
 
 json_object! {
@@ -142,96 +139,6 @@ json_object! {
         /// The text.
         pub data: String = "data",
     }
-}
-
-/// A value whose tag this version does not know; it is carried as it was read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Unknown {
-    /// Its tag.
-    pub kind: Box<str>,
-    /// Its members but for the tag.
-    pub members: RawObject,
-}
-
-/// Defines a union of [`json_object!`] types that keeps unknown tags.
-macro_rules! tagged_union {
-    ($(#[$meta:meta])* pub enum $name:ident by $tag:literal { $( $(#[$variant_meta:meta])* $variant:ident($type:ty) = $value:literal, )* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq)]
-        pub enum $name {
-            $( $(#[$variant_meta])* $variant($type), )*
-            /// A kind this version does not know.
-            Unknown(Unknown),
-        }
-
-        impl $name {
-            /// Its tag.
-            pub fn kind(&self) -> &str {
-                match self {
-                    $( Self::$variant(_) => $value, )*
-                    Self::Unknown(unknown) => &unknown.kind,
-                }
-            }
-        }
-
-        $( impl From<$type> for $name {
-            fn from(value: $type) -> Self {
-                Self::$variant(value)
-            }
-        } )*
-
-        impl<'de> Tagged<'de> for $name {
-            const TAG: &'static str = $tag;
-            fn variant<A: MapAccess<'de>>(tag: &str, members: A) -> Result<Self, A::Error> {
-                Ok(match tag {
-                    $( $value => Self::$variant(<$type>::from_members(members)?), )*
-                    _ => {
-                        let members = RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))?;
-                        Self::Unknown(Unknown { kind: tag.into(), members })
-                    }
-                })
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                tagged::read(deserializer)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeMap as _;
-                match self {
-                    $( Self::$variant(value) => value.serialize(serializer), )*
-                    Self::Unknown(unknown) => {
-                        let mut map = serializer.serialize_map(None)?;
-                        map.serialize_entry($tag, &unknown.kind)?;
-                        for (key, value) in unknown.members.iter() {
-                            map.serialize_entry(key, value)?;
-                        }
-                        map.end()
-                    }
-                }
-            }
-        }
-
-        impl crate::core::json::object::Field for $name {}
-
-        impl JsonSchema for $name {
-            fn schema(definitions: &mut Definitions) -> serde_json::Value {
-                definitions.reference(stringify!($name), |definitions| {
-                    let known = serde_json::Value::Array(vec![$( <$type>::schema(definitions) ),*]);
-                    let other = serde_json::json!({
-                        "type": "object",
-                        "properties": { $tag: { "type": "string", "not": { "enum": [$($value),*] } } },
-                        "required": [$tag],
-                    });
-                    serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
-                })
-            }
-        }
-    };
 }
 
 tagged_union! {

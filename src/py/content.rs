@@ -18,7 +18,10 @@ use crate::message::media::Binary;
 
 data_class! {
     /// Plain text. UPP-1.2 §3.
-    Text as "Text" in "turntree.upp" over TextBlock { text }
+    Text as "Text" in "turntree.upp" over TextBlock {
+        /// The text.
+        text,
+    }
 
     #[new]
     fn new(text: String) -> PyClassInitializer<Self> {
@@ -32,7 +35,10 @@ data_class! {
 
 data_class! {
     /// What a model thought before it answered. UPP-1.2 §3.
-    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock { text }
+    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock {
+        /// The thought.
+        text,
+    }
 
     #[new]
     fn new(text: String) -> PyClassInitializer<Self> {
@@ -46,8 +52,16 @@ data_class! {
 
 data_class! {
     /// A picture. UPP-1.2 §3 and §8.
-    Image as "Image" in "turntree.upp" over ImageBlock { mime_type, width, height }
+    Image as "Image" in "turntree.upp" over ImageBlock {
+        /// The media type, as `image/png`.
+        mime_type,
+        /// Pixels across, where known.
+        width,
+        /// Pixels down, where known.
+        height,
+    }
 
+    /// Refers to a picture that somebody serves; the extension tells the media type if it is not given.
     #[classmethod]
     #[pyo3(signature = (url, mime_type = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, mime_type: Option<String>) -> PyResult<Py<PyAny>> {
@@ -56,12 +70,14 @@ data_class! {
         Self::wrap(py, Arc::new(ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() }))
     }
 
+    /// Takes a picture that is in memory.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String) -> PyResult<Py<PyAny>> {
         let source = ImageSource::Bytes(BytesSource { data: binary(data, "data")?, extra: Extra::new() });
         Self::wrap(py, Arc::new(ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() }))
     }
 
+    /// Takes a picture that is base64 text.
     #[classmethod]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String) -> PyResult<Py<PyAny>> {
         Binary::from_base64(&data).map_err(|error| PyValueError::new_err(format!("data: {error}")))?;
@@ -85,20 +101,24 @@ data_class! {
         source(slf.py(), &Self::of(slf)?.source)
     }
 
+    /// The data as base64 text; `ValueError` for an image at a URL.
     fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
         let data = Self::of(slf)?.source.to_base64();
         data.map(std::borrow::Cow::into_owned).ok_or_else(|| no_data("image", "to_base64"))
     }
 
+    /// The data; `ValueError` for an image at a URL.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let data = Binary::from_base64(&Self::to_base64(slf)?);
         data.map_err(|error| PyValueError::new_err(error.to_string()))?.show(slf.py())
     }
 
+    /// The data as a `data:` URL; `ValueError` for an image at a URL.
     fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(format!("data:{};base64,{}", Self::of(slf)?.mime_type, Self::to_base64(slf)?))
     }
 
+    /// The URL; `ValueError` for an image that has none.
     fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
         match &Self::of(slf)?.source {
             ImageSource::Url(source) => Ok(source.url.clone()),
@@ -109,8 +129,14 @@ data_class! {
 
 data_class! {
     /// A document: PDF or plain text. UPP-1.2 §3 and §8.
-    Document as "Document" in "turntree.upp" over DocumentBlock { mime_type, title }
+    Document as "Document" in "turntree.upp" over DocumentBlock {
+        /// The media type: `application/pdf` or `text/plain`.
+        mime_type,
+        /// Its title, shown to the model.
+        title,
+    }
 
+    /// Refers to a PDF that somebody serves.
     #[classmethod]
     #[pyo3(signature = (url, title = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, title: Option<String>) -> PyResult<Py<PyAny>> {
@@ -121,6 +147,7 @@ data_class! {
         document(py, source, "application/pdf".to_owned(), title)
     }
 
+    /// Takes a document that is plain text.
     #[classmethod]
     #[pyo3(signature = (text, title = None))]
     fn from_text(_class: &Bound<'_, PyType>, py: Python<'_>, text: String, title: Option<String>) -> PyResult<Py<PyAny>> {
@@ -128,6 +155,7 @@ data_class! {
         document(py, source, "text/plain".to_owned(), title)
     }
 
+    /// Takes a document that is base64 text.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
@@ -136,6 +164,7 @@ data_class! {
         document(py, source, mime_type, title)
     }
 
+    /// Takes a document that is in memory.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
@@ -153,11 +182,13 @@ data_class! {
         source(slf.py(), &Self::of(slf)?.source)
     }
 
+    /// Whether it is a PDF.
     #[getter]
     fn is_pdf(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(Self::of(slf)?.mime_type == "application/pdf")
     }
 
+    /// Whether it is plain text.
     #[getter]
     fn is_text(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(Self::of(slf)?.mime_type == "text/plain")
@@ -166,7 +197,14 @@ data_class! {
 
 data_class! {
     /// A sound. UPP-1.2 §3 and §8.
-    Audio as "Audio" in "turntree.upp" over AudioBlock { data, mime_type, duration }
+    Audio as "Audio" in "turntree.upp" over AudioBlock {
+        /// The file's bytes.
+        data,
+        /// The media type, as `audio/wav`.
+        mime_type,
+        /// Length in seconds, where known.
+        duration,
+    }
 
     #[new]
     #[pyo3(signature = (data, mime_type, duration = None))]
@@ -181,7 +219,18 @@ data_class! {
 
 data_class! {
     /// A film. UPP-1.2 §3 and §8.
-    Video as "Video" in "turntree.upp" over VideoBlock { data, mime_type, duration, width, height }
+    Video as "Video" in "turntree.upp" over VideoBlock {
+        /// The file's bytes.
+        data,
+        /// The media type, as `video/mp4`.
+        mime_type,
+        /// Length in seconds, where known.
+        duration,
+        /// Pixels across, where known.
+        width,
+        /// Pixels down, where known.
+        height,
+    }
 
     #[new]
     #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
@@ -203,7 +252,14 @@ data_class! {
 
 data_class! {
     /// Any other data. In user messages only. UPP-1.2 §3.
-    BinaryData as "Binary" in "turntree.upp" over BinaryBlock { data, mime_type, metadata }
+    BinaryData as "Binary" in "turntree.upp" over BinaryBlock {
+        /// The bytes.
+        data,
+        /// The media type, as `application/zip`.
+        mime_type,
+        /// Facts about the data, where given.
+        metadata,
+    }
 
     #[new]
     #[pyo3(signature = (data, mime_type, metadata = None))]
@@ -310,7 +366,7 @@ fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     }
     let raw = to_raw(value, what)?;
     crate::core::json::parse(raw.get(), &super::convert::json::limits())
-        .map_err(|error| super::error::validation(value.py(), &error, Some(raw.get())))
+        .map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
 }
 
 /// Content from a text, or a list of texts, blocks and dicts.

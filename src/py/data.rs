@@ -139,7 +139,10 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
         C::accept(&shared).map_err(|error| super::error::validation(value.py(), &error, None))?;
         return Ok(shared);
     }
-    parse::<C>(value.py(), to_raw(value, what)?.get()).map(Arc::new)
+    let raw = to_raw(value, what)?;
+    let read = crate::core::json::parse::<C::Value>(raw.get(), &limits())
+        .and_then(|value| C::accept(&value).map(|()| value));
+    read.map(Arc::new).map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
 }
 
 /// What the shared face must know of a class.
@@ -279,6 +282,7 @@ impl Data {
         (face_of(class)?.parse)(class.py(), &document_text(data, "data")?)
     }
 
+    /// Gives pydantic the schema of the class; only pydantic calls it.
     #[classmethod]
     fn __get_pydantic_core_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -289,6 +293,7 @@ impl Data {
         py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema_of"))?.call1((class,))
     }
 
+    /// Gives pydantic the JSON Schema of the class; only pydantic calls it.
     #[classmethod]
     fn __get_pydantic_json_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -347,6 +352,7 @@ impl Data {
         Ok(dump::repr(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }
 
+    /// Shows the value in a notebook.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(dump::html(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }

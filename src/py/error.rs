@@ -24,12 +24,18 @@ fn build(exception: PyResult<Bound<'_, PyAny>>) -> PyErr {
 
 /// `turntree.ValidationError` for a document; `input` lets the error show what was read.
 pub(crate) fn validation(py: Python<'_>, error: &ParseError, input: Option<&str>) -> PyErr {
-    build(validation_exception(py, error, input))
+    build(validation_exception(py, error, None, input))
+}
+
+/// As [`validation`], for an argument of a call: the message names it.
+pub(crate) fn argument(py: Python<'_>, error: &ParseError, what: &str, input: &str) -> PyErr {
+    build(validation_exception(py, error, Some(what), Some(input)))
 }
 
 fn validation_exception<'py>(
     py: Python<'py>,
     error: &ParseError,
+    argument: Option<&str>,
     input: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let location = PyList::empty(py);
@@ -45,7 +51,11 @@ fn validation_exception<'py>(
     detail.set_item("type", error.kind.name())?;
     detail.set_item("msg", &error.message)?;
     detail.set_item("input", input.map(|text| text.chars().take(200).collect::<String>()))?;
-    class(py, "ValidationError")?.call1((error.to_string(), PyList::new(py, [detail])?))
+    let message = match argument {
+        Some(argument) => format!("{argument}{}: {}", error.pointer(), error.message),
+        None => error.to_string(),
+    };
+    class(py, "ValidationError")?.call1((message, PyList::new(py, [detail])?))
 }
 
 /// `turntree.SerializationError`.

@@ -132,11 +132,13 @@ fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> 
 
 #[pymethods]
 impl Message {
+    /// A UUIDv4, or what the vendor gave.
     #[getter]
     fn id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.id.show(slf.py())
     }
 
+    /// Whose message: "user", "assistant" or `tool_result`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
         let py = slf.py();
@@ -148,16 +150,19 @@ impl Message {
         .clone())
     }
 
+    /// When it was made, in UTC.
     #[getter]
     fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.timestamp.show(slf.py())
     }
 
+    /// Vendor facts by provider name.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.metadata.show(slf.py())
     }
 
+    /// The blocks; of a kind that this version does not know, a dict. Empty for tool results.
     #[getter]
     fn content<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |_| true)
@@ -169,26 +174,31 @@ impl Message {
         Ok(of(slf)?.text())
     }
 
+    /// The images among its blocks.
     #[getter]
     fn images<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |block| matches!(block, ContentBlock::Image(_)))
     }
 
+    /// The documents among its blocks.
     #[getter]
     fn documents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |block| matches!(block, ContentBlock::Document(_)))
     }
 
+    /// The sounds among its blocks.
     #[getter]
     fn audio<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |block| matches!(block, ContentBlock::Audio(_)))
     }
 
+    /// The films among its blocks.
     #[getter]
     fn video<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |block| matches!(block, ContentBlock::Video(_)))
     }
 
+    /// The thoughts among its blocks.
     #[getter]
     fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |block| matches!(block, ContentBlock::Reasoning(_)))
@@ -235,6 +245,7 @@ impl AssistantMessage {
         }
     }
 
+    /// Whether the model wants tools called.
     #[getter]
     fn has_tool_calls(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(of(slf.as_super())?.has_tool_calls())
@@ -255,6 +266,7 @@ impl ToolResultMessage {
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
 
+    /// One result a call, in the order of the calls.
     #[getter]
     fn results<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf.as_super())?.results().to_vec().show(slf.py())

@@ -12,7 +12,14 @@ use crate::message::{self, Delta, StreamEvent as CoreEvent};
 
 data_class! {
     /// A model's wish to call a tool. UPP-1.2 §4.
-    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall { tool_call_id, tool_name, arguments }
+    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall {
+        /// The id of the call; its result carries the same.
+        tool_call_id,
+        /// The tool.
+        tool_name,
+        /// Its arguments; a dict of the caller's own.
+        arguments,
+    }
 
     #[new]
     fn new(tool_call_id: String, tool_name: String, arguments: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
@@ -23,7 +30,12 @@ data_class! {
 
 data_class! {
     /// What a tool gave back. UPP-1.2 §4.
-    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult { tool_call_id, result }
+    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult {
+        /// The call that it answers.
+        tool_call_id,
+        /// What the tool gave back, as JSON data.
+        result,
+    }
 
     #[new]
     #[pyo3(signature = (tool_call_id, result, is_error = false))]
@@ -32,6 +44,7 @@ data_class! {
         Ok(Self::holding(message::ToolResult { tool_call_id, result, is_error: Some(is_error), extra: Extra::new() }))
     }
 
+    /// Whether the tool failed.
     #[getter]
     fn is_error(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(Self::of(slf)?.failed())
@@ -41,21 +54,52 @@ data_class! {
 data_class! {
     /// The record of one tool execution. UPP-1.2 §5.
     ToolExecution as "ToolExecution" in "turntree.upp" over message::ToolExecution {
-        tool_name, tool_call_id, arguments, result, is_error, duration, approved,
+        /// The tool.
+        tool_name,
+        /// The call.
+        tool_call_id,
+        /// What the tool was called with, after any hook changed it.
+        arguments,
+        /// What the model was told.
+        result,
+        /// Whether it failed.
+        is_error,
+        /// Milliseconds it ran.
+        duration,
+        /// What the approval handler said; None when there was none to ask.
+        approved,
     }
 }
 
 data_class! {
     /// Tokens of one model call. UPP-1.2 §6.
     CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage {
-        input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+        /// Tokens the model read.
+        input_tokens,
+        /// Tokens the model wrote.
+        output_tokens,
+        /// Tokens of the input that came from the vendor's cache.
+        cache_read_tokens,
+        /// Tokens that were written to the vendor's cache.
+        cache_write_tokens,
     }
 }
 
 data_class! {
     /// Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
     TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage {
-        input_tokens, output_tokens, total_tokens, cache_read_tokens, cache_write_tokens, cycles,
+        /// Tokens the model read.
+        input_tokens,
+        /// Tokens the model wrote.
+        output_tokens,
+        /// All tokens, as the vendor counts them.
+        total_tokens,
+        /// Tokens of the input that came from the vendor's cache.
+        cache_read_tokens,
+        /// Tokens that were written to the vendor's cache.
+        cache_write_tokens,
+        /// One entry a model call, when this is a sum.
+        cycles,
     }
 
     #[new]
@@ -76,7 +120,18 @@ data_class! {
 
 data_class! {
     /// All that one run brought. UPP-1.2 §6.
-    Turn as "Turn" in "turntree.upp" over message::Turn { messages, tool_executions, usage, cycles, data }
+    Turn as "Turn" in "turntree.upp" over message::Turn {
+        /// Everything new, in order, starting with the user's message.
+        messages,
+        /// Records of the tools that ran, in the order they finished.
+        tool_executions,
+        /// Tokens over all model calls.
+        usage,
+        /// How many model calls.
+        cycles,
+        /// The structured answer as plain data, where one was asked for; else None.
+        data,
+    }
 
     /// The last assistant message.
     #[getter]
@@ -87,7 +142,10 @@ data_class! {
 
 data_class! {
     /// One step of a stream. UPP-1.2 §11.1.
-    StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent { index }
+    StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
+        /// Which block of the message, or which call of the response, from 0.
+        index,
+    }
 
     #[new]
     fn new(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<PyClassInitializer<Self>> {

@@ -104,7 +104,9 @@ impl<T: Show> Show for Vec<T> {
 macro_rules! data_class {
     (
         $(#[doc = $doc:literal])*
-        $class:ident as $name:literal in $module:literal over $value:ty { $($field:ident),* $(,)? }
+        $class:ident as $name:literal in $module:literal over $value:ty {
+            $( $(#[doc = $field_doc:literal])* $field:ident ),* $(,)?
+        }
         $($methods:tt)*
     ) => {
         $(#[doc = $doc])*
@@ -143,6 +145,7 @@ macro_rules! data_class {
         #[pymethods]
         impl $class {
             $(
+                $(#[doc = $field_doc])*
                 #[getter]
                 fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                     $crate::py::show::Show::show(&Self::of(slf)?.$field, slf.py())

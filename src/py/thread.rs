@@ -101,6 +101,7 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 
+    /// Its id, a UUIDv4.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().id.clone())
@@ -112,12 +113,14 @@ impl Thread {
         show_all(slf.py(), Self::of(slf)?.messages().iter())
     }
 
+    /// When it was made, in UTC.
     #[getter]
     fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let time = Self::of(slf)?.lock().created_at;
         time.show(slf.py())
     }
 
+    /// When it last changed, in UTC.
     #[getter]
     fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let time = Self::of(slf)?.lock().updated_at;

@@ -3,13 +3,12 @@
 
 use std::fmt;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::core::json::json_object;
 use crate::core::json::object::Field;
-use crate::core::json::tagged::{self, Tagged};
-use crate::core::json::{RawObject, json_object};
-use crate::message::content::Unknown;
+use crate::core::json::union::tagged_union;
 
 /// The content of a message: plain text, or parts in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,21 +166,20 @@ json_object! {
     }
 }
 
-/// One part of a message.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ContentPart {
-    /// Text.
-    Text(TextContent),
-    /// A picture.
-    Image(ImageContent),
-    /// A document or other data.
-    File(FileContent),
-    /// A sound.
-    Audio(AudioContent),
-    /// A film.
-    Video(VideoContent),
-    /// A type this version does not know; carried as it was read.
-    Unknown(Unknown),
+tagged_union! {
+    /// One part of a message.
+    pub enum ContentPart by "type" {
+        /// Text.
+        Text(TextContent) = "text",
+        /// A picture.
+        Image(ImageContent) = "image",
+        /// A document or other data.
+        File(FileContent) = "file",
+        /// A sound.
+        Audio(AudioContent) = "audio",
+        /// A film.
+        Video(VideoContent) = "video",
+    }
 }
 
 impl ContentPart {
@@ -195,63 +193,6 @@ impl ContentPart {
         match self {
             Self::Text(part) => Some(&part.text),
             _ => None,
-        }
-    }
-
-    /// Its `type`.
-    pub fn kind(&self) -> &str {
-        match self {
-            Self::Text(_) => "text",
-            Self::Image(_) => "image",
-            Self::File(_) => "file",
-            Self::Audio(_) => "audio",
-            Self::Video(_) => "video",
-            Self::Unknown(unknown) => &unknown.kind,
-        }
-    }
-}
-
-impl<'de> Tagged<'de> for ContentPart {
-    const TAG: &'static str = "type";
-
-    fn variant<A: MapAccess<'de>>(tag: &str, members: A) -> Result<Self, A::Error> {
-        Ok(match tag {
-            "text" => Self::Text(TextContent::from_members(members)?),
-            "image" => Self::Image(ImageContent::from_members(members)?),
-            "file" => Self::File(FileContent::from_members(members)?),
-            "audio" => Self::Audio(AudioContent::from_members(members)?),
-            "video" => Self::Video(VideoContent::from_members(members)?),
-            _ => {
-                let members = serde::de::value::MapAccessDeserializer::new(members);
-                Self::Unknown(Unknown { kind: tag.into(), members: RawObject::deserialize(members)? })
-            }
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for ContentPart {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        tagged::read(deserializer)
-    }
-}
-
-impl Serialize for ContentPart {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(part) => part.serialize(serializer),
-            Self::Image(part) => part.serialize(serializer),
-            Self::File(part) => part.serialize(serializer),
-            Self::Audio(part) => part.serialize(serializer),
-            Self::Video(part) => part.serialize(serializer),
-            Self::Unknown(unknown) => {
-                use serde::ser::SerializeMap as _;
-                let mut map = serializer.serialize_map(None)?;
-                map.serialize_entry("type", &unknown.kind)?;
-                for (key, value) in unknown.members.iter() {
-                    map.serialize_entry(key, value)?;
-                }
-                map.end()
-            }
         }
     }
 }

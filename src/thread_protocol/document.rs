@@ -214,13 +214,12 @@ impl AgentRegistry {
     /// Enters an agent under a key, in its place if the key is there already.
     pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
         let key = key.into();
-        match self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
-            Some(entry) => entry.1 = agent,
-            None => {
-                self.places.insert(key.clone(), self.agents.len());
-                self.agents.push((key, agent));
-            }
+        if let Some(entry) = self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
+            entry.1 = agent;
+            return;
         }
+        self.places.insert(key.clone(), self.agents.len());
+        self.agents.push((key, agent));
     }
 
     /// Enters an agent under its own id.

@@ -8,6 +8,7 @@ pub mod content;
 pub mod convert;
 pub mod document;
 pub mod error;
+mod reduce;
 mod schema;
 pub mod validate;
 

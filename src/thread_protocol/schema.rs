@@ -6,31 +6,13 @@ use super::action::{
     Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
     UserMessageAction,
 };
-use super::content::{
-    AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent, VideoContent,
-};
+use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, AgentRegistry};
 use crate::core::json::schema::{Definitions, JsonSchema};
 
 impl JsonSchema for MessageContent {
     fn schema(definitions: &mut Definitions) -> Value {
         json!({ "anyOf": [{ "type": "string" }, Vec::<ContentPart>::schema(definitions)] })
-    }
-}
-
-impl JsonSchema for ContentPart {
-    fn schema(definitions: &mut Definitions) -> Value {
-        definitions.reference("ContentPart", |definitions| {
-            let known = [
-                TextContent::schema(definitions),
-                ImageContent::schema(definitions),
-                FileContent::schema(definitions),
-                AudioContent::schema(definitions),
-                VideoContent::schema(definitions),
-            ];
-            let names = json!(["text", "image", "file", "audio", "video"]);
-            json!({ "anyOf": [{ "oneOf": known }, other_than("type", &names)] })
-        })
     }
 }
 

@@ -90,12 +90,12 @@ impl HttpModel {
         }
     }
 
-    /// The request as it is sent, and the key in it.
+    /// The request as it is sent, and the keys in it.
     async fn prepare(
         &self,
         request: &ModelRequest,
         streaming: bool,
-    ) -> Result<(HttpRequest, Option<Secret>), UppError> {
+    ) -> Result<(HttpRequest, Keys), UppError> {
         let key = self.key().await?;
         let body = self.dialect.encode(&self.model_id, request, streaming)?;
         let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
@@ -114,7 +114,7 @@ impl HttpModel {
                 http = http.secret_header(name, value);
             }
         }
-        Ok((http, key))
+        Ok((http, Keys::of(key, &self.config)))
     }
 
     fn client(&self) -> Result<HttpClient, UppError> {
@@ -122,13 +122,13 @@ impl HttpModel {
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
-        let (http, key) = self.prepare(&request, false).await?;
+        let (http, keys) = self.prepare(&request, false).await?;
         let cancel = CancellationToken::new();
         let response = self
             .client()?
             .send(http, &self.config.retries(), &cancel)
             .await
-            .map_err(|error| hide(self.http_error(error), key.as_ref()))?;
+            .map_err(|error| keys.hide(self.http_error(error)))?;
         let answer = simdutf8::compat::from_utf8(&response.body)
             .map_err(|error| {
                 UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
@@ -140,7 +140,7 @@ impl HttpModel {
         answer.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
-            hide(UppError { status_code, request_id, ..error }, key.as_ref())
+            keys.hide(UppError { status_code, request_id, ..error })
         })
     }
 
@@ -148,7 +148,7 @@ impl HttpModel {
         self,
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
-        let (http, key) = self.prepare(&request, true).await?;
+        let (http, keys) = self.prepare(&request, true).await?;
         let reader = Reader {
             frames: Frames::new(self.dialect.framing()),
             decoder: Some(self.dialect.stream_decoder(&request)),
@@ -160,14 +160,14 @@ impl HttpModel {
             .client()?
             .stream(http, &self.config.retries(), &CancellationToken::new(), reader)
             .await
-            .map_err(|error| hide(self.http_error(error), key.as_ref()))?;
+            .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
         Ok(body.map(move |item| {
             item.map_err(|failure| {
                 let error = self.stream_error(failure);
                 let request_id = error.request_id.clone().or_else(|| request_id.clone());
                 let status_code = error.status_code.or(Some(status));
-                hide(UppError { status_code, request_id, ..error }, key.as_ref())
+                keys.hide(UppError { status_code, request_id, ..error })
             })
         }))
     }
@@ -245,15 +245,32 @@ impl Model for HttpModel {
     }
 }
 
-/// Takes the key out of an error: some vendors quote it.
-fn hide(error: UppError, key: Option<&Secret>) -> UppError {
-    let Some(key) = key.map(Secret::expose).filter(|key| key.len() >= SHORTEST_HIDDEN_KEY) else {
-        return error;
-    };
-    if error.message.contains(key) {
-        UppError { message: error.message.replace(key, "***"), cause: None, ..error }
-    } else {
-        error
+/// The keys of a request: some vendors quote them in their errors.
+struct Keys(Vec<Secret>);
+
+impl Keys {
+    /// The key of the provider, and those that the caller put into headers.
+    fn of(key: Option<Secret>, config: &ProviderConfig) -> Self {
+        let headers = config.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        // `Bearer sk-…`: the scheme is no secret, and vendors quote the rest alone.
+        let in_headers = headers
+            .filter(|(name, _)| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known)))
+            .filter_map(|(_, value)| value.expose().split_whitespace().next_back().map(Secret::from));
+        let mut keys: Vec<Secret> = key.into_iter().chain(in_headers).collect();
+        keys.retain(|key| key.expose().len() >= SHORTEST_HIDDEN_KEY);
+        Self(keys)
+    }
+
+    /// Takes them out of an error.
+    fn hide(&self, error: UppError) -> UppError {
+        let quoted = self.0.iter().map(Secret::expose).filter(|key| error.message.contains(*key));
+        let hidden = quoted.fold(None, |message: Option<String>, key| {
+            Some(message.as_deref().unwrap_or(&error.message).replace(key, "***"))
+        });
+        match hidden {
+            Some(message) => UppError { message, cause: None, ..error },
+            None => error,
+        }
     }
 }
 

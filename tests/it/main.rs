@@ -21,4 +21,7 @@ mod scripted;
 mod sse;
 mod support;
 mod support_agents;
+mod thread_protocol;
 mod thread_protocol_corpus;
+mod thread_protocol_pydantic_ai;
+mod thread_protocol_view;

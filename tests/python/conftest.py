@@ -1,9 +1,11 @@
 """Fixtures that every test may use."""
 
+import asyncio
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,3 +35,33 @@ def loopback() -> Iterator[Callable[..., LoopbackServer]]:
             return stack.enter_context(serve(script, strict=strict))
 
         yield start
+
+
+def _loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+        "asyncio": asyncio.SelectorEventLoop
+    }
+    if importlib.util.find_spec("uvloop") is not None:
+        import uvloop
+
+        factories["uvloop"] = uvloop.new_event_loop
+    return factories
+
+
+@pytest.fixture(params=list(_loop_factories()))
+def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
+    """A factory of event loops, each kind in its turn."""
+    return _loop_factories()[request.param]
+
+
+@pytest.fixture
+def run(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a coroutine to its end on a fresh loop."""
+
+    def on_a_fresh_loop(main: Coroutine[Any, Any, Any]) -> Any:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(main)
+
+    return on_a_fresh_loop

@@ -146,9 +146,7 @@ def test_python_names_and_types_on_request() -> None:
 
     dump = message.model_dump(by_alias=False, exclude_none=True)
 
-    assert dump["tool_calls"] == [
-        {"tool_call_id": "c", "tool_name": "t", "arguments": {"keepMe": None}}
-    ]
+    assert dump["tool_calls"] == [{"tool_call_id": "c", "tool_name": "t", "arguments": {"keepMe": None}}]
     assert dump["timestamp"] == message.timestamp
     assert upp.Audio(b"RIFF", "audio/wav").model_dump()["data"] == b"RIFF"
     assert upp.Audio(b"RIFF", "audio/wav").model_dump(mode="json")["data"] == "UklGRg=="
@@ -228,9 +226,7 @@ def test_fastapi_bodies_and_responses() -> None:
     client = TestClient(app)
     thread = upp.Thread([upp.UserMessage("hi")])
 
-    answer = client.post(
-        "/echo", content=thread.to_json(), headers={"content-type": "application/json"}
-    )
+    answer = client.post("/echo", content=thread.to_json(), headers={"content-type": "application/json"})
 
     assert answer.status_code == 200
     assert [message["content"][0]["text"] for message in answer.json()["messages"]] == ["hi", "more"]

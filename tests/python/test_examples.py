@@ -111,9 +111,7 @@ def test_quickstart_with_an_unreachable_provider_is_one_sentence(key, said):
     proxy = f"http://{NOBODY}"
     secret = "sk-secret-0123456789"
 
-    done = run(
-        ROOT / "examples" / "quickstart.py", HTTPS_PROXY=proxy, HTTP_PROXY=proxy, **{key: secret}
-    )
+    done = run(ROOT / "examples" / "quickstart.py", HTTPS_PROXY=proxy, HTTP_PROXY=proxy, **{key: secret})
 
     assert_fails_in_one_sentence(done)
     assert said in done.stdout

@@ -38,9 +38,7 @@ def question(api, text="Hi", *, stream=False, **more):
 
 def post(server, api, body, *, headers=None, timeout=5):
     """Post and give back the open connection and its response."""
-    connection = http.client.HTTPConnection(
-        "127.0.0.1", int(server.url.rpartition(":")[2]), timeout=timeout
-    )
+    connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]), timeout=timeout)
     keys = {
         "content-type": "application/json",
         "authorization": "Bearer test",
@@ -105,9 +103,7 @@ def test_chat_text():
 
 def test_chat_stream_of_text_and_parallel_tool_calls():
     calls = [ToolCall("weather", {"city": "Tokyo"}), ToolCall("now")]
-    with serve(
-        [Reply("Let me look.", tool_calls=calls, input_tokens=7, output_tokens=5)]
-    ) as server:
+    with serve([Reply("Let me look.", tool_calls=calls, input_tokens=7, output_tokens=5)]) as server:
         events = ask_events(server, "openai-chat", question("openai-chat", stream=True))
 
     assert events[-1] == (None, "[DONE]")
@@ -185,9 +181,7 @@ def test_anthropic_stream():
         output_tokens=6,
     )
     with serve([reply]) as server:
-        events = ask_events(
-            server, "anthropic-messages", question("anthropic-messages", stream=True)
-        )
+        events = ask_events(server, "anthropic-messages", question("anthropic-messages", stream=True))
 
     assert all(name == data["type"] for name, data in events)
     names = [name for name, _ in events]
@@ -231,9 +225,7 @@ def test_responses_items():
 
 
 def test_responses_stream():
-    reply = Reply(
-        "Looking.", thinking="Which city?", tool_calls=[ToolCall("weather", {"city": "Tokyo"})]
-    )
+    reply = Reply("Looking.", thinking="Which city?", tool_calls=[ToolCall("weather", {"city": "Tokyo"})])
     with serve([reply]) as server:
         events = ask_events(server, "openai-responses", question("openai-responses", stream=True))
 
@@ -726,9 +718,7 @@ def test_a_body_without_length_is_refused():
     with serve("never") as server:
         port = int(server.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
-            raw.sendall(
-                b"POST /v1/responses HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-            )
+            raw.sendall(b"POST /v1/responses HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
             assert raw.recv(100).startswith(b"HTTP/1.1 411")
 
 

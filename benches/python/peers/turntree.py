@@ -106,6 +106,7 @@ def thread_to_objects() -> Conversion:
 
 def thread_json_to_json() -> Conversion:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
+
     from turntree import thread_protocol as tp
 
     messages, data = make_history()

@@ -83,9 +83,7 @@ class AnthropicMessages:
     def error_event(self, fault: Fault) -> bytes:
         """An `error` event."""
         kind = fault.error_type or "overloaded_error"
-        return event(
-            {"type": "error", "error": {"type": kind, "message": fault.error_message}}, "error"
-        )
+        return event({"type": "error", "error": {"type": kind, "message": fault.error_message}}, "error")
 
     def response(self, exchange: Exchange) -> Json:
         """One `message` with its content blocks."""

@@ -58,9 +58,7 @@ class OpenAIChat:
     def error_event(self, fault: Fault) -> bytes:
         """A data event with an `error` and no choices."""
         kind = fault.error_type or "server_error"
-        return event(
-            {"error": {"message": fault.error_message, "type": kind, "param": None, "code": None}}
-        )
+        return event({"error": {"message": fault.error_message, "type": kind, "param": None, "code": None}})
 
     def response(self, exchange: Exchange) -> Json:
         """One `chat.completion`."""
@@ -161,8 +159,7 @@ def _check_tool_messages(messages: list[Json]) -> ErrorReply | None:
     return ErrorReply(
         400,
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-        "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-        + ", ".join(waiting),
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: " + ", ".join(waiting),
     )
 
 

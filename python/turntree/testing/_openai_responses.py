@@ -106,9 +106,7 @@ def _check_calls(items: list[Json]) -> ErrorReply | None:
             return ErrorReply(400, f"No tool output found for function call {call_id}.")
     for call_id in answered:
         if call_id not in called:
-            return ErrorReply(
-                400, f"No tool call found for function call output with call_id {call_id}."
-            )
+            return ErrorReply(400, f"No tool call found for function call output with call_id {call_id}.")
     return None
 
 
@@ -189,9 +187,7 @@ def _item_events(exchange: Exchange, item: Json) -> Iterator[tuple[str, Json]]:
             yield "response.function_call_arguments.done", {"arguments": item["arguments"]}
 
 
-def _summary_events(
-    exchange: Exchange, index: int, part: dict[str, Any]
-) -> Iterator[tuple[str, Json]]:
+def _summary_events(exchange: Exchange, index: int, part: dict[str, Any]) -> Iterator[tuple[str, Json]]:
     place: Json = {"summary_index": index}
     empty = {"type": "summary_text", "text": ""}
     yield "response.reasoning_summary_part.added", {**place, "part": empty}

@@ -214,8 +214,6 @@ def compile_script(script: Script) -> Callable[[Request], Reply | ErrorReply | R
         number = next(position)
         if number <= len(replies):
             return replies[number - 1]
-        return ErrorReply(
-            400, f"the script holds {len(replies)} replies, and this is request {number}"
-        )
+        return ErrorReply(400, f"the script holds {len(replies)} replies, and this is request {number}")
 
     return next_reply

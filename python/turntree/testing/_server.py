@@ -329,12 +329,8 @@ class _Handler(BaseHTTPRequestHandler):
             case RawReply():
                 raw = reply.body.encode() if isinstance(reply.body, str) else reply.body
                 if reply.chunked:
-                    return self._write_chunks(
-                        reply.status, headers, reply.content_type, iter((raw,)), reply.fault, 0.0
-                    )
-                return self._write_whole(
-                    reply.status, headers, reply.content_type, raw, reply.fault
-                )
+                    return self._write_chunks(reply.status, headers, reply.content_type, iter((raw,)), reply.fault, 0.0)
+                return self._write_whole(reply.status, headers, reply.content_type, raw, reply.fault)
             case Reply():
                 calls = tuple(owner._settle(call) for call in reply.tool_calls)
                 exchange = Exchange(request=request, reply=reply, calls=calls)
@@ -402,9 +398,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _write_pieces(
-        self, pieces: Iterator[bytes], fault: Fault, gap: float, *, chunked: bool
-    ) -> Outcome:
+    def _write_pieces(self, pieces: Iterator[bytes], fault: Fault, gap: float, *, chunked: bool) -> Outcome:
         """Write the body up to the place where its fault strikes."""
         places = (fault.reset_after, fault.close_after, fault.truncate_after, fault.stall_after)
         limit = next((place for place in places if place is not None), None)
@@ -464,9 +458,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.closing.wait(step)  # the next request is already there
 
 
-def _with_error_event(
-    dialect: Dialect, events: Iterator[bytes], fault: Fault | None
-) -> Iterator[bytes]:
+def _with_error_event(dialect: Dialect, events: Iterator[bytes], fault: Fault | None) -> Iterator[bytes]:
     """Break a stream off with the vendor's error event, where the fault says so."""
     if fault is None or fault.error_after is None:
         yield from events

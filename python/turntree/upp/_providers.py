@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from turntree._core import KeyStrategy, ProviderConfig, RetryStrategy
 
 
-class ProviderOptions(TypedDict, total=False):
-    """How to reach a provider; all optional. Times are seconds.
+class ConnectionOptions(TypedDict, total=False):
+    """How to reach a provider, but for its address; all optional. Times are seconds.
 
     Attributes:
         api_key: A text, a function (sync or async) or a key strategy. Default: the provider's environment variable.
-        base_url: A prefix as ``https://host/v1``, or the whole endpoint.
         timeout: Longest wait for the response's headers. Default 120.
         connect_timeout: Longest wait for a connection. Default 10.
         idle_timeout: Longest silence inside a stream. Default: the timeout.
@@ -27,11 +26,9 @@ class ProviderOptions(TypedDict, total=False):
         api_version: The version of the vendor's API, where it has versions.
         retry_strategy: Whether failed requests are sent again. Default: they are not.
         retry_after_max: Longest wait that a server's ``Retry-After`` is followed for. Default 3600.
-        config: All of these as a `ProviderConfig` or a dict.
     """
 
     api_key: str | Callable[[], str | Awaitable[str]] | KeyStrategy | None
-    base_url: str | None
     timeout: float | None
     connect_timeout: float | None
     idle_timeout: float | None
@@ -39,12 +36,39 @@ class ProviderOptions(TypedDict, total=False):
     api_version: str | None
     retry_strategy: RetryStrategy | None
     retry_after_max: float | None
+
+
+class ConfigOptions(ConnectionOptions, total=False):
+    """The options of a `ProviderConfig`: those of `ConnectionOptions`, and the address.
+
+    Attributes:
+        base_url: A prefix as ``https://host/v1``, or the whole endpoint.
+    """
+
+    base_url: str | None
+
+
+class HostOptions(ConnectionOptions, total=False):
+    """How to reach a host whose address is given anyway: `ConnectionOptions`, singly or in one.
+
+    Attributes:
+        config: All of these as a `ProviderConfig` or a dict.
+    """
+
     config: ProviderConfig | Mapping[str, Any] | None
 
 
-def _reference(
-    provider: str, model: str, options: dict[str, Any], given: ProviderOptions
-) -> ModelReference:
+class ProviderOptions(HostOptions, total=False):
+    """How to reach a provider: `ConnectionOptions` and the address, singly or in one.
+
+    Attributes:
+        base_url: A prefix as ``https://host/v1``, or the whole endpoint.
+    """
+
+    base_url: str | None
+
+
+def _reference(provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
@@ -58,9 +82,7 @@ def _reference(
     return ModelReference(provider, model, options, settings if config is None else config)
 
 
-def anthropic(
-    model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]
-) -> ModelReference:
+def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:
     """Anthropic's Messages API; the key in ANTHROPIC_API_KEY. UPP-1.2 §19.1.
 
     The API wants ``params={"max_tokens": …}``: this package imposes no defaults on a model.
@@ -98,9 +120,7 @@ def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
     return _reference("ollama", model, {}, options)
 
 
-def openai_compatible(
-    model: str, base_url: str, **options: Unpack[ProviderOptions]
-) -> ModelReference:
+def openai_compatible(model: str, base_url: str, **options: Unpack[HostOptions]) -> ModelReference:
     """Any host that speaks Chat Completions: vLLM, llama.cpp, LM Studio, gateways.
 
     Args:

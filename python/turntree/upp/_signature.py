@@ -11,7 +11,7 @@ import inspect
 import re
 import types
 import typing
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class Signature:
                 continue
             if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
                 message = (
-                    f"parameter {name!r} of tool {self._function.__name__!r} cannot be given by name; "
+                    f"parameter {name!r} of tool {_name(self._function)!r} cannot be given by name; "
                     "write it as an ordinary parameter"
                 )
                 raise TypeError(message)
@@ -90,15 +90,20 @@ class Signature:
         return len(names) == 1 and names[0] not in properties and names[0] in {"params", "arguments", "args"}
 
 
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
 def _is_async(function: Callable[..., Any]) -> bool:
     target = inspect.unwrap(function)
     while isinstance(target, types.MethodType) or hasattr(target, "func"):
-        target = getattr(target, "__func__", None) or target.func
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))
+        wrapper = cast("Any", target)
+        target = getattr(wrapper, "__func__", None) or wrapper.func
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target = function if hasattr(function, "__annotations__") else getattr(function, "__call__", function)
+    target = function if hasattr(function, "__annotations__") else getattr(function, "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(target, include_extras=True)
     except (NameError, TypeError):
@@ -110,7 +115,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
     """What the ``Args:`` section of a Google-style docstring says of each parameter."""
-    section = re.search(r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*?)(?:\n\s*\n|\Z)", function.__doc__ or "", re.S | re.M)
+    pattern = r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*?)(?:\n\s*\n|\Z)"
+    section = re.search(pattern, function.__doc__ or "", re.S | re.M)
     if section is None:
         return {}
     found: dict[str, str] = {}
@@ -155,8 +161,8 @@ class _PydanticChecker:
             self._names[field] = name
             given = ... if default is _REQUIRED else default
             fields[field] = (annotation, pydantic.Field(given, alias=name, description=described.get(name)))
-        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=function.__name__)
-        model = pydantic.create_model(function.__name__, __config__=config, **fields)
+        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, title=_name(function))
+        model = pydantic.create_model(_name(function), __config__=config, **fields)
         schema = model.model_json_schema()
         schema.pop("title", None)
         for name, (_, _) in parameters.items():
@@ -176,9 +182,7 @@ class _PydanticChecker:
             ]
             raise ArgumentError("Invalid arguments. " + "; ".join(problems)) from error
         return {
-            name: getattr(checked, field)
-            for field, name in self._names.items()
-            if field in checked.model_fields_set
+            name: getattr(checked, field) for field, name in self._names.items() if field in checked.model_fields_set
         }
 
 
@@ -189,7 +193,7 @@ class _AnnotationChecker:
         self._parameters = parameters
         properties: dict[str, Any] = {}
         for name, (annotation, default) in parameters.items():
-            schema = _schema(annotation, name)
+            schema: dict[str, Any] = _schema(annotation, name)
             if name in described:
                 schema = {**schema, "description": described[name]}
             if default is not _REQUIRED and isinstance(default, str | int | float | bool | list | dict | None):
@@ -243,7 +247,8 @@ def _schema(annotation: Any, name: str) -> dict[str, Any]:
         properties = {key: _schema(hint, key) for key, (hint, _) in members.items()}
         required = [key for key, (_, needed) in members.items() if needed]
         return {"type": "object", "properties": properties, "required": required}
-    message = f"parameter {name!r}: {annotation!r} has no JSON Schema; install turntree[pydantic] or annotate plain types"
+    remedy = "install turntree[pydantic] or annotate plain types"
+    message = f"parameter {name!r}: {annotation!r} has no JSON Schema; {remedy}"
     raise TypeError(message)
 
 
@@ -257,7 +262,7 @@ def _members(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
             for field in dataclasses.fields(annotation)
         }
     if typing.is_typeddict(annotation):
-        needed = annotation.__required_keys__
+        needed: frozenset[str] = cast("Any", annotation).__required_keys__
         return {key: (hint, key in needed) for key, hint in typing.get_type_hints(annotation).items()}
     return None
 
@@ -285,13 +290,15 @@ def _checked(value: Any, annotation: Any, place: str) -> Any:
         if not isinstance(value, list):
             raise ArgumentError(f"{place}: expected array, got {type(value).__name__}")
         inner = next((argument for argument in arguments if argument is not ...), Any)
-        items = [_checked(item, inner, f"{place}[{index}]") for index, item in enumerate(value)]
-        return (origin or annotation)(items)
+        values = cast("list[Any]", value)
+        items = [_checked(item, inner, f"{place}[{index}]") for index, item in enumerate(values)]
+        return cast("Any", origin or annotation)(items)
     if annotation is dict or origin is dict:
         if not isinstance(value, dict):
             raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
         inner = arguments[1] if arguments else Any
-        return {key: _checked(item, inner, f"{place}.{key}") for key, item in value.items()}
+        members = cast("dict[str, Any]", value)
+        return {key: _checked(item, inner, f"{place}.{key}") for key, item in members.items()}
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         try:
             return annotation(value)
@@ -314,12 +321,13 @@ def _checked_members(value: Any, annotation: Any, place: str) -> Any:
     members = _members(annotation) or {}
     if not isinstance(value, dict):
         raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
-    missing = [key for key, (_, needed) in members.items() if needed and key not in value]
-    unknown = [key for key in value if key not in members]
+    values = cast("dict[str, Any]", value)
+    missing = [key for key, (_, needed) in members.items() if needed and key not in values]
+    unknown = [key for key in values if key not in members]
     if missing or unknown:
         wrong = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unknown]
         raise ArgumentError(f"{place}: {', '.join(wrong)}")
-    checked = {key: _checked(item, members[key][0], f"{place}.{key}") for key, item in value.items()}
+    checked = {key: _checked(item, members[key][0], f"{place}.{key}") for key, item in values.items()}
     return annotation(**checked)
 
 

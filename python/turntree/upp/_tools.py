@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,11 +47,11 @@ class Tool(Generic[P, R]):
         if not isinstance(name, str) or not name:
             message = "name must be a non-empty str"
             raise TypeError(message)
-        self.name = name
-        self.description = description
-        self.approval = approval
-        self.metadata = dict(metadata) if metadata is not None else None
-        self.inline = inline
+        self.name: str = name
+        self.description: str = description
+        self.approval: Approval | None = approval
+        self.metadata: dict[str, Mapping[str, Any]] | None = dict(metadata) if metadata is not None else None
+        self.inline: bool = inline
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
@@ -131,6 +131,7 @@ def tool(
     argument becomes an error result that the model can read.
 
     Args:
+        function: The function, sync or async, where there are no options to give.
         name: The tool's name. Default: the function's.
         description: What it does. Default: the docstring up to its ``Args:``.
         approval: Asked with the arguments before each call.
@@ -147,8 +148,8 @@ def tool(
 
     def make(function: Callable[P, R]) -> Tool[P, R]:
         documentation = description if description is not None else _summary(function)
-        tool_name = name or getattr(function, "__name__", type(function).__name__)
-        return Tool(tool_name, documentation, None, function, approval, metadata, inline=inline)
+        own_name: str = getattr(function, "__name__", type(function).__name__)
+        return Tool(name or own_name, documentation, None, function, approval, metadata, inline=inline)
 
     return make if function is None else make(function)
 
@@ -156,7 +157,7 @@ def tool(
 def as_tool(value: Any) -> Tool[..., Any]:
     """A tool from a tool or from a plain function."""
     if isinstance(value, Tool):
-        return value
+        return cast("Tool[..., Any]", value)
     if callable(value) and not isinstance(value, type):
         return tool(value)
     message = f"tools must be functions or Tool objects, not {type(value).__name__}"

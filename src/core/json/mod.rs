@@ -1,6 +1,6 @@
 //! JSON as the rest of the house uses it: typed objects that keep what they do not know ([`object`]), raw values that
 //! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
-//! out ([`write`]).
+//! out ([`write()`]).
 
 pub mod canonical;
 pub mod object;
@@ -9,6 +9,7 @@ mod raw;
 mod reader;
 pub mod schema;
 pub mod tagged;
+pub mod union;
 
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};

@@ -1,6 +1,6 @@
 //! Typed objects that keep the members they do not know.
 //!
-//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`]
+//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`](crate::json_object)
 //! writes the two visitors by hand instead: known members go straight into fields, the rest into [`Extra`].
 
 use std::fmt;
@@ -54,7 +54,7 @@ impl fmt::Debug for Extra {
     }
 }
 
-/// How a field of a [`json_object!`] is read and written, by its type.
+/// How a field of a [`json_object!`](crate::json_object) is read and written, by its type.
 ///
 /// An `Option` may be missing or `null`, and is not written when it is `None`. Everything else is required, unless the
 /// field says `default`: then a missing member gives the default, and it is always written.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::host::{Callables, PyHost, ToolBinding};
+use super::host::{Callables, Place, PyHost, ToolBinding};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
@@ -116,6 +116,7 @@ impl AgentCore {
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables })
     }
 
+    /// The agent's id, a UUIDv4.
     #[getter]
     fn id(&self) -> &str {
         self.agent.id()
@@ -151,10 +152,11 @@ impl AgentCore {
         on_loop: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
-        let caller = if on_loop { CallerContext::capture(py)? } else { CallerContext::without_loop(py)? };
+        let caller = CallerContext::without_loop(py)?;
+        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), place)));
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
         AgentStream::new(py, stream.map_err(|error| crate::py::error::upp(py, &error))?, kept)
     }
@@ -183,7 +185,7 @@ impl AgentCore {
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), caller)));
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), Place::Started(caller))));
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))

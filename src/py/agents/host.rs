@@ -133,17 +133,34 @@ impl Callables {
     }
 }
 
+/// Where the functions of a run are called.
+pub(crate) enum Place {
+    /// Where the run was started from.
+    Started(CallerContext),
+    /// On the loop that polls the run, which may have been started without one; with the variables of its start.
+    Polled(CallerContext),
+}
+
+impl Place {
+    fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
+        match self {
+            Self::Started(caller) => Ok(caller.clone()),
+            Self::Polled(caller) => caller.on_running_loop(py),
+        }
+    }
+}
+
 /// The host of one run.
 pub(crate) struct PyHost {
     kept: Kept,
-    caller: CallerContext,
+    place: Place,
     hooks: HookSet,
 }
 
 impl PyHost {
     /// The host of a run of this agent, whose object is the first that `kept` keeps.
-    pub(crate) fn new(agent: &Bound<'_, AgentCore>, kept: Kept, caller: CallerContext) -> Self {
-        Self { kept, caller, hooks: lock(agent.get().callables()).set }
+    pub(crate) fn new(agent: &Bound<'_, AgentCore>, kept: Kept, place: Place) -> Self {
+        Self { kept, place, hooks: lock(agent.get().callables()).set }
     }
 
     /// Looks something up among the agent's functions.
@@ -164,7 +181,7 @@ impl PyHost {
                 callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
             let arguments = Arguments { positional: arguments(py)?, keywords: None };
-            Ok(call(callable, arguments, mode, &self.caller))
+            Ok(call(callable, arguments, mode, &self.place.caller(py)?))
         })
     }
 
@@ -185,7 +202,7 @@ impl PyHost {
             };
             let positional = PyTuple::new(py, [arguments, context])?.unbind();
             let callable = tool.getattr(py, intern!(py, "_call"))?;
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.caller))
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.place.caller(py)?))
         })
     }
 
@@ -197,7 +214,7 @@ impl PyHost {
             })?;
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let positional = PyTuple::new(py, [arguments])?.unbind();
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.caller))
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.place.caller(py)?))
         })
     }
 
@@ -349,10 +366,14 @@ impl Host for PyHost {
         });
         Box::pin(value_of(started, |value| {
             if value.is_none() {
-                Ok(None)
-            } else {
-                extract::<PyTurn>(value, "the turn of on_error").map(Some)
+                return Ok(None);
             }
+            if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
+                let found = value.get_type().name()?;
+                let words = format!("on_error must give a Turn or None, not {found}");
+                return Err(PyTypeError::new_err(words));
+            }
+            extract::<PyTurn>(value, "the turn of on_error").map(Some)
         }))
     }
 }
@@ -377,7 +398,7 @@ fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     }
 }
 
-/// What hooks and stop conditions see of a run. UAP-1.0 §5.1.
+/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
 #[pyclass(frozen, name = "ExecutionState", module = "turntree")]
 pub(crate) struct PyExecutionState(ExecutionState);
 

@@ -41,6 +41,16 @@ impl CallerContext {
         Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), bell: None })
     }
 
+    /// The same context variables on the loop that is running now; without one, as it is.
+    ///
+    /// # Errors
+    /// As [`CallerContext::capture`].
+    pub(crate) fn on_running_loop(&self, py: Python<'_>) -> PyResult<Self> {
+        let Some((event_loop, bell)) = Bell::current(py)? else { return Ok(self.clone()) };
+        let locals = TaskLocals::new(event_loop).with_context(self.locals.context(py));
+        Ok(Self { locals, bell: Some(bell) })
+    }
+
     /// A fresh copy of the context: one context cannot be entered twice at a time, and parallel tools do.
     pub(crate) fn context_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.locals.context(py).call_method0(intern!(py, "copy"))

@@ -170,6 +170,7 @@ impl Coroutine {
         }
     }
 
+    /// Polls once: gives what the event loop waits for, or raises `StopIteration` with the result.
     fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
     }
@@ -202,6 +203,7 @@ impl Coroutine {
         self.name
     }
 
+    /// Whether it is being polled at this moment.
     #[getter]
     fn cr_running(&self) -> bool {
         matches!(*lock(&self.run), Run::Polling)

@@ -119,10 +119,12 @@ impl PyEventStream {
         Ok(Batches { next: Py::new(py, next)?, stream: slf })
     }
 
+    /// Drops the source and everything behind it; whoever waits sees the end.
     fn close(&self, py: Python<'_>) {
         self.stop(py);
     }
 
+    /// Closes, as a coroutine.
     fn aclose(slf: &Bound<'_, Self>) -> Coroutine {
         Self::closing(slf, "aclose")
     }
@@ -214,10 +216,12 @@ impl NextEvents {
         }
     }
 
+    /// Polls once: gives what the event loop waits for, or raises `StopIteration` with the event.
     fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
     }
 
+    /// Stops waiting, then raises; no event is lost.
     #[pyo3(signature = (kind, value=None, traceback=None))]
     fn throw(
         &self,
@@ -229,6 +233,7 @@ impl NextEvents {
         Err(thrown(kind, value, traceback))
     }
 
+    /// Stops waiting.
     fn close(&self, py: Python<'_>) {
         self.reader.parker.dismiss(py);
     }
@@ -282,6 +287,7 @@ impl BlockingEvents {
         }
     }
 
+    /// Drops the source and everything behind it.
     fn close(&self, py: Python<'_>) {
         self.stream.get().stop(py);
     }

@@ -86,13 +86,17 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
         value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("headers must be a dict of str"))?;
     for (name, value) in headers.iter() {
         let name = text(&name, "a header's name")?;
-        let value = if value.is_none() { None } else { Some(Secret::from(text(&value, &name)?)) };
+        let value = if value.is_none() { None } else { Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?)) };
         config.headers.push((name, value));
     }
     Ok(())
 }
 
-fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+/// A text.
+///
+/// # Errors
+/// `TypeError` naming it.
+pub(crate) fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     let text = value.cast::<PyString>().map_err(|_| {
         let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!("{what} must be a str, not {found}"))
@@ -102,7 +106,8 @@ fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
 
 fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let url = text(value, "base_url")?;
-    if url.starts_with("http://") || url.starts_with("https://") {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#'])) {
         return Ok(url);
     }
     Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))

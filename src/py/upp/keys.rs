@@ -17,15 +17,15 @@ use crate::py::bridge::guard;
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
 
-/// Each key in its turn.
+/// One key after the other, from the first again after the last. UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct RoundRobinKeys;
 
-/// A key drawn by weight.
+/// A key drawn at random, as often as its weight says: `[("key", 2.0), …]`. UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct WeightedKeys;
 
-/// A key from a function, sync or async.
+/// A key from a function, sync or async, that is asked before each request. UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct DynamicKey;
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::config::config_from;
+use super::config::{config_from, text};
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
@@ -73,7 +73,7 @@ impl ModelReference {
 
 /// What makes the dialect of a provider, by the name of its factory.
 fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
-    let text = |name: &str| options.get_item(name)?.map(|value| value.extract::<String>()).transpose();
+    let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
     let api = text("api")?;
     Ok(match (provider, api.as_deref()) {
         ("anthropic", None) => {
@@ -169,18 +169,20 @@ impl ModelReference {
     }
 }
 
-/// What a model is asked.
+/// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
 #[derive(Clone)]
 pub(crate) struct ModelRequest(pub(crate) CoreRequest);
 
 #[pymethods]
 impl ModelRequest {
+    /// The conversation, oldest first.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
     }
 
+    /// The system prompt: a text, or a list of blocks.
     #[getter]
     fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.system.as_deref() {
@@ -190,6 +192,7 @@ impl ModelRequest {
         }
     }
 
+    /// The model's own parameters.
     #[getter]
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.params.show(py)
@@ -203,6 +206,7 @@ impl ModelRequest {
         tools.show(py)
     }
 
+    /// JSON Schema of the structured answer, where one is wanted.
     #[getter]
     fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.structure.as_deref().cloned().show(py)

@@ -12,23 +12,26 @@ use crate::core::http;
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct RetryStrategy(Arc<dyn http::RetryStrategy>);
 
-/// Waits twice as long each time.
+/// Waits twice as long each time, after failures that may pass: `max_attempts` retries, the first after `base_delay`
+/// seconds, none longer than `max_delay`; `jitter` draws each at random around its length. UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct ExponentialBackoff;
 
-/// Waits as much longer each time.
+/// Waits `delay` seconds longer each time, after failures that may pass: `max_attempts` retries. UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct LinearBackoff;
 
-/// Never sends again.
+/// Never sends again. UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct NoRetry;
 
-/// Lets requests through at a rate, and sends again those that were refused for going too fast.
+/// Lets requests through at a rate, and sends again those that were refused for going too fast: `max_tokens` at once,
+/// `refill_rate` a second, `max_attempts` retries. UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct TokenBucket;
 
-/// Sends again after as long as the server asks for.
+/// Sends again what was refused for going too fast, after as long as the server asks for, or `fallback_delay` seconds:
+/// `max_attempts` retries. UPP-1.2 §13.3.
 #[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
 pub(crate) struct RetryAfterStrategy;
 

@@ -59,12 +59,8 @@ async def main() -> None:
         "asyncio.to_thread": await per_await(lambda: asyncio.to_thread(sync_tool), 1_000),
         "100k ready events, each": await per_event(lambda: bridge.ready_numbers(100_000), 100_000),
         "100k events of a driver, each": await per_event(lambda: bridge.numbers(100_000), 100_000),
-        "100k live events, 100 a wake, each": await per_event(
-            lambda: bridge.numbers(100_000, 1, 100), 100_000
-        ),
-        "100k ready events in batches, each": await per_event(
-            lambda: bridge.ready_numbers(100_000).batches(), 100_000
-        ),
+        "100k live events, 100 a wake, each": await per_event(lambda: bridge.numbers(100_000, 1, 100), 100_000),
+        "100k ready events in batches, each": await per_event(lambda: bridge.ready_numbers(100_000).batches(), 100_000),
     }
     print(sys.version.split()[0], type(asyncio.get_running_loop()).__module__)
     for name, microseconds in rows.items():

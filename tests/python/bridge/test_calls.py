@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+
 from turntree._core import _bridge_selftest as bridge
 
 number = contextvars.ContextVar("number", default=0)

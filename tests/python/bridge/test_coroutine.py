@@ -8,8 +8,10 @@ import gc
 import random
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
+
 from turntree._core import _bridge_selftest as bridge
 
 
@@ -198,10 +200,8 @@ def test_a_loop_closed_early_frees_what_waits_on_it(new_loop) -> None:
 
 
 def test_many_loops_leak_no_descriptor(new_loop) -> None:
-    import os
-
     def open_descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     def turn() -> None:
         loop = new_loop()

@@ -10,13 +10,15 @@ import textwrap
 import time
 
 import pytest
+
 from turntree._core import _bridge_selftest as bridge
 
 LEAVING = [
     # Wakes under way.
     "async def main():\n    await asyncio.gather(*[bridge.sleeps(50, 4) for _ in range(50)])\nasyncio.run(main())",
     # A stream abandoned in flight, held by a global.
-    "stream = bridge.numbers(10**6, 20)\nasync def main():\n    for _ in range(20): await anext(stream)\nasyncio.run(main())",
+    "stream = bridge.numbers(10**6, 20)\nasync def main():\n"
+    "    for _ in range(20): await anext(stream)\nasyncio.run(main())",
     # Tasks pending on a loop that is never closed.
     "loop = asyncio.new_event_loop()\ntasks = [loop.create_task(bridge.sleeps(100, 1000)) for _ in range(50)]\n"
     "loop.run_until_complete(asyncio.sleep(0.01))",

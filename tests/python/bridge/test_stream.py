@@ -8,6 +8,7 @@ import threading
 import weakref
 
 import pytest
+
 from turntree._core import _bridge_selftest as bridge
 
 

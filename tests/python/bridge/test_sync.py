@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+
 from turntree._core import _bridge_selftest as bridge
 
 
@@ -99,9 +100,7 @@ def test_an_interrupt_cancels_the_tool() -> None:
 
 def test_from_many_threads_at_once() -> None:
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(bridge.tool_sync(where, "task"))) for _ in range(20)
-    ]
+    threads = [threading.Thread(target=lambda: results.append(bridge.tool_sync(where, "task"))) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -65,7 +65,7 @@ impl<'t> Group<'t> {
 ///
 /// # Errors
 /// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
-pub fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
+pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     let metadata = ThreadMetadata::of(thread)?;
     let profile = metadata.profile()?;
     let plain = Profile::default();
@@ -98,11 +98,11 @@ pub fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     Ok(messages)
 }
 
-fn damaged(place: usize, message: String) -> ThreadError {
+pub(super) fn damaged(place: usize, message: String) -> ThreadError {
     ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
 }
 
-fn envelope_of<'t>(
+pub(super) fn envelope_of<'t>(
     action: &'t Action,
     metadata: &ThreadMetadata<'t>,
 ) -> Result<Option<Envelope<'t>>, serde_json::Error> {
@@ -248,7 +248,7 @@ fn system_prompt<'t>(
     let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
     let template = profile.template("system-prompt").ok_or("no template for system prompts")?;
     Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
-        "content" => Expected::Value(Value::Text(text.clone())),
+        "content" => Expected::Value(text.clone()),
         "part_kind" => Expected::text("system-prompt"),
         _ => Expected::Default,
     }))

@@ -52,7 +52,7 @@ pub(super) struct Encoder<'o, 'a> {
     /// The time of the action before, and what to say before there is one.
     timestamp: String,
     clamp: Option<Timestamp>,
-    last_instructions: Option<(Cow<'a, str>, String)>,
+    last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
 }
 
@@ -325,13 +325,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
 
     /// A system prompt before everything else: no action, but a text of the thread.
     fn system_prompt(&mut self, part: &Part<'a>, draft: &mut Draft) -> Option<String> {
-        let address = self.store_text(part.get("content")?.to_text()?);
+        let content = part.get("content")?;
+        let address = self.store_text(&content.as_text()?, content.clone());
         self.profile.observe("system-prompt", part);
         let mut writer = ObjectWriter::default();
         writer.text("text", &address);
-        let text = self.profile.texts.get(address.as_str()).cloned().unwrap_or_default();
         let residue = self.profile.template("system-prompt")?.residue(part, |key| match key {
-            "content" => Expected::text(&text),
+            "content" => Expected::Covered,
             "part_kind" => Expected::text("system-prompt"),
             _ => Expected::Default,
         });
@@ -344,9 +344,9 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// Keeps a text under its content address.
-    fn store_text(&mut self, text: Cow<'a, str>) -> String {
-        let address = address(&text);
-        self.profile.texts.entry(Cow::Owned(address.clone())).or_insert(text);
+    fn store_text(&mut self, text: &str, value: Value<'a>) -> String {
+        let address = address(text);
+        self.profile.texts.entry(Cow::Owned(address.clone())).or_insert(value);
         address
     }
 
@@ -381,12 +381,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
             }
         }
-        self.cost(message, &mut draft);
+        Self::cost(message, &mut draft);
         draft
     }
 
     /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
-    fn cost(&self, message: &ModelMessage<'a>, draft: &mut Draft) {
+    fn cost(message: &ModelMessage<'a>, draft: &mut Draft) {
         let last = draft.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
             _ => None,
@@ -447,12 +447,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
         // Only the first request decides the default: the ones before a later change said nothing.
         let first = !std::mem::replace(&mut self.requests_seen, true);
         let default = self.profile.instructions.as_deref().map(str::to_owned);
-        let Some(text) = message.members.get("instructions").and_then(Value::to_text) else { return default };
+        let value = message.members.get("instructions");
+        let Some((value, text)) = value.and_then(|value| Some((value, value.as_text()?))) else {
+            return default;
+        };
         let address = match &self.last_instructions {
-            Some((last, address)) if *last == text => address.clone(),
+            Some((last, address)) if last.same(value) => address.clone(),
             _ => {
-                let address = self.store_text(text.clone());
-                self.last_instructions = Some((text, address.clone()));
+                let address = self.store_text(&text, value.clone());
+                self.last_instructions = Some((value.clone(), address.clone()));
                 address
             }
         };

@@ -29,7 +29,7 @@ struct Media<'p> {
     url: Option<&'p String>,
     base64: Option<&'p String>,
     file_id: Option<&'p String>,
-    media_type: Option<&'p String>,
+    mime: Option<&'p String>,
     url_class: &'static str,
 }
 
@@ -40,7 +40,7 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
                 url: $part.url.as_ref(),
                 base64: $part.base64.as_ref(),
                 file_id: $part.file_id.as_ref(),
-                media_type: $part.media_type.as_ref(),
+                mime: $part.media_type.as_ref(),
                 url_class: $class,
             })
         };
@@ -212,7 +212,7 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
         "binary" => {
             let data = object.text("data")?.into_owned();
             let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
-            Some((medium.part(None, Some(translate(data, b"-_", b"+/")), None, media_type), standard))
+            Some((medium.part(None, Some(translate(data, *b"-_", *b"+/")), None, media_type), standard))
         }
         "uploaded-file" => {
             let file_id = object.text("file_id")?.into_owned();
@@ -227,7 +227,7 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
 }
 
 /// Base64 between its two alphabets, which differ in two characters.
-fn translate(data: String, from: &[u8; 2], to: &[u8; 2]) -> String {
+fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
     let mut bytes = data.into_bytes();
     for byte in &mut bytes {
         if let Some(place) = from.iter().position(|old| old == byte)
@@ -254,12 +254,12 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         };
     };
     match key {
-        "media_type" => text(media.media_type),
+        "media_type" => text(media.mime),
         "url" => text(media.url),
         "file_id" => text(media.file_id),
         "data" if standard => text(media.base64),
         "data" => match media.base64 {
-            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), b"+/", b"-_")))),
+            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), *b"+/", *b"-_")))),
             None => Expected::Default,
         },
         _ => Expected::Default,
@@ -275,13 +275,12 @@ pub(super) fn decode<'t>(
     let mut values = Vec::with_capacity(parts.len());
     let mut rest = parts.iter();
     for item in items.unwrap_or_default() {
-        match item {
-            Some(ItemEnvelope { raw: Some(raw), .. }) => values.push(Value::Raw(raw)),
-            _ => {
-                let Some(part) = rest.next() else { break };
-                values.push(decode_item(part, item.as_ref(), profile));
-            }
+        if let Some(ItemEnvelope { raw: Some(raw), .. }) = item {
+            values.push(Value::Raw(raw));
+            continue;
         }
+        let Some(part) = rest.next() else { break };
+        values.push(decode_item(part, item.as_ref(), profile));
     }
     values.extend(rest.map(|part| decode_item(part, None, profile)));
     Value::List(values)

@@ -24,6 +24,7 @@ mod read;
 mod texts;
 mod thread_metadata;
 mod usage;
+mod view;
 mod write;
 
 use std::borrow::Cow;
@@ -32,9 +33,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use agents::AgentSource;
-pub use decode::to_messages;
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
+pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
 use encode::{Differs, Encoder, Source};
@@ -90,6 +91,8 @@ pub struct ImportOptions {
     pub validation_status: bool,
     /// Add `system.tp.usage` for answers without text (portable profile, decision 14).
     pub usage_actions: bool,
+    /// Keep action metadata apart from the actions (decision 2).
+    pub strict: bool,
     /// What the history may cost to read.
     pub limits: Limits,
 }
@@ -108,72 +111,130 @@ pub fn from_pydantic_ai_json(bytes: &[u8], options: &ImportOptions) -> Result<Th
         path: Vec::new(),
         message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
     })?;
-    let messages = read_history(text, &options.limits)?;
-    if let Ok(thread) = convert(&messages, Some(text), false, options) {
+    if let Some(thread) = stream(text, options)? {
         return Ok(thread);
     }
     // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
     let respelled = respell(text);
-    let messages = if respelled == text { messages } else { read_history(&respelled, &options.limits)? };
-    let converted = convert(&messages, Some(&respelled), true, options);
-    converted.map_err(|Differs| not_a_list())
+    let messages = read_history(&respelled, &options.limits)?;
+    convert(&messages, Some(&respelled), options).map_err(|Differs| not_a_list())
 }
 
 /// Makes a thread of messages that some reader produced.
 pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
     // Without a text to compare with, every message can be kept.
-    convert(messages, None, true, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
-}
-
-impl Thread {
-    /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it.
-    ///
-    /// # Errors
-    /// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
-    pub fn to_pydantic_ai_json(&self) -> Result<Vec<u8>, ThreadError> {
-        let messages = to_messages(self)?;
-        let mut out = Vec::new();
-        write_history(&mut out, &messages);
-        Ok(out)
-    }
+    convert(messages, None, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
 }
 
 fn not_a_list() -> ThreadError {
     ParseError::shape(Vec::new(), "the history is not a list of messages").into()
 }
 
-/// Converts message by message. With `patient`, messages that differ from their text are kept verbatim; without, the
-/// first one ends the attempt.
+/// Converts while it reads. `None` when a message differs from its text, or the first one has no time: then the
+/// history must be seen as a whole.
+fn stream(text: &str, options: &ImportOptions) -> Result<Option<Thread>, ParseError> {
+    let mut conversion: Option<Conversion<'_, '_>> = None;
+    let mut before: Option<ModelMessage<'_>> = None;
+    let mut whole = true;
+    read::for_each_message(text, &options.limits, |message| {
+        let conversion = match &mut conversion {
+            Some(conversion) => conversion,
+            none => {
+                let timestamp = first_timestamp(std::slice::from_ref(&message));
+                whole = timestamp.is_some();
+                none.insert(Conversion::new(options, timestamp, Some(text)))
+            }
+        };
+        whole = whole && conversion.step(&message, before.as_ref(), false).is_ok();
+        before = Some(message);
+        whole
+    })?;
+    let conversion = conversion.unwrap_or_else(|| Conversion::new(options, None, Some(text)));
+    Ok(whole.then(|| conversion.finish()))
+}
+
+/// Converts message by message; those that differ from their text are kept verbatim.
 fn convert<'a>(
     messages: &[ModelMessage<'a>],
     text: Option<&'a str>,
-    patient: bool,
     options: &ImportOptions,
 ) -> Result<Thread, Differs> {
-    let mut encoder = Encoder::new(options, first_timestamp(messages).unwrap_or_else(|| EPOCH.to_owned()));
+    let mut conversion = Conversion::new(options, first_timestamp(messages), text);
     let mut texts: Option<Vec<&str>> = None;
-    // Where the next message begins, as long as every message before gave its exact text.
-    let mut offset = Some(1);
     let mut before = None;
     for (index, message) in messages.iter().enumerate() {
-        let rest = offset.and_then(|offset| text?.get(offset..));
-        let source = rest.map_or(Source::Written, Source::Text);
-        let length = match encoder.message(index, message, before, source, text.is_none()) {
-            Ok(length) => length,
-            Err(Differs) if !patient && options.profile == ProfileKind::Full => return Err(Differs),
-            Err(Differs) => {
-                let texts = match &mut texts {
-                    Some(texts) => texts,
-                    none => none.insert(text.map(message_texts).ok_or(Differs)??),
-                };
-                let own = texts.get(index).copied().ok_or(Differs)?;
-                encoder.message(index, message, before, Source::Text(own), true)?
-            }
-        };
-        offset = offset.map(|offset| offset + length + 1);
+        if conversion.step(message, before, text.is_none()).is_err() {
+            let texts = match &mut texts {
+                Some(texts) => texts,
+                none => none.insert(text.map(message_texts).ok_or(Differs)??),
+            };
+            conversion.rest = Some(texts.get(index).copied().ok_or(Differs)?);
+            conversion.step(message, before, true)?;
+            // Where the next message begins is known again.
+            conversion.rest = texts.get(index + 1).copied();
+        }
         before = Some(message);
     }
-    Ok(assemble(encoder, messages, options))
+    Ok(conversion.finish())
+}
+
+/// A history on its way to a thread.
+struct Conversion<'o, 'a> {
+    options: &'o ImportOptions,
+    encoder: Encoder<'o, 'a>,
+    index: usize,
+    /// The text that begins with the next message, as long as there is one.
+    rest: Option<&'a str>,
+    /// The first conversation id, and what stands for it where there is none.
+    conversation: Option<String>,
+    digest: [u8; 32],
+}
+
+impl<'o, 'a> Conversion<'o, 'a> {
+    fn new(options: &'o ImportOptions, timestamp: Option<String>, text: Option<&'a str>) -> Self {
+        Self {
+            options,
+            encoder: Encoder::new(options, timestamp.unwrap_or_else(|| EPOCH.to_owned())),
+            index: 0,
+            rest: text.and_then(|text| text.get(1..)),
+            conversation: None,
+            digest: Sha256::digest(b"").into(),
+        }
+    }
+
+    /// Converts a message. `whole` says that the text ends with it, or that there is none.
+    fn step(
+        &mut self,
+        message: &ModelMessage<'a>,
+        before: Option<&ModelMessage<'a>>,
+        whole: bool,
+    ) -> Result<(), Differs> {
+        if self.conversation.is_none() {
+            self.conversation = message.text("conversation_id").map(Cow::into_owned);
+        }
+        if self.index == 0 && self.options.thread_id.is_none() && self.conversation_uuid().is_none() {
+            self.digest = Sha256::digest(write::message_to_json(message).as_bytes()).into();
+        }
+        let source = self.rest.map_or(Source::Written, Source::Text);
+        let length = self.encoder.message(self.index, message, before, source, whole)?;
+        self.rest = self.rest.map(|rest| rest.get(length + 1..).unwrap_or_default());
+        self.index += 1;
+        Ok(())
+    }
+
+    fn conversation_uuid(&self) -> Option<Uuid> {
+        self.conversation.as_deref().and_then(|id| Uuid::parse_str(id).ok())
+    }
+
+    fn finish(self) -> Thread {
+        // Decision 13: the caller's, the conversation's if it is a UUID, else derived from the first message.
+        let derived = || Uuid::new_v5(&agents::namespace(), &self.digest);
+        let thread_id = match &self.options.thread_id {
+            Some(id) => id.clone(),
+            None => self.conversation_uuid().unwrap_or_else(derived).to_string(),
+        };
+        assemble(self.encoder, thread_id, self.options)
+    }
 }
 
 /// The text of each message in a list.
@@ -191,7 +252,7 @@ fn first_timestamp(messages: &[ModelMessage<'_>]) -> Option<String> {
     messages.iter().find_map(own)
 }
 
-fn assemble(encoder: Encoder<'_, '_>, messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
+fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions) -> Thread {
     let full = options.profile == ProfileKind::Full;
     let Encoder { profile, mut agents, mut actions, system_prompts, .. } = encoder;
     for (place, action) in actions.iter_mut().enumerate() {
@@ -215,27 +276,14 @@ fn assemble(encoder: Encoder<'_, '_>, messages: &[ModelMessage<'_>], options: &I
         }
     }
     let title = options.title.clone().unwrap_or_else(|| title(&actions));
-    let mut thread = Thread::new(thread_id(messages, options), created_at, title);
+    let mut thread = Thread::new(thread_id, created_at, title);
     thread.updated_at = updated_at;
     thread.agents = agents;
     if let Some(metadata) = thread_metadata::write(&profile, configuration.as_ref(), full) {
         thread.metadata.get_or_insert_default().insert("pydantic_ai", metadata);
     }
     thread.actions = actions.into_iter().collect::<Actions>();
-    thread
-}
-
-/// Decision 13: the caller's, the conversation's if it is a UUID, else derived from the first message.
-fn thread_id(messages: &[ModelMessage<'_>], options: &ImportOptions) -> String {
-    if let Some(id) = &options.thread_id {
-        return id.clone();
-    }
-    let conversation = messages.iter().find_map(|message| message.text("conversation_id"));
-    if let Some(id) = conversation.and_then(|id| Uuid::parse_str(&id).ok()) {
-        return id.to_string();
-    }
-    let first = messages.first().map(write::message_to_json).unwrap_or_default();
-    Uuid::new_v5(&agents::namespace(), &Sha256::digest(first.as_bytes())).to_string()
+    if options.strict { thread.with_hoisted_metadata() } else { thread }
 }
 
 fn title(actions: &[Action]) -> String {

@@ -57,16 +57,6 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The string, if it is one, for as long as the source lives.
-    pub fn to_text(&self) -> Option<Cow<'a, str>> {
-        match self {
-            Self::Raw(raw) => decode(raw.get()),
-            Self::Json(Cow::Borrowed(text)) => decode(text),
-            Self::Text(text) => Some(text.clone()),
-            _ => self.as_text().map(|text| Cow::Owned(text.into_owned())),
-        }
-    }
-
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         self.as_json() == Some("null")
@@ -85,7 +75,7 @@ impl<'a> Value<'a> {
     /// Whether two values are the same, token by token.
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Field, Self::Field) => true,
+            (Self::Field, other) | (other, Self::Field) => matches!(other, Self::Field),
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
                 leaf.as_text().is_some_and(|other| other == *text)
@@ -139,6 +129,11 @@ impl<'a> Object<'a> {
     /// Members in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> + DoubleEndedIterator {
         self.members.iter().map(|(key, value)| (&**key, value))
+    }
+
+    /// The value at a place; `null` past the end.
+    pub fn at(&self, place: usize) -> &Value<'a> {
+        self.members.get(place).map_or(&Value::NULL, |(_, value)| value)
     }
 
     /// Members in order, keys as they are held.

@@ -126,7 +126,7 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
 }
 
 /// Writes what a part says beyond its action and its template; `false` when it cannot.
-fn write_residue<'a>(
+pub(super) fn write_residue<'a>(
     part: &Part<'a>,
     class: &str,
     action: &Action,
@@ -135,11 +135,16 @@ fn write_residue<'a>(
 ) -> bool {
     profile.observe(class, part);
     let arguments_as_text = arguments_as_text(part, action);
+    // What an action takes from its part unchanged need not be compared; decoding the message again checks it anyway.
     let expected = |key: &str| match (key, action) {
-        // The items of a list are told by `items`.
-        ("content", Action::UserMessage(UserMessageAction { content: MessageContent::Parts(_), .. })) => {
-            Expected::Covered
-        }
+        ("part_kind", _)
+        | (
+            "content",
+            Action::UserMessage(_)
+            | Action::AssistantMessage(_)
+            | Action::Thinking(_)
+            | Action::ToolReturn(_),
+        ) => Expected::Covered,
         _ => expected(action, class, key, arguments_as_text),
     };
     let residue = profile.template(class).and_then(|template| template.residue(part, expected));
@@ -231,16 +236,15 @@ fn user_prompt<'a>(
     irregular: &mut bool,
 ) -> Option<Action> {
     let value = part.get("content")?;
-    let content = match value.as_text() {
-        Some(text) => MessageContent::Text(text.into_owned()),
-        None => {
-            let encoded = items::encode(value, profile)?;
-            if let Some(residue) = &encoded.residue {
-                writer.json("items", residue);
-            }
-            *irregular = encoded.irregular;
-            MessageContent::Parts(encoded.parts)
+    let content = if let Some(text) = value.as_text() {
+        MessageContent::Text(text.into_owned())
+    } else {
+        let encoded = items::encode(value, profile)?;
+        if let Some(residue) = &encoded.residue {
+            writer.json("items", residue);
         }
+        *irregular = encoded.irregular;
+        MessageContent::Parts(encoded.parts)
     };
     Some(Action::UserMessage(UserMessageAction {
         timestamp: timestamp.to_owned(),

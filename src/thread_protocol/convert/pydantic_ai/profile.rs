@@ -280,6 +280,7 @@ impl<'a> Template<'a> {
                 && match expected(key) {
                     Expected::Value(expected) => expected.same(value),
                     Expected::Covered => true,
+                    Expected::Default if fits => self.members.at(place).same(value),
                     Expected::Default => self.members.get(key).unwrap_or(&Value::NULL).same(value),
                 };
             if !same {
@@ -301,25 +302,23 @@ impl<'a> Template<'a> {
         'a: 't,
     {
         let mut object = Object::with_capacity(self.members.len() + 1);
-        let value = |key: &str, derive: &mut dyn FnMut(&str) -> Expected<'t>| {
+        let mut value = |key: &str, default: Option<&Value<'a>>| {
             if let Some((_, raw)) = members.iter().find(|(name, _)| name == key) {
                 return Value::Raw(raw);
             }
             match derive(key) {
                 Expected::Value(value) => value,
-                Expected::Default | Expected::Covered => {
-                    self.members.get(key).cloned().unwrap_or(Value::NULL)
-                }
+                Expected::Default | Expected::Covered => default.cloned().unwrap_or(Value::NULL),
             }
         };
         if let Some(keys) = keys {
             for key in keys {
-                object.push(key.clone(), value(key, &mut derive));
+                object.push(key.clone(), value(key, self.members.get(key)));
             }
             return object;
         }
-        for (key, _) in self.members.entries() {
-            object.push(key.clone(), value(key, &mut derive));
+        for (key, default) in self.members.entries() {
+            object.push(key.clone(), value(key, Some(default)));
         }
         for (key, raw) in members {
             if self.members.get(key).is_none() {
@@ -342,7 +341,7 @@ fn has_twins(object: &Object<'_>) -> bool {
 pub(super) struct Profile<'a> {
     templates: Vec<Template<'a>>,
     /// Long texts by their content address.
-    pub texts: HashMap<Cow<'a, str>, Cow<'a, str>>,
+    pub texts: HashMap<Cow<'a, str>, Value<'a>>,
     /// The address of the instructions that requests have when they say nothing else.
     pub instructions: Option<Cow<'a, str>>,
     /// Whether the arguments of tool calls are strings of JSON when nothing is said.

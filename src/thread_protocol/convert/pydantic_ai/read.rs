@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
@@ -15,15 +15,71 @@ use crate::core::limits::Limits;
 /// # Errors
 /// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages; names the place.
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
-    limits.check(text).map_err(|error| ParseError {
-        kind: ParseErrorKind::Limit,
-        path: Vec::new(),
-        message: error.to_string(),
-    })?;
+    check(text, limits)?;
     match serde_json::from_str::<Messages<'a>>(text) {
         Ok(messages) => Ok(messages.0),
         Err(error) => Err(locate(text, &error)),
     }
+}
+
+/// Hands the messages of a history over one by one, so that memory stays warm; stops when `take` gives `false`.
+///
+/// # Errors
+/// As [`read_history`].
+pub(super) fn for_each_message<'a>(
+    text: &'a str,
+    limits: &Limits,
+    mut take: impl FnMut(ModelMessage<'a>) -> bool,
+) -> Result<(), ParseError> {
+    check(text, limits)?;
+    let mut stopped = false;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let each = Each(|message| {
+        stopped = !take(message);
+        !stopped
+    });
+    match each.deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
+        Ok(()) => Ok(()),
+        Err(_) if stopped => Ok(()),
+        Err(error) => Err(locate(text, &error)),
+    }
+}
+
+struct Each<F>(F);
+
+impl<'de, F: FnMut(ModelMessage<'de>) -> bool> DeserializeSeed<'de> for Each<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, F: FnMut(ModelMessage<'de>) -> bool> Visitor<'de> for Each<F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(EXPECTED)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut sequence: A) -> Result<(), A::Error> {
+        while let Some(message) = sequence.next_element()? {
+            if !(self.0)(message) {
+                return Err(A::Error::custom("stopped"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
+
+fn check(text: &str, limits: &Limits) -> Result<(), ParseError> {
+    limits.check(text).map_err(|error| ParseError {
+        kind: ParseErrorKind::Limit,
+        path: Vec::new(),
+        message: error.to_string(),
+    })
 }
 
 /// The quick parse knows no paths; a text that failed is read again to find where.
@@ -68,7 +124,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Messages<'a> {
             type Value = Messages<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a list of messages, as ModelMessagesTypeAdapter.dump_json writes it")
+                formatter.write_str(EXPECTED)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Messages<'de>, A::Error> {

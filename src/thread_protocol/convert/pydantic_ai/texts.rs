@@ -3,7 +3,7 @@
 use super::CombineText;
 use super::envelope::ObjectWriter;
 use super::model::{Part, part_kind};
-use super::parts::{Encoded, Surroundings, expected};
+use super::parts::{Encoded, Surroundings, write_residue};
 use super::profile::{Expected, Profile};
 use crate::thread_protocol::action::{Action, AssistantMessageAction};
 use crate::thread_protocol::content::MessageContent;
@@ -61,7 +61,7 @@ pub(super) fn join_texts<'a>(
                 let Some(part) = parts.get(*only) else { continue };
                 let action = message(run.text, around);
                 let mut writer = ObjectWriter::default();
-                let irregular = !write_piece(part, &action, profile, &mut writer);
+                let irregular = !write_residue(part, "text", &action, profile, &mut writer);
                 let encoded = Encoded { action, fragment: writer.into_fragment(), before: None, irregular };
                 set(&mut joined, *only, Joined::Whole(encoded));
             }
@@ -149,19 +149,6 @@ fn message(text: String, around: &Surroundings<'_>) -> Action {
         content: MessageContent::Text(text),
         ..AssistantMessageAction::default()
     })
-}
-
-fn write_piece<'a>(
-    part: &Part<'a>,
-    action: &Action,
-    profile: &mut Profile<'a>,
-    writer: &mut ObjectWriter,
-) -> bool {
-    profile.observe("text", part);
-    let residue = profile
-        .template("text")
-        .and_then(|template| template.residue(part, |key| expected(action, "text", key, false)));
-    residue.map(|residue| writer.residue(&residue, "keys", "part")).is_some()
 }
 
 /// The piece of a text after `gap` characters, of `length` characters, and where it ends.

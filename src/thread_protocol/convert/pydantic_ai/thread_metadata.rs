@@ -10,7 +10,7 @@ use super::encode::address;
 use super::envelope::{Members, ObjectWriter};
 use super::model::{Object, Value};
 use super::profile::{BASE, MOST_MEMBERS, Profile};
-use super::write::{Sink, write_object};
+use super::write::{Sink, write_object, write_value};
 use crate::core::json::RawJson;
 use crate::core::json::tagged::CowStr;
 use crate::thread_protocol::document::Thread;
@@ -87,8 +87,7 @@ impl<'t> ThreadMetadata<'t> {
         profile.instructions = self.written.instructions.clone().map(CowStr::into_cow);
         profile.arguments_as_text = self.written.args.as_ref().is_some_and(|form| form.as_str() == "text");
         for (address, text) in &self.written.texts.0 {
-            let text: CowStr<'t> = serde_json::from_str(text.get()).map_err(damaged)?;
-            profile.texts.insert(address.clone(), text.into_cow());
+            profile.texts.insert(address.clone(), Value::Raw(text));
         }
         Ok(profile)
     }
@@ -150,10 +149,10 @@ pub(super) fn write(
     }
     if !profile.texts.is_empty() {
         let mut texts: Vec<_> = profile.texts.iter().collect();
-        texts.sort_unstable();
+        texts.sort_unstable_by_key(|(address, _)| *address);
         let mut object = ObjectWriter::default();
         for (address, text) in texts {
-            object.text(address, text);
+            write_value(object.key(address), text);
         }
         writer.json("texts", &object.finish());
     }

@@ -2,9 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::decode::envelope_of;
 use super::model::{Object, Value};
+use super::parts::USAGE;
 use super::profile::{Expected, class_name};
+use super::read::read_object;
+use super::thread_metadata::ThreadMetadata;
 use crate::thread_protocol::action::{Action, AssistantMessageAction, ThinkingUsage, Usage};
+use crate::thread_protocol::document::Thread;
 
 /// A count, if it is one that a `u64` holds as it is written.
 fn count(usage: &Object<'_>, key: &str) -> Option<u64> {
@@ -22,6 +27,37 @@ pub(super) fn counted(usage: &Object<'_>) -> Option<Usage> {
         total_tokens: Some(total_tokens),
         ..Usage::default()
     })
+}
+
+impl Thread {
+    /// Tokens of the whole thread: those of assistant messages, and those of answers without text, which are kept in
+    /// metadata or in `system.tp.usage` (decision 14). Metadata that cannot be read counts nothing.
+    pub fn usage(&self) -> Usage {
+        let metadata = ThreadMetadata::of(self).unwrap_or_default();
+        let mut total = Usage { total_tokens: Some(0), ..Usage::default() };
+        for action in &self.actions.0 {
+            let told = match &**action {
+                Action::AssistantMessage(message) => message.usage.clone(),
+                Action::System(system) if system.action_type == USAGE => {
+                    read_object(system.data.get()).as_ref().and_then(counted)
+                }
+                _ => None,
+            };
+            let kept = envelope_of(action, &metadata).ok().flatten().and_then(|envelope| envelope.message);
+            let kept = kept.map(|message| message.usage);
+            let kept = |key: &str| {
+                let value = kept.as_ref()?.0.iter().find(|(name, _)| name == key)?;
+                value.1.get().parse::<u64>().ok()
+            };
+            let (input, output) = told.map_or((0, 0), |usage| (usage.input_tokens, usage.output_tokens));
+            let input = input.saturating_add(kept("input_tokens").unwrap_or_default());
+            let output = output.saturating_add(kept("output_tokens").unwrap_or_default());
+            total.input_tokens = total.input_tokens.saturating_add(input);
+            total.output_tokens = total.output_tokens.saturating_add(output);
+        }
+        total.total_tokens = Some(total.input_tokens.saturating_add(total.output_tokens));
+        total
+    }
 }
 
 /// Tokens of thinking: counted apart, or among the provider's details.
@@ -49,7 +85,7 @@ fn last_text<'t>(actions: impl DoubleEndedIterator<Item = &'t Action>) -> Option
 pub(super) fn expected_of_message<'t>(
     actions: impl IntoIterator<Item = &'t Action, IntoIter: DoubleEndedIterator>,
     kind: &str,
-    instructions: Option<&Cow<'t, str>>,
+    instructions: Option<&Value<'t>>,
     key: &str,
 ) -> Expected<'t> {
     let mut actions = actions.into_iter();
@@ -58,7 +94,7 @@ pub(super) fn expected_of_message<'t>(
         "kind" => Expected::Value(Value::Text(class_name(kind))),
         "timestamp" => actions.next().map_or(Expected::Default, |first| Expected::text(first.timestamp())),
         "instructions" => match instructions {
-            Some(text) => Expected::Value(Value::Text(text.clone())),
+            Some(text) => Expected::Value(text.clone()),
             None => Expected::Default,
         },
         "finish_reason" => match last_text(actions).and_then(|text| text.finish_reason.as_deref()) {

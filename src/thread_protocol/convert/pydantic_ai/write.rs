@@ -49,19 +49,50 @@ impl Sink for Comparer<'_> {
     }
 
     fn string(&mut self, text: &str) {
-        let Some(rest) = self.rest else { return };
-        // The expected text is valid JSON: where it agrees with a text that has neither quote nor backslash, that text
-        // has no control character either, and its JSON is itself.
-        if memchr::memchr2(b'"', b'\\', text.as_bytes()).is_none()
-            && let Some(rest) = rest.strip_prefix(b"\"").and_then(|rest| rest.strip_prefix(text.as_bytes()))
-        {
-            self.rest = rest.strip_prefix(b"\"");
-            return;
-        }
-        let mut written = Vec::with_capacity(text.len() + 16);
-        write_string(&mut written, text);
-        self.rest = rest.strip_prefix(written.as_slice());
+        self.rest = self.rest.and_then(|rest| strip_string(rest, text.as_bytes()));
     }
+}
+
+/// What follows the JSON string of `text`, if `json` begins with exactly what a writer makes of it. `json` is valid.
+fn strip_string<'a>(json: &'a [u8], mut text: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = json.strip_prefix(b"\"")?;
+    loop {
+        // Valid JSON has neither quote nor control character before the next escape or the end of the string.
+        let plain = memchr::memchr2(b'"', b'\\', rest)?;
+        let (segment, tail) = rest.split_at_checked(plain)?;
+        text = text.strip_prefix(segment)?;
+        let (mark, tail) = tail.split_first()?;
+        if *mark == b'"' {
+            return text.is_empty().then_some(tail);
+        }
+        let (escape, tail) = tail.split_first()?;
+        let (byte, after) = text.split_first()?;
+        let (expected, tail) = match escape {
+            b'"' | b'\\' => (*escape, tail),
+            b'b' => (0x08, tail),
+            b'f' => (0x0C, tail),
+            b'n' => (b'\n', tail),
+            b'r' => (b'\r', tail),
+            b't' => (b'\t', tail),
+            b'u' => {
+                let (digits, tail) = tail.split_at_checked(4)?;
+                (control_character(digits)?, tail)
+            }
+            _ => return None,
+        };
+        if *byte != expected {
+            return None;
+        }
+        (rest, text) = (tail, after);
+    }
+}
+
+/// The control character that four digits stand for, if a writer has no shorter escape and would use these digits.
+fn control_character(digits: &[u8]) -> Option<u8> {
+    let low = digits.strip_prefix(b"00")?;
+    let text = std::str::from_utf8(low).ok().filter(|text| !text.contains(char::is_uppercase))?;
+    let byte = u8::from_str_radix(text, 16).ok()?;
+    (byte < 0x20 && !matches!(byte, 0x08 | 0x09 | 0x0A | 0x0C | 0x0D)).then_some(byte)
 }
 
 /// Writes a history.

@@ -1,0 +1,673 @@
+"""Agents: runs, histories, inputs, turns, limits, hooks, structured output. UAP-1.0 §4, §5, §11."""
+
+import asyncio
+import copy
+import dataclasses
+import uuid
+from typing import TypedDict
+
+import pydantic
+import pytest
+
+from turntree import Agent, AgentStrategy, agent
+from turntree.execution import loop
+from turntree.upp import (
+    AssistantMessage,
+    ErrorCode,
+    Image,
+    Text,
+    Thread,
+    TokenUsage,
+    ToolUseStrategy,
+    UPPError,
+    UserMessage,
+    scripted,
+)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def call(name="add", **arguments):
+    """A tool call as a script writes it."""
+    return {"toolName": name, "arguments": arguments}
+
+
+def calls_for_ever(_request):
+    return [call(a=1, b=1)]
+
+
+def types(turn):
+    return [message.type for message in turn.messages]
+
+
+# Ways to run
+
+
+def test_run_gives_a_turn(run):
+    helper = agent(model=scripted(["Hello."]))
+
+    turn = run(helper.run("Hi"))
+
+    assert turn.response.text == "Hello."
+    assert types(turn) == ["user", "assistant"]
+    assert turn.messages[0].text == "Hi"
+    assert (turn.cycles, turn.tool_executions, turn.data) == (1, [], None)
+
+
+def test_run_sync_without_a_loop():
+    turn = agent(model=scripted([[call(a=1, b=2)], "3"]), tools=[add]).run_sync("1 + 2?")
+
+    assert turn.response.text == "3"
+
+
+def test_run_sync_inside_a_running_loop(run):
+    async def cell():
+        return agent(model=scripted([[call(a=1, b=2)], "3"]), tools=[add]).run_sync("1 + 2?")
+
+    assert run(cell()).response.text == "3"
+
+
+def test_all_four_ways_give_the_same_messages(run):
+    def fresh():
+        return agent(model=scripted([[call(a=1, b=2)], "It is 3."]), tools=[add])
+
+    async def streamed():
+        return await fresh().stream("1 + 2?").turn
+
+    turns = [
+        run(fresh().run("1 + 2?")),
+        fresh().run_sync("1 + 2?"),
+        run(streamed()),
+        fresh().stream_sync("1 + 2?").turn,
+    ]
+
+    shapes = [
+        [
+            (message.type, message.text if message.type != "tool_result" else message.results)
+            for message in turn.messages
+        ]
+        for turn in turns
+    ]
+    assert all(shape == shapes[0] for shape in shapes)
+    assert all(turn.usage == turns[0].usage for turn in turns)
+
+
+@pytest.mark.parametrize("arguments", [(), ("a", "b", "c"), ([], "b", "c")])
+def test_a_wrong_number_of_arguments_is_a_type_error(run, arguments):
+    helper = agent(model=scripted([]))
+
+    with pytest.raises(TypeError, match="input"):
+        run(helper.run(*arguments))
+    with pytest.raises(TypeError, match="input"):
+        helper.run_sync(*arguments)
+    with pytest.raises(TypeError, match="input"):
+        helper.stream(*arguments)
+
+
+# Histories
+
+
+def history():
+    return [UserMessage("I am Ada."), AssistantMessage("Hello Ada.")]
+
+
+@pytest.mark.parametrize("form", [list, tuple, Thread, lambda it: Thread(it).messages])
+def test_every_form_of_history_is_sent_and_left_as_it_was(run, form):
+    model = scripted(["Ada."])
+    messages = history()
+    given = form(messages)
+    before = list(given)
+
+    turn = run(agent(model=model).run(given, "Who am I?"))
+
+    assert list(given) == before
+    assert [message.text for message in model.requests[0].messages] == [
+        "I am Ada.",
+        "Hello Ada.",
+        "Who am I?",
+    ]
+    assert [message.text for message in turn.messages] == ["Who am I?", "Ada."]
+
+
+def test_a_thread_of_turns_goes_on(run):
+    model = scripted(["One.", "Two."])
+    helper = agent(model=model)
+    thread = Thread()
+
+    async def talk():
+        thread.append(await helper.run(thread, "First"))
+        thread.append(await helper.run(thread, "Second"))
+
+    run(talk())
+
+    assert [message.text for message in thread] == ["First", "One.", "Second", "Two."]
+    assert [message.text for message in model.requests[1].messages] == ["First", "One.", "Second"]
+
+
+def test_an_object_with_messages_is_a_history(run):
+    class Conversation:
+        messages = history()
+
+    model = scripted(["Ada."])
+
+    run(agent(model=model).run(Conversation(), "Who am I?"))
+
+    assert len(model.requests[0].messages) == 3
+
+
+@pytest.mark.parametrize("wrong", [42, "text", [1], [object()], object()])
+def test_a_wrong_history_is_named(run, wrong):
+    with pytest.raises((TypeError, ValueError), match="history"):
+        run(agent(model=scripted(["x"])).run(wrong, "Hi"))
+
+
+def test_an_empty_history_is_a_history(run):
+    turn = run(agent(model=scripted(["x"])).run([], "Hi"))
+
+    assert types(turn) == ["user", "assistant"]
+
+
+# Inputs
+
+
+def test_a_message_as_input_is_used_as_it_is(run):
+    message = UserMessage("Hi", metadata={"app": {"n": 1}})
+
+    turn = run(agent(model=scripted(["x"])).run(message))
+
+    assert turn.messages[0] == message
+    assert turn.messages[0].id == message.id
+
+
+def test_blocks_and_lists_are_one_message(run):
+    model = scripted(["x", "x", "x"])
+    helper = agent(model=model)
+    picture = Image.from_bytes(b"\x89PNG", "image/png")
+
+    async def ask():
+        await helper.run(Text("Look"))
+        await helper.run(["Look:", picture])
+        await helper.run({"type": "text", "text": "Look"})
+
+    run(ask())
+
+    contents = [request.messages for request in model.requests]
+    assert [len(messages) for messages in contents] == [1, 1, 1]
+    assert [block.type for block in contents[1][0].content] == ["text", "image"]
+    assert contents[0][0].text == contents[2][0].text == "Look"
+
+
+@pytest.mark.parametrize("wrong", [42, None, object(), [42], [[]], b"bytes", {"text": "typeless"}])
+def test_a_wrong_input_is_named(run, wrong):
+    with pytest.raises((TypeError, ValueError), match="input"):
+        run(agent(model=scripted(["x"])).run(wrong))
+
+
+def test_text_that_no_encoding_takes_is_an_error_and_no_crash(run):
+    with pytest.raises(UnicodeError):
+        run(agent(model=scripted(["x"])).run("\ud800"))
+
+
+# What a turn holds
+
+
+def test_a_turn_of_tools_holds_everything_once(run):
+    model = scripted([[call(a=1, b=2), call(a=3, b=4)], [call(a=5, b=6)], "Done."])
+
+    turn = run(agent(model=model, tools=[add]).run("Add."))
+
+    assert types(turn) == [
+        "user",
+        "assistant",
+        "tool_result",
+        "assistant",
+        "tool_result",
+        "assistant",
+    ]
+    assert turn.cycles == 3
+    assert [result.result for result in turn.messages[2].results] == [3, 7]
+    assert turn.response == turn.messages[-1]
+    assert [done.result for done in turn.tool_executions if done.tool_call_id.startswith("call_2")] == [11]
+    assert not any(done.is_error for done in turn.tool_executions)
+
+
+def test_usage_is_the_sum_of_the_calls(loopback, run):
+    from turntree.testing import Reply, ToolCall
+    from turntree.upp import openai
+
+    server = loopback(
+        [
+            Reply(tool_calls=[ToolCall("add", {"a": 1, "b": 2})], input_tokens=10, output_tokens=5),
+            Reply("3", input_tokens=20, output_tokens=7, cached_tokens=4),
+        ]
+    )
+    model = openai("gpt", "completions", base_url=server.base_url, api_key="key")
+
+    turn = run(agent(model=model, tools=[add]).run("1 + 2?"))
+
+    assert isinstance(turn.usage, TokenUsage)
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (30, 12)
+    assert turn.usage.total_tokens == 42
+    assert turn.usage.cache_read_tokens == 4
+    assert [cycle.input_tokens for cycle in turn.usage.cycles] == [10, 20]
+
+
+def test_executions_come_in_the_order_they_ended(run):
+    async def slow() -> str:
+        await asyncio.sleep(0.1)
+        return "slow"
+
+    async def quick() -> str:
+        return "quick"
+
+    model = scripted([[call("slow"), call("quick")], "Done."])
+
+    turn = run(agent(model=model, tools=[slow, quick]).run("Go"))
+
+    assert [done.tool_name for done in turn.tool_executions] == ["quick", "slow"]
+    assert [result.result for result in turn.messages[2].results] == ["slow", "quick"]
+    assert turn.tool_executions[1].duration >= 90
+
+
+def test_calls_without_tools_end_the_run(run):
+    turn = run(agent(model=scripted([[call(a=1, b=2)]])).run("Hi"))
+
+    assert turn.response.has_tool_calls
+    assert turn.tool_executions == []
+
+
+# Limits, UPP-1.2 §10.3
+
+
+@pytest.mark.parametrize(("limit", "model_calls", "rounds"), [(1, 2, 1), (2, 3, 2), (10, 11, 10)])
+def test_the_limit_of_rounds(run, limit, model_calls, rounds):
+    model = scripted(calls_for_ever)
+    reached = []
+    helper = agent(
+        model=model,
+        tools=[add],
+        execution=loop(limit),
+        tool_strategy=ToolUseStrategy(on_max_iterations=reached.append),
+    )
+
+    with pytest.raises(UPPError) as caught:
+        run(helper.run("Go"))
+
+    error = caught.value
+    assert error.code == ErrorCode.INVALID_REQUEST
+    assert error.message == f"Tool execution exceeded maximum iterations ({limit})"
+    assert len(model.requests) == model_calls
+    assert reached == [limit]
+    assert error.partial is not None
+    assert error.partial.cycles == model_calls
+    assert len(error.partial.tool_executions) == rounds
+    assert error.partial.messages[0].text == "Go"
+    assert error.partial.usage.total_tokens > 0
+
+
+def test_a_limit_of_zero_turns_execution_off(run):
+    model = scripted(calls_for_ever)
+    reached = []
+    helper = agent(
+        model=model,
+        tools=[add],
+        execution=loop(0),
+        tool_strategy={"onMaxIterations": reached.append},
+    )
+
+    turn = run(helper.run("Go"))
+
+    assert turn.response.has_tool_calls
+    assert (turn.cycles, turn.tool_executions, reached) == (1, [], [])
+    assert model.requests[0].tools
+
+
+def test_the_limit_of_a_tool_strategy_counts_where_no_execution_is_given(run):
+    model = scripted(calls_for_ever)
+
+    with pytest.raises(UPPError, match=r"maximum iterations \(1\)"):
+        run(agent(model=model, tools=[add], tool_strategy={"maxIterations": 1}).run("Go"))
+
+
+def test_the_limit_is_reached_streamed_too(run):
+    async def listen():
+        stream = agent(model=scripted(calls_for_ever), tools=[add], execution=loop(1)).stream("Go")
+        with pytest.raises(UPPError, match="maximum iterations") as caught:
+            async for _ in stream:
+                pass
+        with pytest.raises(UPPError, match="maximum iterations"):
+            await stream.turn
+        return caught.value
+
+    assert run(listen()).partial.cycles == 2
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**32])
+def test_loop_refuses_a_wrong_limit(wrong):
+    with pytest.raises(ValueError, match="max_iterations"):
+        loop(wrong)
+
+
+@pytest.mark.parametrize("wrong", [1.0, "1", True, None])
+def test_loop_refuses_what_is_no_number(wrong):
+    with pytest.raises(TypeError, match="max_iterations"):
+        loop(wrong)
+
+
+# Making agents
+
+
+def test_an_agent_without_a_model_says_who_has_none(run):
+    with pytest.raises(UPPError, match="Ada") as caught:
+        run(agent(name="Ada").run("Hi"))
+
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_duplicate_tool_names_are_refused_before_the_model_is_asked(run):
+    model = scripted(["x"])
+
+    with pytest.raises(UPPError, match="add"):
+        run(agent(model=model, tools=[add, add]).run("Hi"))
+
+    assert model.requests == []
+
+
+def test_ids_are_uuids_and_unless_given_new():
+    given = str(uuid.uuid4())
+
+    first, second = agent(), agent()
+
+    assert uuid.UUID(first.id).version == 4
+    assert first.id != second.id
+    assert agent(id=given).id == given
+
+
+def test_with_changes_options_and_id():
+    base = agent(model=scripted([]), system="Be short.", name="base", tools=[add])
+
+    derived = base.with_(system="Be long.")
+
+    assert isinstance(derived, Agent)
+    assert (derived.system, base.system) == ("Be long.", "Be short.")
+    assert derived.model is base.model
+    assert derived.tools == base.tools
+    assert derived.id != base.id
+
+
+def test_options_are_a_copy():
+    helper = agent(name="Ada")
+
+    helper.options["name"] = "Bob"
+
+    assert helper.name == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("model", "gpt-4o"),
+        ("execution", 5),
+        ("tools", [42]),
+        ("params", [1]),
+        ("config", 3),
+        ("system", 42),
+        ("structure", 42),
+        ("strategy", 42),
+        ("tool_strategy", 42),
+        ("strategy", {"on_nothing": print}),
+        ("strategy", {"on_step_start": 42}),
+    ],
+)
+def test_a_wrong_option_is_named(option, wrong):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        agent(**{option: wrong})
+
+    named = "on_" if isinstance(wrong, dict) else option
+    assert named in str(caught.value)
+
+
+def test_system_and_params_reach_the_model(run):
+    model = scripted(["x"])
+
+    run(agent(model=model, system="Be short.", params={"temperature": 0.5}).run("Hi"))
+
+    assert model.requests[0].system == "Be short."
+    assert model.requests[0].params == {"temperature": 0.5}
+
+
+def test_an_agent_has_a_short_repr():
+    text = repr(agent(model=scripted([]), name="Ada", tools=[add], system="x" * 1000))
+
+    assert "Ada" in text
+    assert "add" in text
+    assert len(text) < 200
+
+
+# Hooks, UAP-1.0 §11
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_hooks_are_called_in_order(run, is_async):
+    heard = []
+
+    def hook(name, answer=None):
+        def sync_hook(*arguments):
+            heard.append((name, *arguments))
+            return answer
+
+        async def async_hook(*arguments):
+            await asyncio.sleep(0)
+            return sync_hook(*arguments)
+
+        return async_hook if is_async else sync_hook
+
+    strategy = AgentStrategy(
+        stop_condition=hook("stop_condition", False),
+        on_step_start=hook("on_step_start"),
+        on_step_end=hook("on_step_end"),
+        on_complete=hook("on_complete"),
+    )
+    model = scripted([[call(a=1, b=2)], "3"])
+
+    turn = run(agent(model=model, tools=[add], strategy=strategy).run("1 + 2?"))
+
+    assert [name for name, *_ in heard] == [
+        "on_step_start",
+        "on_step_end",
+        "stop_condition",
+        "on_step_start",
+        "on_step_end",
+        "stop_condition",
+        "on_complete",
+    ]
+    assert [entry[1] for entry in heard if entry[0].startswith("on_step")] == [1, 1, 2, 2]
+    first_end = heard[1][2]
+    assert types(first_end["turn"]) == ["user", "assistant", "tool_result"]
+    assert first_end["state"].step == 1
+    assert len(first_end["state"].messages) == 3
+    assert heard[-1][1] == turn
+
+
+def test_a_stop_condition_stops_after_the_tools(run):
+    model = scripted(calls_for_ever)
+    helper = agent(
+        model=model, tools=[add], strategy={"stopCondition": lambda state: state.step >= 2}
+    )
+
+    turn = run(helper.run("Go"))
+
+    assert turn.cycles == 2
+    assert types(turn)[-1] == "tool_result"
+    assert turn.response.has_tool_calls
+    assert len(turn.tool_executions) == 2
+
+
+def test_on_error_gives_another_turn(run):
+    other = agent(model=scripted(["Sorry."])).run_sync("Hi")
+    seen, completed = [], []
+
+    async def on_error(error, state):
+        seen.append((error, state.step))
+        return other
+
+    helper = agent(
+        model=scripted([ValueError("broken")]),
+        strategy=AgentStrategy(on_error=on_error, on_complete=completed.append),
+    )
+
+    turn = run(helper.run("Hi"))
+
+    assert turn.response.text == "Sorry."
+    assert isinstance(seen[0][0], ValueError)
+    assert seen[0][1] == 1
+    assert completed == [turn]
+
+
+def test_on_error_that_gives_none_lets_the_error_pass(run):
+    error = ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken") as caught:
+        run(
+            agent(model=scripted([error]), strategy={"on_error": lambda *_: None}).run("Hi")
+        )
+
+    assert caught.value is error
+
+
+def test_what_on_error_raises_passes(run):
+    second = KeyError("second")
+
+    def on_error(_error, _state):
+        raise second
+
+    with pytest.raises(KeyError) as caught:
+        run(agent(model=scripted([ValueError()]), strategy={"on_error": on_error}).run("Hi"))
+
+    assert caught.value is second
+
+
+def test_the_limit_goes_through_on_error(run):
+    other = agent(model=scripted(["Enough."])).run_sync("Hi")
+    errors = []
+
+    def on_error(error, _state):
+        errors.append(error)
+        return other
+
+    helper = agent(
+        model=scripted(calls_for_ever),
+        tools=[add],
+        execution=loop(1),
+        strategy={"on_error": on_error},
+    )
+
+    assert run(helper.run("Go")).response.text == "Enough."
+    assert errors[0].partial.cycles == 2
+
+
+@pytest.mark.parametrize("name", ["on_step_start", "on_step_end", "stop_condition", "on_complete"])
+def test_what_a_hook_raises_reaches_the_caller_as_it_was_raised(run, name):
+    raised = LookupError(name)
+
+    def hook(*_):
+        raise raised
+
+    with pytest.raises(LookupError) as caught:
+        run(agent(model=scripted(["x"]), strategy={name: hook}).run("Hi"))
+
+    assert caught.value is raised
+
+
+def test_on_error_must_give_a_turn_or_none(run):
+    with pytest.raises(TypeError, match="on_error"):
+        run(agent(model=scripted([ValueError()]), strategy={"on_error": lambda *_: 42}).run("Hi"))
+
+
+def test_hooks_run_in_run_sync_too():
+    heard = []
+
+    async def on_step_start(step, _state):
+        heard.append(step)
+
+    agent(model=scripted(["x"]), strategy={"on_step_start": on_step_start}).run_sync("Hi")
+
+    assert heard == [1]
+
+
+# Structured output
+
+
+class City(pydantic.BaseModel):
+    name: str
+    people: int
+
+
+@dataclasses.dataclass
+class CityData:
+    name: str
+    people: int
+
+
+class CityDict(TypedDict):
+    name: str
+    people: int
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "people": {"type": "integer"}},
+    "required": ["name", "people"],
+}
+
+
+@pytest.mark.parametrize("structure", [City, CityData, CityDict, SCHEMA])
+def test_structure_gives_data(run, structure):
+    model = scripted(['{"name": "Tokyo", "people": 14000000}'])
+
+    turn = run(agent(model=model, structure=structure).run("Tokyo?"))
+
+    data = turn.data
+    if isinstance(data, dict):
+        assert data == {"name": "Tokyo", "people": 14000000}
+    else:
+        assert (data.name, data.people) == ("Tokyo", 14000000)
+    properties = model.requests[0].structure["properties"]
+    assert {name: schema["type"] for name, schema in properties.items()} == {
+        "name": "string",
+        "people": "integer",
+    }
+
+
+def test_structure_with_tools(run):
+    model = scripted([[call(a=1, b=2)], '{"name": "3", "people": 3}'])
+
+    turn = run(agent(model=model, tools=[add], structure=SCHEMA).run("1 + 2?"))
+
+    assert turn.data == {"name": "3", "people": 3}
+    assert turn.tool_executions[0].result == 3
+
+
+def test_an_answer_that_is_no_json_gives_no_data(run):
+    turn = run(agent(model=scripted(["I do not know."]), structure=SCHEMA).run("Tokyo?"))
+
+    assert turn.data is None
+    assert turn.response.text == "I do not know."
+
+
+def test_without_structure_json_stays_text(run):
+    turn = run(agent(model=scripted(["42"])).run("6 x 7?"))
+
+    assert turn.data is None
+
+
+def test_a_turn_can_be_copied_and_pickled(run):
+    import pickle
+
+    turn = run(agent(model=scripted([[call(a=1, b=2)], "3"]), tools=[add]).run("1 + 2?"))
+
+    assert copy.deepcopy(turn) == turn
+    assert pickle.loads(pickle.dumps(turn)) == turn
