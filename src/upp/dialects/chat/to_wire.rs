@@ -43,7 +43,7 @@ pub(super) fn body(
     body.member("messages", &Conversation { system, history: &request.messages, options })?;
     if !request.tools.is_empty() {
         let native = if options.native_tools { native_tools(provider, &request.params)? } else { Vec::new() };
-        body.member("tools", &Tools { native, tools: &request.tools, options })?;
+        body.member("tools", &Tools { native, ours: &request.tools, options })?;
     }
     if let Some(schema) = schema {
         body.member(
@@ -333,14 +333,24 @@ where
 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        #[serde(tag = "type", rename_all = "snake_case")]
+        #[serde(untagged)]
         enum Part<'a> {
-            Thinking { thinking: [Box<Part<'a>>; 1] },
-            Text { text: &'a str },
+            Thinking(Thinking<'a>),
+            Text(Text<'a>),
+        }
+        #[derive(Serialize)]
+        #[serde(tag = "type", rename = "thinking")]
+        struct Thinking<'a> {
+            thinking: [Text<'a>; 1],
+        }
+        #[derive(Serialize)]
+        #[serde(tag = "type", rename = "text")]
+        struct Text<'a> {
+            text: &'a str,
         }
         let thoughts =
-            self.thoughts.clone().map(|text| Part::Thinking { thinking: [Box::new(Part::Text { text })] });
-        let texts = self.texts.clone().map(|text| Part::Text { text });
+            self.thoughts.clone().map(|text| Part::Thinking(Thinking { thinking: [Text { text }] }));
+        let texts = self.texts.clone().map(|text| Part::Text(Text { text }));
         serializer.collect_seq(thoughts.chain(texts))
     }
 }
@@ -374,7 +384,7 @@ impl Serialize for Calls<'_> {
 
 struct Tools<'a> {
     native: Vec<RawJson>,
-    tools: &'a [ToolDefinition],
+    ours: &'a [ToolDefinition],
     options: &'a ChatOptions,
 }
 
@@ -396,9 +406,9 @@ impl Serialize for Tools<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             cache_control: Option<RawJson>,
         }
-        let mut list = serializer.serialize_seq(Some(self.native.len() + self.tools.len()))?;
+        let mut list = serializer.serialize_seq(Some(self.native.len() + self.ours.len()))?;
         self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
-        for tool in self.tools {
+        for tool in self.ours {
             let mark = || tool_fact(tool, &self.options.provider, CACHE_CONTROL);
             list.serialize_element(&Tool {
                 kind: "function",

@@ -233,6 +233,7 @@ fn user<'a>(
     let parts = content.iter().enumerate().map(|(place, block)| {
         part(options, block).ok_or_else(|| {
             let remedy = match options.documents {
+                Documents::None if !options.capabilities.image_input => "send text",
                 Documents::None => "send text or images",
                 Documents::Pdf => "send text, images, or PDF documents as base64 or a URL",
                 Documents::Any if options.capabilities.audio_input => {
@@ -250,7 +251,7 @@ fn user<'a>(
 fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<'a>> {
     match block {
         ContentBlock::Text(block) => Some(Part::InputText { text: &block.text }),
-        ContentBlock::Image(block) => {
+        ContentBlock::Image(block) if options.capabilities.image_input => {
             let mime_type = &block.mime_type;
             let image_url = match &block.source {
                 ImageSource::Url(source) => Url::Url(&source.url),
