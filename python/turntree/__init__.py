@@ -34,3 +34,8 @@ __all__ = [
     "__version__",
     "agent",
 ]
+
+# Where users find them, for reprs, tracebacks and pickles.
+for _public in (Agent, AgentStrategy, AgentStream, agent):
+    _public.__module__ = __name__
+del _public

@@ -13,6 +13,12 @@ pub struct Limits {
     pub values: usize,
 }
 
+impl Limits {
+    /// For values that will stand inside documents, and for what vendors send: less deep, so that what is kept of them
+    /// can be written into a message, a thread, a session, and be read again.
+    pub const PAYLOAD: Self = Self { bytes: 1 << 30, depth: 160, values: 4_000_000 };
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { bytes: 1 << 30, depth: 256, values: 50_000_000 }

@@ -10,7 +10,8 @@ use crate::core::json::tagged::CowStr;
 /// A point in time with a resolution of one microsecond (what a Python `datetime` holds).
 ///
 /// Written as UTC with three digits of fraction, or six where the last three are not zero: `2024-01-15T10:30:00.000Z`.
-/// Read from any ISO 8601 text; one without an offset counts as UTC, digits past the sixth are cut.
+/// Read from any ISO 8601 text; one without an offset counts as UTC, digits past the sixth are cut. Years outside 0 to
+/// 9999 have a sign and six digits, so that every value can be written and read back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     microseconds: i64,
@@ -48,6 +49,9 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
+        if let Some(microseconds) = calendar::read(text.as_bytes()) {
+            return Ok(Self { microseconds });
+        }
         if let Ok(instant) = text.parse::<jiff::Timestamp>() {
             return Ok(Self::from_instant(instant));
         }
@@ -61,20 +65,117 @@ impl FromStr for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(instant) = jiff::Timestamp::from_microsecond(self.microseconds) else {
-            return Err(fmt::Error);
-        };
-        if self.microseconds.rem_euclid(1_000) == 0 {
-            write!(formatter, "{instant:.3}")
-        } else {
-            write!(formatter, "{instant:.6}")
-        }
+        calendar::write(self.microseconds, formatter)
     }
 }
 
 impl fmt::Debug for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// The form that we write ourselves, which nearly all that we read has too, in any year that fits.
+mod calendar {
+    use std::fmt;
+
+    const MICROSECONDS_A_SECOND: i64 = 1_000_000;
+    const SECONDS_A_DAY: i64 = 86_400;
+    /// The calendar repeats after 400 years.
+    const DAYS_AN_ERA: i64 = 146_097;
+    /// From 0000-03-01 to 1970-01-01.
+    const DAYS_TO_EPOCH: i64 = 719_468;
+
+    /// Reads `2024-01-15T10:30:00Z` with no, three or six digits of fraction; `None` for what has another form.
+    pub(super) fn read(text: &[u8]) -> Option<i64> {
+        let (year, text) = match text.first()? {
+            b'+' | b'-' => text.split_at_checked(7)?,
+            _ => text.split_at_checked(4)?,
+        };
+        let year = match year {
+            [b'-', digits @ ..] => -number(digits)?,
+            [b'+', digits @ ..] | digits => number(digits)?,
+        };
+        let (clock, zone) = text.split_at_checked("-01-15T10:30:00".len())?;
+        if clock.iter().step_by(3).ne(b"--T::") {
+            return None;
+        }
+        let field = |place: usize| number(clock.get(place..place + 2)?);
+        let (month, day) = (field(1)?, field(4)?);
+        let (hour, minute, second) = (field(7)?, field(10)?, field(13)?);
+        let is_date = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
+        let is_time = hour < 24 && minute < 60 && second < 60;
+        if !is_date || !is_time {
+            return None;
+        }
+        let zone_at = zone.iter().position(|byte| matches!(byte, b'Z' | b'+'))?;
+        let (fraction, zone) = zone.split_at_checked(zone_at)?;
+        let microsecond = match fraction {
+            [] => 0,
+            [b'.', digits @ ..] if digits.len() == 3 => number(digits)? * 1_000,
+            [b'.', digits @ ..] if digits.len() == 6 => number(digits)?,
+            _ => return None,
+        };
+        let seconds =
+            days_since_epoch(year, month, day) * SECONDS_A_DAY + hour * 3_600 + minute * 60 + second;
+        // Wider for one step: before the first instant there is room for a fraction, not for its whole second.
+        let instant = i128::from(seconds) * i128::from(MICROSECONDS_A_SECOND) + i128::from(microsecond);
+        matches!(zone, b"Z" | b"+00:00").then(|| i64::try_from(instant).ok()).flatten()
+    }
+
+    /// Writes UTC with milliseconds, or microseconds where they are not zero.
+    pub(super) fn write(instant: i64, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, microsecond) =
+            (instant.div_euclid(MICROSECONDS_A_SECOND), instant.rem_euclid(MICROSECONDS_A_SECOND));
+        let (year, month, day) = date_of(seconds.div_euclid(SECONDS_A_DAY));
+        let second = seconds.rem_euclid(SECONDS_A_DAY);
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        match year {
+            0..=9999 => write!(formatter, "{year:04}")?,
+            _ => write!(formatter, "{year:+07}")?,
+        }
+        write!(formatter, "-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        match microsecond % 1_000 {
+            0 => write!(formatter, ".{:03}Z", microsecond / 1_000),
+            _ => write!(formatter, ".{microsecond:06}Z"),
+        }
+    }
+
+    fn number(digits: &[u8]) -> Option<i64> {
+        let next =
+            |number: i64, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'));
+        digits.iter().try_fold(0, next)
+    }
+
+    const fn days_of(year: i64, month: i64) -> i64 {
+        match month {
+            4 | 6 | 9 | 11 => 30,
+            2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+            2 => 28,
+            _ => 31,
+        }
+    }
+
+    /// Years begin in March here, so that a leap day is the last of its year.
+    const fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+        let year = if month <= 2 { year - 1 } else { year };
+        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        era * DAYS_AN_ERA + day_of_era - DAYS_TO_EPOCH
+    }
+
+    const fn date_of(days: i64) -> (i64, i64, i64) {
+        let days = days + DAYS_TO_EPOCH;
+        let (era, day_of_era) = (days.div_euclid(DAYS_AN_ERA), days.rem_euclid(DAYS_AN_ERA));
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+        (year, month, day)
     }
 }
 
@@ -134,6 +235,26 @@ mod tests {
             let timestamp: Timestamp = read.parse().unwrap();
             assert_eq!(timestamp.to_string(), written);
         }
-        assert!("yesterday".parse::<Timestamp>().is_err());
+        for text in
+            ["yesterday", "", "2024-02-30T00:00:00Z", "2024-01-15T24:30:00Z", "+999999-01-01T00:00:00Z"]
+        {
+            assert!(text.parse::<Timestamp>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_and_the_last_are_written_and_read_back() {
+        for (microseconds, written) in [
+            (i64::MIN, "-290308-12-21T19:59:05.224192Z"),
+            (i64::MAX, "+294247-01-10T04:00:54.775807Z"),
+            (-62_167_219_200_000_001, "-000001-12-31T23:59:59.999999Z"),
+            (-62_167_219_200_000_000, "0000-01-01T00:00:00.000Z"),
+            (253_402_300_799_999_999, "9999-12-31T23:59:59.999999Z"),
+            (253_402_300_800_000_000, "+010000-01-01T00:00:00.000Z"),
+        ] {
+            let timestamp = Timestamp::from_microseconds(microseconds);
+            assert_eq!(timestamp.to_string(), written);
+            assert_eq!(written.parse(), Ok(timestamp));
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Stream events: a message as it arrives. UPP-1.2 §11.1.
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::media::Binary;
 use crate::core::json::schema::{Definitions, JsonSchema};
@@ -19,6 +20,8 @@ pub struct StreamEvent {
     pub index: u32,
     /// What happened.
     pub delta: Delta,
+    /// Members this version does not know.
+    pub extra: Extra,
 }
 
 json_object! {
@@ -126,10 +129,17 @@ macro_rules! deltas {
                 }
             }
 
-            fn read(kind: &str, delta: &RawJson) -> Result<Self, serde_json::Error> {
-                Ok(match kind {
-                    $( $kind => Self::$variant(delta.to()?), )*
-                    _ => Self::Unknown { kind: kind.into(), delta: delta.to()? },
+        }
+
+        /// Reads a delta whose type is known.
+        struct OfKind<'a>(&'a str);
+
+        impl<'de> DeserializeSeed<'de> for OfKind<'_> {
+            type Value = Delta;
+            fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Delta, D::Error> {
+                Ok(match self.0 {
+                    $( $kind => Delta::$variant(<$type>::deserialize(deserializer)?), )*
+                    _ => Delta::Unknown { kind: self.0.into(), delta: RawObject::deserialize(deserializer)? },
                 })
             }
         }
@@ -168,7 +178,7 @@ deltas! {
 impl StreamEvent {
     /// An event.
     pub const fn new(index: u32, delta: Delta) -> Self {
-        Self { index, delta }
+        Self { index, delta, extra: Extra::new() }
     }
 
     /// A piece of text.
@@ -221,10 +231,11 @@ impl StreamEvent {
 
 impl Serialize for StreamEvent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(3))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", self.delta.kind())?;
         map.serialize_entry("index", &self.index)?;
         self.delta.write(&mut map)?;
+        self.extra.serialize_into(&mut map)?;
         map.end()
     }
 }
@@ -238,20 +249,29 @@ impl<'de> Deserialize<'de> for StreamEvent {
                 formatter.write_str("a stream event")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StreamEvent, A::Error> {
-                let (mut kind, mut index, mut delta) = (None, 0, RawJson::empty_object());
+                let (mut kind, mut index, mut extra) = (None::<CowStr<'de>>, 0, Extra::new());
+                // Read at once where the type came first, as it does in what we write; else kept as text.
+                let (mut delta, mut unread) = (None, None);
                 while let Some(key) = map.next_key::<CowStr<'de>>()? {
-                    match key.as_str() {
-                        "type" => kind = Some(map.next_value::<CowStr<'de>>()?),
-                        "index" => index = map.next_value()?,
-                        "delta" => delta = map.next_value()?,
-                        _ => {
-                            map.next_value::<serde::de::IgnoredAny>()?;
-                        }
+                    match (key.as_str(), &kind) {
+                        ("type", _) => kind = Some(map.next_value()?),
+                        ("index", _) => index = map.next_value()?,
+                        ("delta", Some(kind)) => delta = Some(map.next_value_seed(OfKind(kind.as_str()))?),
+                        ("delta", None) => unread = Some(map.next_value::<&'de RawValue>()?),
+                        (key, _) => extra.push(key, map.next_value()?),
                     }
                 }
+                extra.settle();
                 let kind = kind.ok_or_else(|| A::Error::missing_field("type"))?;
-                let delta = Delta::read(kind.as_str(), &delta).map_err(A::Error::custom)?;
-                Ok(StreamEvent { index, delta })
+                let delta = match delta {
+                    Some(delta) => delta,
+                    None => OfKind(kind.as_str())
+                        .deserialize(&mut serde_json::Deserializer::from_str(
+                            unread.map_or("{}", RawValue::get),
+                        ))
+                        .map_err(A::Error::custom)?,
+                };
+                Ok(StreamEvent { index, delta, extra })
             }
         }
         deserializer.deserialize_map(Members)

@@ -11,6 +11,7 @@ use super::event::{Delta, StreamEvent, ToolCallDelta};
 use super::media::Binary;
 use super::tool::ToolCall;
 use crate::core::json::{Extra, RawJson};
+use crate::core::limits::Limits;
 
 /// A message in the making.
 #[derive(Debug, Clone, Default)]
@@ -111,8 +112,12 @@ impl Fold {
     }
 }
 
-/// The arguments of a call from the text a model wrote: what is not a JSON object becomes `{}` (UPP-1.2 §10.4).
+/// The arguments of a call from the text a model wrote: what is not a JSON object becomes `{}` (UPP-1.2 §10.4), and so
+/// does one that passes [`Limits::PAYLOAD`], since no document with it could be read again.
 pub fn arguments_of(text: String) -> RawJson {
+    if Limits::PAYLOAD.check(&text).is_err() {
+        return RawJson::empty_object();
+    }
     match RawJson::from_text(text) {
         Ok(arguments) if arguments.is_object() => arguments,
         _ => RawJson::empty_object(),

@@ -246,10 +246,11 @@ impl Members {
                 "results" => members.results = map.next_value()?,
                 _ => {
                     let value: RawJson = map.next_value()?;
-                    members.extra.insert(key.as_str(), value);
+                    members.extra.push(key.as_str(), value);
                 }
             }
         }
+        members.extra.settle();
         Ok(members)
     }
 

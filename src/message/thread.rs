@@ -95,12 +95,21 @@ impl Thread {
     }
 }
 
+/// A history as a list, without a copy of it.
+struct InOrder<'a>(&'a History);
+
+impl Serialize for InOrder<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0)
+    }
+}
+
 impl Serialize for Thread {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap as _;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("messages", &self.messages.iter().collect::<Vec<_>>())?;
+        map.serialize_entry("messages", &InOrder(&self.messages))?;
         map.serialize_entry("createdAt", &self.created_at)?;
         map.serialize_entry("updatedAt", &self.updated_at)?;
         self.extra.serialize_into(&mut map)?;

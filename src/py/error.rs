@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList};
 
 use crate::agents::run::partial_turn;
@@ -12,7 +14,32 @@ use crate::core::json::{ParseError, PathSegment};
 use crate::upp::{ErrorCode, UppError};
 
 /// A Python exception that a tool, hook or key function raised, kept whole while it travels through the core.
-pub(crate) struct Raised(pub(crate) PyErr);
+pub(crate) struct Raised(Py<PyBaseException>);
+
+impl Raised {
+    /// Keeps an exception, with its traceback.
+    pub(crate) fn new(py: Python<'_>, error: PyErr) -> Self {
+        Self(error.into_value(py))
+    }
+
+    /// The exception; always the same object.
+    pub(crate) fn value<'py>(&self, py: Python<'py>) -> &Bound<'py, PyBaseException> {
+        self.0.bind(py)
+    }
+
+    /// As an error of PyO3.
+    pub(crate) fn error(&self, py: Python<'_>) -> PyErr {
+        PyErr::from_value(self.value(py).clone().into_any())
+    }
+
+    /// For `__traverse__` of the one Python object that keeps the error for good.
+    pub(crate) fn traverse(error: &UppError, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match error.host.as_deref().and_then(|host| host.downcast_ref::<Self>()) {
+            Some(raised) => visit.call(&raised.0),
+            None => Ok(()),
+        }
+    }
+}
 
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import(intern!(py, "turntree.exceptions"))?.getattr(name)
@@ -66,7 +93,7 @@ pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr 
 /// The exception of a failed run: the caller's own, as it was raised, where that ended it; else `turntree.upp.UPPError`.
 pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
     match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
-        Some(Raised(raised)) => raised.clone_ref(py),
+        Some(raised) => raised.error(py),
         None => build(upp_exception(py, error)),
     }
 }
@@ -100,6 +127,6 @@ pub(crate) fn to_upp(py: Python<'_>, raised: PyErr) -> UppError {
     let mut error =
         UppError::new(code.unwrap_or(ErrorCode::ProviderError), provider.unwrap_or_default(), message);
     error.status_code = value.getattr("status_code").ok().and_then(|status| status.extract().ok());
-    error.host = Some(Arc::new(Raised(raised)));
+    error.host = Some(Arc::new(Raised::new(py, raised)));
     error
 }

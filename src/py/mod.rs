@@ -17,6 +17,7 @@ mod message;
 mod records;
 mod show;
 mod thread;
+mod thread_protocol;
 mod time;
 mod upp;
 
@@ -52,11 +53,9 @@ mod _core {
     use super::upp::scripted::{PyReply, scripted};
 
     macro_rules! data_classes {
-        ($module:ident: $($class:ty),* $(,)?) => {{
-            let mut faces = Faces::default();
-            $( $module.add_class::<$class>()?; faces.add::<$class>($module.py()); )*
-            faces.publish($module.py());
-        }};
+        ($module:ident, $faces:ident: $($class:ty),* $(,)?) => {
+            $( $module.add_class::<$class>()?; $faces.add::<$class>($module.py()); )*
+        };
     }
 
     #[cfg(feature = "bridge-selftest")]
@@ -69,12 +68,15 @@ mod _core {
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        data_classes!(module:
+        let mut faces = Faces::default();
+        data_classes!(module, faces:
             content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
             records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread,
         );
+        super::thread_protocol::register(module, &mut faces)?;
+        faces.publish(module.py());
         Ok(())
     }
 }

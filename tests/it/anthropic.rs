@@ -170,7 +170,13 @@ fn recorded_answers_read_as_a_naive_reader_does() {
         }
         let calls = response.message.tool_calls().iter();
         let calls: Vec<_> = calls
-            .map(|call| (call.tool_call_id.clone(), call.tool_name.clone(), call.arguments.to_value()))
+            .map(|call| {
+                (
+                    call.tool_call_id.clone(),
+                    call.tool_name.clone(),
+                    call.arguments.to::<serde_json::Value>().unwrap(),
+                )
+            })
             .collect();
         assert_eq!(calls, naive_calls(blocks), "{name}");
         let count = |key: &str| message["usage"][key].as_u64().unwrap_or_default();

@@ -123,6 +123,10 @@ fn naive(trees: &[Value], is_stream: bool) -> Read {
     read
 }
 
+fn value(raw: &RawJson) -> Value {
+    raw.to().unwrap_or_default()
+}
+
 fn ours(provider: &str, response: &ModelResponse) -> Read {
     let message = &response.message;
     let thinking = message.content().iter().filter_map(|block| match block {
@@ -131,7 +135,7 @@ fn ours(provider: &str, response: &ModelResponse) -> Read {
     });
     let usage = &response.usage;
     let facts = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-    let facts = facts.map(RawJson::to_value).unwrap_or_default();
+    let facts = facts.map(value).unwrap_or_default();
     Read {
         id: message.id.clone(),
         text: message.text(),
@@ -139,7 +143,7 @@ fn ours(provider: &str, response: &ModelResponse) -> Read {
         calls: message
             .tool_calls()
             .iter()
-            .map(|call| (call.tool_call_id.clone(), call.tool_name.clone(), call.arguments.to_value()))
+            .map(|call| (call.tool_call_id.clone(), call.tool_name.clone(), value(&call.arguments)))
             .collect(),
         usage: [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens],
         finish_reason: facts["finish_reason"].as_str().unwrap_or_default().to_owned(),

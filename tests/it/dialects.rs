@@ -131,7 +131,7 @@ fn shown(response: &ModelResponse) -> Value {
     ]);
     shown["stopReason"] = json!(response.stop_reason.as_str());
     if let Some(data) = &response.data {
-        shown["data"] = data.to_value();
+        shown["data"] = data.to::<serde_json::Value>().unwrap();
     }
     shown
 }

@@ -130,7 +130,13 @@ fn compare(name: &str, answer: &Value, response: &ModelResponse) {
     assert_eq!(texts.collect::<Vec<_>>(), naive_texts(answer), "{name}");
     let calls = response.message.tool_calls().iter();
     let calls: Vec<_> = calls
-        .map(|call| (call.tool_call_id.clone(), call.tool_name.clone(), call.arguments.to_value()))
+        .map(|call| {
+            (
+                call.tool_call_id.clone(),
+                call.tool_name.clone(),
+                call.arguments.to::<serde_json::Value>().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(calls, naive_calls(answer), "{name}");
     let (usage, told) = (&response.usage, &answer["usage"]);

@@ -86,3 +86,8 @@ __all__ = [
     "scripted",
     "tool",
 ]
+
+# Where users find them, for reprs, tracebacks and pickles.
+for _public in (Tool, ToolUseStrategy, anthropic, ollama, openai, openai_compatible, scripted, tool):
+    _public.__module__ = __name__
+del _public

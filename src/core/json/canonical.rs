@@ -55,14 +55,9 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 
 /// Half a surrogate pair has no other spelling than its escape, so such a string stays as it is.
 fn respell_string(out: &mut Vec<u8>, string: RawString<'_>) {
-    let raw = string.raw();
-    let decoded = string.decode();
-    if decoded.is_empty() && !raw.is_empty() {
-        out.push(b'"');
-        out.extend_from_slice(raw.as_bytes());
-        out.push(b'"');
-    } else {
-        write_string(out, &decoded);
+    match std::str::from_utf8(&string.code_points()) {
+        Ok(text) => write_string(out, text),
+        Err(_) => out.extend_from_slice(string.quoted().as_bytes()),
     }
 }
 

@@ -7,14 +7,16 @@ pub mod object;
 mod parse;
 mod raw;
 mod reader;
+mod same;
 pub mod schema;
 pub mod tagged;
 pub mod union;
 
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
-pub use raw::{RawJson, RawObject, same_tokens};
+pub use raw::{RawJson, RawObject};
 pub use reader::{RawString, Reader, Token};
+pub use same::same_tokens;
 
 /// Writes a value as compact JSON: no spaces, non-ASCII unescaped.
 ///

@@ -24,6 +24,20 @@ impl Extra {
         self.0.get_or_insert_default().insert(key, value);
     }
 
+    /// Keeps a member while an object is read; [`Self::settle`] follows the last one.
+    #[doc(hidden)]
+    pub fn push(&mut self, key: &str, value: RawJson) {
+        self.0.get_or_insert_default().push(key, value);
+    }
+
+    /// All members have been read: of those that came twice, the last value counts.
+    #[doc(hidden)]
+    pub fn settle(&mut self) {
+        if let Some(members) = &mut self.0 {
+            members.settle();
+        }
+    }
+
     /// The value of a member.
     pub fn get(&self, key: &str) -> Option<&RawJson> {
         self.0.as_ref()?.get(key)
@@ -150,9 +164,10 @@ macro_rules! json_object {
                     match key.as_str() {
                         $( $key => $field = Some(map.next_value()?), )*
                         $( $tag_key => { map.next_value::<serde::de::IgnoredAny>()?; } )?
-                        _ => { let value = map.next_value()?; extra.insert(key.as_str(), value); }
+                        _ => { let value = map.next_value()?; extra.push(key.as_str(), value); }
                     }
                 }
+                extra.settle();
                 Ok(Self {
                     $( $field: match $field {
                         Some(value) => value,

@@ -1,5 +1,6 @@
 //! JSON that is carried as text until somebody asks for it: tool arguments, results, provider metadata, unknown fields.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::reader::{Reader, Token};
+use super::same::same_value;
 
 /// One valid JSON value as its text: numbers, key order and spacing stay as they were written.
 #[derive(Clone)]
@@ -48,14 +50,10 @@ impl RawJson {
     /// Reads the value as a type.
     ///
     /// # Errors
-    /// When the value does not have the type's shape.
+    /// When the value does not have the type's shape; for a [`serde_json::Value`] also when it is nested deeper than
+    /// 127 levels.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.get())
-    }
-
-    /// The value as a tree. Numbers past 64 bits become floating point; use [`Self::reader`] to see their digits.
-    pub fn to_value(&self) -> serde_json::Value {
-        self.to().unwrap_or_default()
     }
 
     /// Its tokens, in order.
@@ -63,9 +61,12 @@ impl RawJson {
         Reader::new(self.get())
     }
 
-    /// The text of the value if it is a JSON string.
+    /// The text of the value if it is a JSON string; see [`super::RawString::decode`].
     pub fn as_string(&self) -> Option<String> {
-        self.is_string().then(|| self.to().ok()).flatten()
+        match self.reader().next() {
+            Some(Token::String(text)) => Some(text.decode().into_owned()),
+            _ => None,
+        }
     }
 
     /// Whether it is an object.
@@ -115,18 +116,11 @@ impl fmt::Display for RawJson {
     }
 }
 
-/// Equal as JSON values: spacing, escapes and the order of object keys do not count; the digits of numbers do, unless
-/// they mean the same number.
+/// Equal as JSON values: spacing, escapes and the order of object keys do not count, nor how a number is written. Of a
+/// key that stands twice in an object the last value counts. Exact, however many digits and levels there are.
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
-        if self.get() == other.get() {
-            return true;
-        }
-        match (self.to::<serde_json::Value>(), other.to::<serde_json::Value>()) {
-            (Ok(one), Ok(two)) => one == two,
-            // Nested past what a tree may be: compare what is written.
-            _ => same_tokens(self.get(), other.get()),
-        }
+        same_value(self.get(), other.get())
     }
 }
 
@@ -141,6 +135,9 @@ impl<'de> Deserialize<'de> for RawJson {
         Box::<RawValue>::deserialize(deserializer).map(Self)
     }
 }
+
+/// Objects with more members are searched by hash, or a million unknown members would take hours to read.
+const SEARCHED_ONE_BY_ONE: usize = 16;
 
 /// An object whose values stay text and whose keys keep their order: parameters, metadata, unknown fields.
 ///
@@ -166,6 +163,42 @@ impl RawObject {
             Some((_, old)) => *old = value,
             None => self.0.push((key, value)),
         }
+    }
+
+    /// Adds a member without looking whether the key is there; [`Self::settle`] has to follow the last one.
+    pub(super) fn push(&mut self, key: impl Into<Box<str>>, value: RawJson) {
+        self.0.push((key.into(), value));
+    }
+
+    /// Of keys that were pushed twice, keeps the first place and the last value.
+    pub(super) fn settle(&mut self) {
+        if !self.has_duplicates() {
+            return;
+        }
+        let mut places: HashMap<Box<str>, usize> = HashMap::with_capacity(self.0.len());
+        let mut members: Vec<(Box<str>, RawJson)> = Vec::with_capacity(self.0.len());
+        for (key, value) in self.0.drain(..) {
+            if let Some(first) = places.get(&key).and_then(|place| members.get_mut(*place)) {
+                first.1 = value;
+            } else {
+                places.insert(key.clone(), members.len());
+                members.push((key, value));
+            }
+        }
+        self.0 = members;
+    }
+
+    fn has_duplicates(&self) -> bool {
+        if self.0.len() <= SEARCHED_ONE_BY_ONE {
+            let earlier = |place: usize| self.0.iter().take(place);
+            return self
+                .0
+                .iter()
+                .enumerate()
+                .any(|(place, (key, _))| earlier(place).any(|(name, _)| name == key));
+        }
+        let mut names = HashSet::with_capacity(self.0.len());
+        !self.0.iter().all(|(key, _)| names.insert(&**key))
     }
 
     /// Takes a key away and gives its value.
@@ -204,7 +237,14 @@ impl fmt::Debug for RawObject {
 /// The order of keys does not count.
 impl PartialEq for RawObject {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
+        if self.len() != other.len() {
+            return false;
+        }
+        if self.len() <= SEARCHED_ONE_BY_ONE {
+            return self.iter().all(|(key, value)| other.get(key) == Some(value));
+        }
+        let others: HashMap<&str, &RawJson> = other.iter().collect();
+        self.iter().all(|(key, value)| others.get(key) == Some(&value))
     }
 }
 
@@ -212,8 +252,9 @@ impl<K: Into<Box<str>>> FromIterator<(K, RawJson)> for RawObject {
     fn from_iter<I: IntoIterator<Item = (K, RawJson)>>(members: I) -> Self {
         let mut object = Self::new();
         for (key, value) in members {
-            object.insert(key, value);
+            object.push(key, value);
         }
+        object.settle();
         object
     }
 }
@@ -241,25 +282,12 @@ impl<'de> Deserialize<'de> for RawObject {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
                 let mut object = RawObject::new();
                 while let Some(key) = map.next_key::<Box<str>>()? {
-                    object.insert(key, map.next_value()?);
+                    object.push(key, map.next_value()?);
                 }
+                object.settle();
                 Ok(object)
             }
         }
         deserializer.deserialize_map(Members)
-    }
-}
-
-/// Whether two texts are the same JSON token by token, spacing aside. Stricter than `==`: key order counts.
-pub fn same_tokens(left: &str, right: &str) -> bool {
-    let (mut left, mut right) = (Reader::new(left), Reader::new(right));
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return true,
-            (Some(Token::String(one)), Some(Token::String(two))) if one.decode() == two.decode() => {}
-            (Some(Token::Key(one)), Some(Token::Key(two))) if one.decode() == two.decode() => {}
-            (one, two) if one == two => {}
-            _ => return false,
-        }
     }
 }

@@ -3,6 +3,10 @@
 //! Only for text that serde has accepted ([`super::RawJson`]); on anything else it ends early rather than fail.
 
 use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// One step through a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +46,58 @@ impl<'a> RawString<'a> {
         self.0
     }
 
-    /// The text; borrowed when it has no escapes.
+    /// The text; borrowed when it has no escapes. Half a surrogate pair, which JSON can write and text cannot hold,
+    /// becomes U+FFFD.
     pub fn decode(&self) -> Cow<'a, str> {
+        match self.code_points() {
+            Cow::Borrowed(_) => Cow::Borrowed(self.0),
+            Cow::Owned(points) => Cow::Owned(String::from_utf8(points).unwrap_or_else(|error| {
+                let mut text = String::new();
+                for chunk in error.as_bytes().utf8_chunks() {
+                    text.push_str(chunk.valid());
+                    // Three bytes of half a pair are three chunks; the first tells.
+                    if chunk.invalid().first() == Some(&FIRST_OF_SURROGATE) {
+                        text.push(char::REPLACEMENT_CHARACTER);
+                    }
+                }
+                text
+            })),
+        }
+    }
+
+    /// The text as UTF-8 in which halves of surrogate pairs stay apart: two strings are the same if and only if these
+    /// bytes are.
+    pub(super) fn code_points(&self) -> Cow<'a, [u8]> {
         if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {
-            return Cow::Borrowed(self.0);
+            return Cow::Borrowed(self.0.as_bytes());
         }
         // serde_json knows every escape; the quotes are ours to give back.
-        Cow::Owned(serde_json::from_str(&self.quoted()).unwrap_or_default())
+        let quoted = self.quoted();
+        Cow::Owned(
+            serde_json::from_str::<CodePoints>(&quoted)
+                .map_or_else(|_| quoted.into_bytes(), |points| points.0),
+        )
+    }
+}
+
+/// With what the UTF-8 of half a surrogate pair begins.
+const FIRST_OF_SURROGATE: u8 = 0xed;
+
+struct CodePoints(Vec<u8>);
+
+impl<'de> Deserialize<'de> for CodePoints {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = CodePoints;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a string")
+            }
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<CodePoints, E> {
+                Ok(CodePoints(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

@@ -30,12 +30,14 @@ impl Unknown {
     }
 }
 
-/// Reads the members of an unknown kind.
+/// Reads the members of an unknown kind; the tag, should it stand there a second time, is left out.
 ///
 /// # Errors
 /// Those of the reader.
-pub fn members<'de, A: MapAccess<'de>>(members: A) -> Result<RawObject, A::Error> {
-    RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))
+pub fn members<'de, A: MapAccess<'de>>(tag: &str, members: A) -> Result<RawObject, A::Error> {
+    let mut members = RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))?;
+    members.remove(tag);
+    Ok(members)
 }
 
 /// Defines a union of [`json_object!`] types that keeps unknown tags.
@@ -71,7 +73,7 @@ macro_rules! tagged_union {
                 Ok(match tag {
                     $( $value => Self::$variant(<$type>::from_members(members)?), )*
                     _ => {
-                        let members = $crate::core::json::union::members(members)?;
+                        let members = $crate::core::json::union::members($tag, members)?;
                         Self::Unknown($crate::core::json::union::Unknown { kind: tag.into(), members })
                     }
                 })

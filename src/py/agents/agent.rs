@@ -27,6 +27,7 @@ use crate::py::message::{Message, message_from};
 use crate::py::records::wrap_turn;
 use crate::py::thread::history_from;
 use crate::py::upp::config::config_from;
+use crate::py::upp::held::Held;
 use crate::py::upp::model::{ModelReference, system_from};
 use crate::upp::UppError;
 use crate::upp::llm::Input;
@@ -36,6 +37,8 @@ use crate::upp::llm::Input;
 pub(crate) struct AgentCore {
     agent: CoreAgent,
     callables: Mutex<Callables>,
+    /// The model's object, and what the agent's own configuration was given.
+    held: Held,
 }
 
 impl AgentCore {
@@ -96,7 +99,8 @@ impl AgentCore {
         id: Option<String>,
         name: Option<String>,
     ) -> PyResult<Self> {
-        let config = config_from(config)?;
+        let (config, mut held) = config_from(config)?;
+        held.objects.extend(model.map(|model| model.clone().into_any().unbind()));
         let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
         let core_tools = tools.iter().zip(&bindings);
         let options = AgentOptions {
@@ -113,7 +117,7 @@ impl AgentCore {
             ..AgentOptions::default()
         };
         let callables = Mutex::new(Callables::new(bindings, hooks)?);
-        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables })
+        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 
     /// The agent's id, a UUIDv4.
@@ -164,6 +168,7 @@ impl AgentCore {
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Never wait inside the collector: whoever holds the lock only clones a reference.
+        self.held.traverse(&visit)?;
         match self.callables.try_lock() {
             Ok(callables) => callables.traverse(&visit),
             Err(_) => Ok(()),
@@ -173,6 +178,7 @@ impl AgentCore {
     fn __clear__(&self) {
         let callables = std::mem::take(&mut *lock(&self.callables));
         drop(callables);
+        self.held.clear();
     }
 }
 

@@ -254,7 +254,7 @@ fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     };
     // An exception without words is told by its type: a model can do nothing with an empty error.
     let message = if words.is_empty() { type_name.clone() } else { words };
-    HostError { kind, type_name, message, payload: Some(Arc::new(Raised(error))) }
+    HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
 }
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
@@ -393,7 +393,7 @@ fn before_call(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall> {
 
 fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
-        Some(Raised(raised)) => raised.value(py).clone().into_any().unbind(),
+        Some(raised) => raised.value(py).clone().into_any().unbind(),
         None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
     }
 }

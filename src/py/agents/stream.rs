@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
 use crate::py::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::py::bridge::sync;
+use crate::py::error::Raised;
 use crate::py::records::wrap_turn;
 use crate::py::show::Show;
 use crate::upp::UppError;
@@ -112,6 +114,21 @@ impl AgentStream {
     /// The turn, waited for on this thread.
     fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.turn_of(py))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.events)?;
+        // Never wait inside the collector; whoever holds the lock is alive.
+        match self.outcome.try_lock().as_deref() {
+            Ok(Some(Err(error))) => Raised::traverse(error, &visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let outcome = lock(&self.outcome).take();
+        drop(outcome);
     }
 
     /// Stops the run; the turn is what there is.

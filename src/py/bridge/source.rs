@@ -86,10 +86,14 @@ impl Waiters {
     }
 
     fn wake_others(&self, own: &Waker) {
-        let (own, others) = std::mem::take(&mut *lock(&self.0))
-            .into_iter()
-            .partition::<Vec<_>, _>(|known| known.will_wake(own));
-        lock(&self.0).extend(own);
+        let others = {
+            // Under one lock: a wake-up that finds our own waker missing would be lost.
+            let mut wakers = lock(&self.0);
+            let (own, others) =
+                std::mem::take(&mut *wakers).into_iter().partition::<Vec<_>, _>(|known| known.will_wake(own));
+            *wakers = own;
+            others
+        };
         for waker in others {
             waker.wake();
         }

@@ -1,3 +1,4 @@
 //! Python objects to Rust types and back. Everything that crosses is written here once.
 
 pub(super) mod json;
+pub(super) mod pydantic_ai;

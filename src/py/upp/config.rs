@@ -2,8 +2,10 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
+use super::held::Held;
 use super::keys::keys_from;
 use super::retry::{seconds, strategy_from};
 use crate::core::secret::Secret;
@@ -11,31 +13,46 @@ use crate::upp::ProviderConfig as CoreConfig;
 
 /// Options of a provider, beside the model's own parameters. Times are seconds. Shows no key, ever.
 #[pyclass(frozen, module = "turntree.upp")]
-pub(crate) struct ProviderConfig(pub(crate) CoreConfig);
+pub(crate) struct ProviderConfig {
+    config: CoreConfig,
+    held: Held,
+}
 
 #[pymethods]
 impl ProviderConfig {
     #[new]
     #[pyo3(signature = (**options))]
     fn new(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        options.map_or_else(|| Ok(Self(CoreConfig::default())), |options| from_dict(options).map(Self))
+        let (config, held) = options.map_or_else(|| Ok(Default::default()), from_dict)?;
+        Ok(Self { config, held })
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        format!("{:?}", self.config)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
     }
 }
 
-/// A configuration from an object or a dict, keys as Python or as the specification spells them.
+/// A configuration from an object or a dict, keys as Python or as the specification spells them; and what the
+/// collector must see of it.
 ///
 /// # Errors
 /// `TypeError` naming an option that is unknown or of the wrong type.
-pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<CoreConfig> {
+pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
     if value.is_none() {
-        return Ok(CoreConfig::default());
+        return Ok(Default::default());
     }
     if let Ok(config) = value.cast::<ProviderConfig>() {
-        return Ok(config.get().0.clone());
+        let held = Held { objects: vec![value.clone().unbind()], ..Held::default() };
+        return Ok((config.get().config.clone(), held));
     }
     let dict = value.cast::<PyDict>().map_err(|_| {
         let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
@@ -44,20 +61,20 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<CoreConfig> {
     from_dict(dict)
 }
 
-fn from_dict(options: &Bound<'_, PyDict>) -> PyResult<CoreConfig> {
-    let mut config = CoreConfig::default();
+fn from_dict(options: &Bound<'_, PyDict>) -> PyResult<(CoreConfig, Held)> {
+    let (mut config, mut held) = (CoreConfig::default(), Held::default());
     for (name, value) in options.iter() {
         let name: String = name.extract()?;
         if !value.is_none() {
-            set(&mut config, &name, &value)?;
+            set(&mut config, &mut held, &name, &value)?;
         }
     }
-    Ok(config)
+    Ok((config, held))
 }
 
-fn set(config: &mut CoreConfig, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match name {
-        "api_key" | "apiKey" => config.api_key = Some(keys_from(value)?),
+        "api_key" | "apiKey" => config.api_key = Some(keys_from(value, held)?),
         "base_url" | "baseUrl" => config.base_url = Some(url(value)?),
         "timeout" => config.timeout = Some(time(value, "timeout")?),
         "connect_timeout" | "connectTimeout" => {
@@ -86,7 +103,11 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
         value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("headers must be a dict of str"))?;
     for (name, value) in headers.iter() {
         let name = text(&name, "a header's name")?;
-        let value = if value.is_none() { None } else { Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?)) };
+        let value = if value.is_none() {
+            None
+        } else {
+            Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?))
+        };
         config.headers.push((name, value));
     }
     Ok(())

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyString, PyTuple};
 
+use super::held::{Function, Held};
 use crate::core::http::{self, KeyError, KeyFuture};
 use crate::core::secret::Secret;
-use crate::py::bridge::callback::{Arguments, CallMode, call};
-use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard;
 
 /// Gives a key for each request: the base of the strategies.
@@ -27,7 +27,7 @@ pub(crate) struct WeightedKeys;
 
 /// A key from a function, sync or async, that is asked before each request. UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
-pub(crate) struct DynamicKey;
+pub(crate) struct DynamicKey(Held);
 
 fn refused(error: &KeyError) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -64,37 +64,40 @@ impl WeightedKeys {
 impl DynamicKey {
     #[new]
     fn new(function: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
-        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(Function::new(function)?))).add_subclass(Self))
+        let function = key_function(function)?;
+        let held = Held { functions: vec![Arc::clone(&function)], ..Held::default() };
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(KeyFunction(function)))).add_subclass(Self(held)))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.0.clear();
     }
 }
 
-/// A Python function as a source of keys. It is called where the request is prepared: on the caller's event loop.
-struct Function {
-    callable: Py<PyAny>,
-    mode: CallMode,
-}
+/// A Python function as a source of keys.
+struct KeyFunction(Arc<Function>);
 
-impl Function {
-    fn new(function: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if !function.is_callable() {
-            return Err(PyTypeError::new_err("the source of a key must be a function"));
-        }
-        Ok(Self { mode: CallMode::of(function, true)?, callable: function.clone().unbind() })
+fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<Function>> {
+    if !function.is_callable() {
+        return Err(PyTypeError::new_err("the source of a key must be a function"));
     }
+    Function::new(function)
 }
 
-impl fmt::Debug for Function {
+impl fmt::Debug for KeyFunction {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("DynamicKey(***)")
     }
 }
 
-impl http::KeyStrategy for Function {
+impl http::KeyStrategy for KeyFunction {
     fn key(&self) -> KeyFuture {
-        let started = guard::expect_held(|py| {
-            let arguments = Arguments { positional: PyTuple::empty(py).unbind(), keywords: None };
-            Ok(call(self.callable.clone_ref(py), arguments, self.mode, &CallerContext::capture(py)?))
-        });
+        let started = guard::expect_held(|py| self.0.call(py, PyTuple::empty(py).unbind()));
         Box::pin(async move {
             let given = match started {
                 Ok(call) => call.await,
@@ -113,19 +116,25 @@ impl http::KeyStrategy for Function {
     }
 }
 
-/// Keys from a text, a function or a strategy.
+/// Keys from a text, a function or a strategy; `held` gets what the collector must see.
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn keys_from(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn http::KeyStrategy>> {
+pub(crate) fn keys_from(
+    value: &Bound<'_, PyAny>,
+    held: &mut Held,
+) -> PyResult<Arc<dyn http::KeyStrategy>> {
     if let Ok(key) = value.cast::<PyString>() {
         return Ok(Arc::new(http::Fixed(Secret::from(key.to_str()?))));
     }
     if let Ok(strategy) = value.cast::<KeyStrategy>() {
+        held.objects.push(value.clone().unbind());
         return Ok(Arc::clone(&strategy.get().0));
     }
     if value.is_callable() {
-        return Ok(Arc::new(Function::new(value)?));
+        let function = key_function(value)?;
+        held.functions.push(Arc::clone(&function));
+        return Ok(Arc::new(KeyFunction(function)));
     }
     let found = value.get_type().name()?;
     Err(PyTypeError::new_err(format!("api_key must be a str, a function or a key strategy, not {found}")))

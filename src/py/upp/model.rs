@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::config::{config_from, text};
+use super::held::Held;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
@@ -33,15 +35,17 @@ pub(crate) struct ModelReference {
     source: Source,
     model_id: Arc<str>,
     config: ProviderConfig,
+    held: Held,
 }
 
 impl ModelReference {
     /// A model from a script.
-    pub(crate) fn scripted(script: Scripted) -> Self {
+    pub(crate) fn scripted(script: Scripted, held: Held) -> Self {
         Self {
             model_id: script.model_id().into(),
             source: Source::Scripted(script),
             config: ProviderConfig::default(),
+            held,
         }
     }
 
@@ -110,10 +114,10 @@ impl ModelReference {
         if model_id.is_empty() {
             return Err(PyValueError::new_err("model_id must not be empty"));
         }
-        let config = config_from(config)?;
+        let (config, held) = config_from(config)?;
         let make = maker(provider, options)?;
         let source = Source::Http { dialect: make(&config), make };
-        Ok(Self { source, model_id: model_id.into(), config })
+        Ok(Self { source, model_id: model_id.into(), config, held })
     }
 
     /// The vendor's name of the model.
@@ -166,6 +170,15 @@ impl ModelReference {
 
     fn __hash__(&self) -> usize {
         std::ptr::from_ref(self) as usize
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
     }
 }
 

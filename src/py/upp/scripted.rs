@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyBaseException, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
+use super::held::{Function, Held};
 use super::model::{ModelReference, ModelRequest};
 use super::retry::seconds;
 use crate::core::json::RawJson;
 use crate::message::{StreamEvent as CoreEvent, ToolCall as CoreCall};
-use crate::py::bridge::callback::{Arguments, CallMode, call};
-use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard;
 use crate::py::content::block_from;
 use crate::py::convert::json::to_raw;
@@ -56,6 +56,11 @@ impl PyReply {
         self.says.clone_ref(py)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.says)
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("Reply({}, delay={}, pace={})", self.says.bind(py).repr()?, self.delay, self.pace))
     }
@@ -68,26 +73,25 @@ impl PyReply {
 #[pyfunction]
 #[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
 pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
+    let mut held = Held::default();
     let script = if replies.is_callable() {
-        function(replies)?
+        function(replies, &mut held)?
     } else if replies.is_instance_of::<PyString>() || replies.is_instance_of::<PyDict>() {
         return Err(PyTypeError::new_err("replies must be a list of replies or a function, not one reply"));
     } else {
         let replies = replies.try_iter()?.map(|reply| reply_from(&reply?)).collect::<PyResult<Vec<_>>>()?;
         Scripted::new(replies)
     };
-    Ok(ModelReference::scripted(script.named(model_id)))
+    Ok(ModelReference::scripted(script.named(model_id), held))
 }
 
-fn function(callable: &Bound<'_, PyAny>) -> PyResult<Scripted> {
-    let mode = CallMode::of(callable, true)?;
-    let callable = callable.clone().unbind();
+fn function(callable: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Scripted> {
+    let function = Function::new(callable)?;
+    held.functions.push(Arc::clone(&function));
     Ok(Scripted::function(Arc::new(move |request| {
         let request = ModelRequest(request.clone());
         let started = guard::expect_held(|py| {
-            let arguments =
-                Arguments { positional: PyTuple::new(py, [Py::new(py, request)?])?.unbind(), keywords: None };
-            Ok(call(callable.clone_ref(py), arguments, mode, &CallerContext::capture(py)?))
+            function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind())
         });
         Box::pin(async move {
             let given = match started {

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::wire::{Choice, Completion, Said};
 use super::{ChatOptions, Member};
 use crate::core::json::{RawJson, RawObject};
+use crate::upp::dialects::common::MOST_ITEMS;
 
 /// What the host says besides the answer, as far as its data say to keep it.
 #[derive(Debug, Default)]
@@ -137,6 +138,7 @@ impl Detail {
 }
 
 /// Two pieces of a list: what has the same `index` is replaced, what is there already is not said twice.
+/// The list stays short, since each piece is looked for in it.
 fn joined(known: &RawJson, told: &RawJson) -> RawJson {
     #[derive(Deserialize)]
     struct Numbered {
@@ -148,9 +150,10 @@ fn joined(known: &RawJson, told: &RawJson) -> RawJson {
         let index = number(&item);
         let place =
             items.iter().position(|known| (index.is_some() && number(known) == index) || *known == item);
-        match place.and_then(|place| items.get_mut(place)) {
-            Some(place) => *place = item,
-            None => items.push(item),
+        if let Some(known) = place.and_then(|place| items.get_mut(place)) {
+            *known = item;
+        } else if items.len() < MOST_ITEMS {
+            items.push(item);
         }
     }
     RawJson::from_value(&items).unwrap_or_default()

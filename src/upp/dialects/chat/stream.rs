@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::ChatOptions;
 use super::from_wire::{Told, pictures, thinking, unreadable_arguments, vendor_error};
 use super::kept::Kept;
-use super::wire::{Call, Choice, Completion, Function, Said};
+use super::wire::{Call, Completion, Function, Said};
 use crate::core::ids::IdSource;
 use crate::message::content::ImageBlock;
 use crate::message::event::{DataDelta, Delta};
@@ -16,7 +16,7 @@ use crate::message::fold::Fold;
 use crate::message::media::Binary;
 use crate::message::{ContentBlock, ImageSource, StreamEvent, TokenUsage};
 use crate::upp::dialect::{Sources, StreamDecoder};
-use crate::upp::dialects::common::{Answer, Text, cut_short, data_of, new_call_id, read_frame};
+use crate::upp::dialects::common::{Answer, MOST_ITEMS, Text, cut_short, data_of, new_call_id, read_frame};
 use crate::upp::error::UppError;
 use crate::upp::request::ModelResponse;
 
@@ -87,17 +87,17 @@ impl ChatStream {
         }
     }
 
-    fn learn(&mut self, chunk: &mut Completion<'_>) {
+    fn learn(&mut self, chunk: &Completion<'_>) {
         if self.id.is_empty() {
             learn(&mut self.id, &chunk.id);
         }
         learn(&mut self.model, &chunk.model);
         learn(&mut self.system_fingerprint, &chunk.system_fingerprint);
         learn(&mut self.service_tier, &chunk.service_tier);
-        let choice = chunk.choices.iter_mut().flatten().find(|choice| choice.is_first());
-        let of_choice = choice.and_then(|choice: &mut Choice<'_>| choice.usage.take());
-        let of_groq = || chunk.x_groq.take().and_then(|groq| groq.usage);
-        if let Some(usage) = chunk.usage.take().or_else(of_groq).or(of_choice) {
+        let of_choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
+        let of_choice = of_choice.and_then(|choice| choice.usage);
+        let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
+        if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
             let mut usage = usage.into_usage();
             // UPP-1.2 §19.0: of a stream the total is the sum.
             usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
@@ -150,6 +150,10 @@ impl ChatStream {
     }
 
     fn call(&mut self, piece: &Call<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
+        if self.calls.len() > MOST_ITEMS {
+            let words = format!("the answer has more than {MOST_ITEMS} tool calls");
+            return Err(UppError::invalid_response(&*self.options.provider, words));
+        }
         let nothing = Function::default();
         let function = piece.function.as_ref().unwrap_or(&nothing);
         let arguments =
@@ -242,7 +246,7 @@ impl StreamDecoder for ChatStream {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let Some(mut chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
+        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
             return Ok(());
         };
         let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
@@ -251,7 +255,7 @@ impl StreamDecoder for ChatStream {
         if let Some(error) = vendor_error(&self.options.provider, error) {
             return Err(error);
         }
-        self.learn(&mut chunk);
+        self.learn(&chunk);
         if !std::mem::replace(&mut self.started, true) {
             events.push(StreamEvent::message_start());
         }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Member;
 use crate::message::TokenUsage;
-use crate::upp::dialects::common::{Count, Text};
+use crate::upp::dialects::common::{Count, Few, Text};
 
 /// A whole answer, or one chunk of a stream.
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct Completion<'a> {
     #[serde(borrow, default)]
     pub(super) service_tier: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Few<Choice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
     /// Where Groq puts the usage of a stream.
@@ -117,7 +117,7 @@ pub(super) struct Said<'a> {
     #[serde(borrow, default)]
     pub(super) reasoning: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Vec<Call<'a>>>,
+    pub(super) tool_calls: Option<Few<Call<'a>>>,
     /// Reasoning piece by piece, with its signatures and seals.
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
@@ -179,7 +179,7 @@ impl<'a> Function<'a> {
     }
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, Clone, Copy)]
 pub(super) struct Usage {
     #[serde(default)]
     prompt_tokens: Count,
@@ -200,7 +200,7 @@ pub(super) struct Usage {
     num_cached_tokens: Count,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, Clone, Copy)]
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Count,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::core::ids::IdSource;
 use crate::core::json::{Extra, RawJson, RawObject};
+use crate::core::limits::Limits;
 use crate::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 use crate::upp::dialect::Sources;
 use crate::upp::request::{ModelResponse, StopReason};
@@ -48,8 +49,9 @@ impl Answer {
     }
 }
 
-/// The structured answer, if the text is one.
+/// The structured answer, if the text is one and within [`Limits::PAYLOAD`].
 pub fn data_of(text: &str) -> Option<RawJson> {
+    Limits::PAYLOAD.check(text).ok()?;
     RawJson::from_text(text.trim().to_owned()).ok()
 }
 

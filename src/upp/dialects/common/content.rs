@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::core::json::{RawJson, RawObject};
+use crate::core::limits::Limits;
 use crate::message::content::ContentBlock;
 use crate::message::{DocumentSource, ImageSource, Message, ToolDefinition};
 use crate::upp::error::UppError;
@@ -150,15 +151,19 @@ pub fn tool_fact(tool: &ToolDefinition, provider: &str, fact: &str) -> Option<Ra
 ///
 /// # Errors
 /// [`ErrorCode::InvalidResponse`](crate::upp::ErrorCode::InvalidResponse) when it is empty, not JSON, or of another
-/// shape (UPP-1.2 §13.5).
+/// shape (UPP-1.2 §13.5), or passes [`Limits::PAYLOAD`].
 pub fn read_body<'de, T: Deserialize<'de>>(provider: &str, body: &'de str) -> Result<T, UppError> {
     if body.trim().is_empty() {
         return Err(UppError::invalid_response(provider, "Empty response body"));
     }
-    serde_json::from_str(body).map_err(|error| {
-        UppError::invalid_response(provider, format!("Failed to parse JSON response: {error}"))
-            .with_cause(error)
-    })
+    read(provider, body, "Failed to parse JSON response")
+}
+
+fn read<'de, T: Deserialize<'de>>(provider: &str, text: &'de str, failure: &str) -> Result<T, UppError> {
+    let failed =
+        |error: &dyn std::fmt::Display| UppError::invalid_response(provider, format!("{failure}: {error}"));
+    Limits::PAYLOAD.check(text).map_err(|error| failed(&error).with_cause(error))?;
+    serde_json::from_str(text).map_err(|error| failed(&error).with_cause(error))
 }
 
 /// Reads one frame of a stream; `None` for one that is no JSON document at all, as a keep-alive word.
@@ -170,10 +175,15 @@ pub fn read_frame<'de, T: Deserialize<'de>>(provider: &str, data: &'de str) -> R
     if !data.trim_start().starts_with(['{', '[']) {
         return Ok(None);
     }
-    serde_json::from_str(data).map(Some).map_err(|error| {
-        UppError::invalid_response(provider, format!("Failed to parse a stream event: {error}"))
-            .with_cause(error)
-    })
+    read(provider, data, "Failed to parse a stream event").map(Some)
+}
+
+/// Reads one line of a stream, where every line is a document.
+///
+/// # Errors
+/// As [`read_frame`], and for a line that is no document.
+pub fn read_line<'de, T: Deserialize<'de>>(provider: &str, line: &'de str) -> Result<T, UppError> {
+    read(provider, line, "Failed to parse a line of the stream")
 }
 
 /// The stream stopped before the vendor said that the answer was whole.

@@ -51,6 +51,53 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// Most choices, and most calls, that an answer may have: each of them takes a hundred times the memory of the `{}` as
+/// which it can be written, and each piece of a stream looks for its call among them.
+pub const MOST_ITEMS: usize = 1024;
+
+/// A list of at most [`MOST_ITEMS`].
+#[derive(Debug, Default)]
+pub struct Few<T>(Vec<T>);
+
+impl<T> Few<T> {
+    /// The items in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Few<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+            type Value = Few<T>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "a list of at most {MOST_ITEMS}")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    if items.len() == MOST_ITEMS {
+                        return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self));
+                    }
+                    items.push(item);
+                }
+                Ok(Few(items))
+            }
+        }
+        deserializer.deserialize_seq(Items(std::marker::PhantomData))
+    }
+}
+
 /// A text, borrowed where it has no escapes. A list of parts gives the texts in it, and apart from them the thinking
 /// (Mistral's form); anything else counts as no text.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use crate::message::fold::{Fold, arguments_of};
 use crate::message::{StreamEvent, TokenUsage, ToolCall};
 use crate::upp::dialect::{Sources, StreamDecoder};
 use crate::upp::dialects::common::{
-    Answer, Count, Text, VendorError, cut_short, data_of, new_call_id, read_body,
+    Answer, Count, Few, Text, VendorError, cut_short, data_of, new_call_id, read_body, read_line,
 };
 use crate::upp::error::UppError;
 use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
@@ -61,7 +61,7 @@ struct Said<'a> {
     #[serde(borrow, default)]
     thinking: Text<'a>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Few<Call<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -128,10 +128,7 @@ impl StreamDecoder for OllamaStream {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let line: Line<'_> = serde_json::from_str(data).map_err(|error| {
-            UppError::invalid_response(PROVIDER, format!("Failed to parse a line of the stream: {error}"))
-                .with_cause(error)
-        })?;
+        let line: Line<'_> = read_line(PROVIDER, data)?;
         self.run.line(line, &*self.ids, events)
     }
 

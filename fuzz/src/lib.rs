@@ -1,0 +1,278 @@
+//! What every fuzz target checks, as functions over bytes. The binaries in `fuzz_targets` hand them what libFuzzer
+//! makes up; `tests/it/fuzz_replay.rs` hands them the seeds of `tests/data/fuzz` and mutations of these, always the same.
+//!
+//! Every law is an assertion. None of them is "it does not panic": that comes with all.
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use turntree::core::ids::CountingIds;
+use turntree::core::json::{ParseErrorKind, parse, parse_bytes};
+use turntree::core::limits::Limits;
+use turntree::core::ndjson::{self, NdjsonError};
+use turntree::core::sse::{self, Event, SseError};
+use turntree::core::time::{FixedClock, Timestamp};
+use turntree::message::fold::Fold;
+use turntree::message::{Delta, Message, StreamEvent, Thread, Turn};
+use turntree::upp::dialect::{Dialect, Sources};
+use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
+use turntree::upp::{ModelRequest, ModelResponse, UppError};
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All targets by name; each has a binary and a folder of seeds of this name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("sse", sse),
+    ("ndjson", ndjson),
+    ("message_json", message_json),
+    ("thread_json", thread_json),
+    ("turn_json", turn_json),
+    ("stream_event_json", stream_event_json),
+    ("chat_stream", chat_stream),
+];
+
+/// Small, so that the limit is met as well.
+const FRAME_LIMIT: usize = 64;
+
+/// Low, so that every bound is met by small inputs.
+const LIMITS: Limits = Limits { bytes: 16 * 1024, depth: 24, values: 512 };
+
+/// How much longer than what was read may be what is written of it: defaults are spelled out.
+const LONGEST_WRITTEN: usize = 64;
+
+/// Server-sent events, the first byte being the size of the pieces: the same events in any chunking, none past the
+/// limit, and what is encoded decodes to itself.
+pub fn sse(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+    let whole = events_of([bytes]);
+
+    assert_eq!(events_of(bytes.chunks(size)), whole);
+    let Ok(events) = whole else { return };
+    // A byte that is not UTF-8 becomes three.
+    assert!(events.iter().all(|event| event.data.len() <= 3 * FRAME_LIMIT));
+    let mut encoded = Vec::new();
+    for event in &events {
+        event.encode(&mut encoded);
+    }
+    let mut again = Vec::new();
+    let mut decoder = sse::Decoder::default();
+    let mut keep = |event: Event<'_>| {
+        again.push(event.into_owned());
+        Ok::<_, SseError>(())
+    };
+    decoder.push(&encoded, &mut keep).unwrap();
+    decoder.finish(&mut keep).unwrap();
+    assert_eq!(again, events);
+}
+
+fn events_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Event<'static>>, SseError> {
+    let mut decoder = sse::Decoder::with_limit(FRAME_LIMIT);
+    let mut events = Vec::new();
+    let mut keep = |event: Event<'_>| {
+        events.push(event.into_owned());
+        Ok::<_, SseError>(())
+    };
+    for piece in pieces {
+        decoder.push(piece, &mut keep)?;
+    }
+    decoder.finish(&mut keep)?;
+    Ok(events)
+}
+
+/// Lines, the first byte being the size of the pieces: the same lines in any chunking, none past the limit, none empty,
+/// and joined they are read back.
+pub fn ndjson(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+    let whole = lines_of([bytes], FRAME_LIMIT);
+
+    assert_eq!(lines_of(bytes.chunks(size), FRAME_LIMIT), whole);
+    let Ok(lines) = whole else { return };
+    assert!(lines.iter().all(|line| line.len() <= FRAME_LIMIT && !line.trim_ascii().is_empty()));
+    // A line of its own, since only the first line of a stream may begin with a byte order mark.
+    let joined = format!("{{}}\r\n{}\r\n", lines.join("\r\n"));
+    let again = lines_of([joined.as_bytes()], 2 * FRAME_LIMIT).unwrap();
+    assert!(again.iter().skip(1).eq(&lines), "{again:?} instead of {lines:?}");
+}
+
+fn lines_of<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    limit: usize,
+) -> Result<Vec<String>, NdjsonError> {
+    let mut decoder = ndjson::Decoder::with_limit(limit);
+    let mut lines = Vec::new();
+    let mut keep = |line: &str| {
+        lines.push(line.to_owned());
+        Ok::<_, NdjsonError>(())
+    };
+    for piece in pieces {
+        decoder.push(piece, &mut keep)?;
+    }
+    decoder.finish(&mut keep)?;
+    Ok(lines)
+}
+
+/// A message.
+pub fn message_json(bytes: &[u8]) {
+    if let Some(message) = document::<Message>(bytes) {
+        let texts = message.synthetic_content();
+        assert!(message.text().len() >= texts.iter().filter_map(|block| block.as_text()).map(str::len).sum());
+    }
+}
+
+/// A thread.
+pub fn thread_json(bytes: &[u8]) {
+    document::<Thread>(bytes);
+}
+
+/// A turn: the last thing a model said is its response.
+pub fn turn_json(bytes: &[u8]) {
+    if let Some(turn) = document::<Turn>(bytes) {
+        assert!(turn.messages.contains(turn.response()));
+    }
+}
+
+/// A stream event; folding it takes no more than it brought.
+pub fn stream_event_json(bytes: &[u8]) {
+    if let Some(event) = document::<StreamEvent>(bytes) {
+        let mut fold = Fold::default();
+        fold.push(&event);
+        let folded = fold.finish();
+        assert!(folded.content.len() + folded.tool_calls.len() <= 1);
+    }
+}
+
+/// What parses writes, and what was written parses back equal and writes the same bytes. What does not parse is an
+/// error with a place inside the document.
+fn document<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -> Option<T> {
+    let value: T = match parse_bytes(bytes, &LIMITS) {
+        Ok(value) => value,
+        Err(error) => {
+            let is_over = std::str::from_utf8(bytes).is_ok_and(|text| LIMITS.check(text).is_err());
+            assert_eq!(error.kind == ParseErrorKind::Limit, is_over, "{error}");
+            assert!(!error.to_string().is_empty());
+            return None;
+        }
+    };
+    let written = serde_json::to_string(&value).unwrap();
+    assert!(
+        written.len() <= LONGEST_WRITTEN * (bytes.len() + 4),
+        "{} from {} bytes",
+        written.len(),
+        bytes.len()
+    );
+    let again: T = parse(&written, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {written}"));
+    assert_eq!(again, value, "{written}");
+    assert_eq!(serde_json::to_string(&again).unwrap(), written);
+    Some(value)
+}
+
+/// Chat Completions, as a stream of server-sent events and as a body: what was streamed is what the answer holds, every
+/// block has an index of its own, and the answer can be kept and read back.
+pub fn chat_stream(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+    let dialect = ChatDialect::new(ChatOptions::new("host", "http://localhost"))
+        .with_ids(std::sync::Arc::new(CountingIds::default()));
+    if let Ok(body) = std::str::from_utf8(bytes) {
+        for request in [ModelRequest::default(), structured()] {
+            if let Ok(response) = dialect.decode(body, &request, sources(&CountingIds::default())) {
+                can_be_kept(&response);
+            }
+        }
+    }
+    let (events, end) = answer_of(&dialect, [bytes]);
+    is_foldable(&events);
+    if let Ok(response) = &end {
+        let mut fold = Fold::default();
+        for event in &events {
+            fold.push(event);
+        }
+        let folded = fold.finish();
+        assert_eq!(folded.content, response.message.content());
+        assert_eq!(folded.tool_calls, response.message.tool_calls());
+        can_be_kept(response);
+    }
+    let (pieces, end_of_pieces) = answer_of(&dialect, bytes.chunks(size));
+    assert_eq!(kinds(&pieces), kinds(&events));
+    assert_eq!(end_of_pieces.is_ok(), end.is_ok());
+}
+
+fn answer_of<'a>(
+    dialect: &ChatDialect,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<StreamEvent>, Result<ModelResponse, UppError>) {
+    let (mut frames, mut events) = (sse::Decoder::default(), Vec::new());
+    let mut decoder = dialect.stream_decoder(&structured());
+    let failed = |error: Failure| match error {
+        Failure::Dialect(error) => *error,
+        Failure::Frames(error) => UppError::invalid_response("host", error.to_string()),
+    };
+    let mut read = |event: Event<'_>| {
+        decoder
+            .frame(event.event.as_deref(), &event.data, &mut events)
+            .map_err(|error| Failure::Dialect(error.into()))
+    };
+    let mut result = Ok(());
+    for piece in pieces {
+        result = result.and_then(|()| frames.push(piece, &mut read));
+    }
+    let result = result.and_then(|()| frames.finish(&mut read)).map_err(failed);
+    let end = result.and_then(|()| decoder.finish(sources(&CountingIds::default()), &mut events));
+    (events, end)
+}
+
+enum Failure {
+    Dialect(Box<UppError>),
+    Frames(SseError),
+}
+
+impl From<SseError> for Failure {
+    fn from(error: SseError) -> Self {
+        Self::Frames(error)
+    }
+}
+
+fn structured() -> ModelRequest {
+    ModelRequest {
+        structure: Some(std::sync::Arc::new(turntree::core::json::RawJson::empty_object())),
+        ..ModelRequest::default()
+    }
+}
+
+fn sources(ids: &CountingIds) -> Sources<'_> {
+    const CLOCK: FixedClock = FixedClock(Timestamp::from_microseconds(0));
+    Sources { ids, clock: &CLOCK }
+}
+
+/// A history with the answer in it can be written and read again.
+fn can_be_kept(response: &ModelResponse) {
+    let written = serde_json::to_string(&response.message).unwrap();
+    let again: Message =
+        parse(&written, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {written}"));
+    assert_eq!(again, *response.message);
+    let data = response.data.iter().all(|data| Limits::PAYLOAD.check(data.get()).is_ok());
+    assert!(data, "{:?}", response.data);
+}
+
+/// Of one index, all deltas are of one kind, and all pieces of a call name the same call.
+fn is_foldable(events: &[StreamEvent]) {
+    let mut blocks = std::collections::HashMap::new();
+    for event in events {
+        let owner = match &event.delta {
+            Delta::Text(_) | Delta::Reasoning(_) => (event.delta.kind(), None),
+            Delta::ToolCall(delta) => (event.delta.kind(), Some((&delta.tool_call_id, &delta.tool_name))),
+            _ => continue,
+        };
+        assert_eq!(*blocks.entry(event.index).or_insert(owner), owner, "two blocks at {}", event.index);
+    }
+}
+
+fn kinds(events: &[StreamEvent]) -> Vec<(u32, &str)> {
+    events.iter().map(|event| (event.index, event.delta.kind())).collect()
+}
+
+/// The first byte as the size of pieces, and the rest.
+fn pieces(bytes: &[u8]) -> (usize, &[u8]) {
+    bytes.split_first().map_or((1, bytes), |(size, bytes)| (usize::from(*size).max(1), bytes))
+}

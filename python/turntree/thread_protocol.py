@@ -1,0 +1,70 @@
+"""ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
+
+`from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai` gives it back equal.
+"""
+
+from typing import Any, TypeAlias
+
+from turntree._core import (
+    AgentConfig,
+    AssistantMessageAction,
+    Attachment,
+    AudioContent,
+    FileContent,
+    ImageContent,
+    Issue,
+    OtherAction,
+    SystemAction,
+    TextContent,
+    ThinkingAction,
+    ThinkingUsage,
+    ToolCallAction,
+    ToolReturnAction,
+    Usage,
+    UserMessageAction,
+    VideoContent,
+    from_pydantic_ai,
+)
+from turntree._core import ProtocolThread as Thread
+
+Action: TypeAlias = (
+    UserMessageAction
+    | AssistantMessageAction
+    | ThinkingAction
+    | ToolCallAction
+    | ToolReturnAction
+    | SystemAction
+    | OtherAction
+)
+"""Anything that happens in a thread."""
+
+ContentPart: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent | dict[str, Any]
+"""One part of a message; a dict is a part of a type that this version does not know."""
+
+MessageContent: TypeAlias = str | list[ContentPart]
+"""The content of a message: text, or parts in order."""
+
+__all__ = [
+    "Action",
+    "AgentConfig",
+    "AssistantMessageAction",
+    "Attachment",
+    "AudioContent",
+    "ContentPart",
+    "FileContent",
+    "ImageContent",
+    "Issue",
+    "MessageContent",
+    "OtherAction",
+    "SystemAction",
+    "TextContent",
+    "ThinkingAction",
+    "ThinkingUsage",
+    "Thread",
+    "ToolCallAction",
+    "ToolReturnAction",
+    "Usage",
+    "UserMessageAction",
+    "VideoContent",
+    "from_pydantic_ai",
+]

@@ -1,0 +1,144 @@
+//! When two texts are the same JSON value. No trees and no recursion: numbers are compared digit by digit, and nobody can
+//! nest us out of the stack.
+
+use super::reader::{RawString, Reader, Token};
+
+/// Whether two texts are the same JSON token by token, spacing and spelling aside. Stricter than `==` of
+/// [`super::RawJson`]: the order of keys counts.
+pub fn same_tokens(left: &str, right: &str) -> bool {
+    left == right || Reader::new(left).map(Same).eq(Reader::new(right).map(Same))
+}
+
+/// Whether two texts are the same JSON value; the order of keys does not count.
+pub(super) fn same_value(left: &str, right: &str) -> bool {
+    // Nearly always the keys have the same order as well.
+    same_tokens(left, right) || (has_members(left) && has_members(right) && same_trees(left, right))
+}
+
+/// Whether there may be an object whose keys could stand in another order.
+fn has_members(text: &str) -> bool {
+    memchr::memchr(b'{', text.as_bytes()).is_some()
+}
+
+/// A token, equal to another that means the same.
+struct Same<'a>(Token<'a>);
+
+impl PartialEq for Same<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (Token::String(one), Token::String(two)) | (Token::Key(one), Token::Key(two)) => {
+                same_text(one, two)
+            }
+            (Token::Number(one), Token::Number(two)) => one == two || same_number(one, two),
+            (one, two) => one == two,
+        }
+    }
+}
+
+fn same_text(one: RawString<'_>, two: RawString<'_>) -> bool {
+    one == two || one.code_points() == two.code_points()
+}
+
+/// Whether two JSON numbers are the same number: `1`, `1.0` and `10e-1` are, `0` and `-0` too.
+fn same_number(one: &str, two: &str) -> bool {
+    matches!((Decimal::read(one), Decimal::read(two)), (Some(one), Some(two)) if one == two)
+}
+
+/// 0.d₁d₂d₃… × 10ⁿ with d₁ and the last digit not zero.
+#[derive(PartialEq)]
+struct Decimal {
+    is_negative: bool,
+    digits: Vec<u8>,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// `None` for an exponent past 64 bits.
+    fn read(text: &str) -> Option<Self> {
+        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let zeros = whole.bytes().chain(fraction.bytes()).take_while(|digit| *digit == b'0').count();
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).skip(zeros).collect();
+        let significant = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+        digits.truncate(significant);
+        if digits.is_empty() {
+            return Some(Self { is_negative: false, digits, exponent: 0 });
+        }
+        let shift = i64::try_from(whole.len()).ok()?.checked_sub(i64::try_from(zeros).ok()?)?;
+        Some(Self { is_negative, digits, exponent: exponent.parse::<i64>().ok()?.checked_add(shift)? })
+    }
+}
+
+/// A value in a flat list of tokens.
+struct Node<'a> {
+    token: Token<'a>,
+    /// The place after the value.
+    end: usize,
+}
+
+fn nodes(text: &str) -> Vec<Node<'_>> {
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut open = Vec::new();
+    for (place, token) in Reader::new(text).enumerate() {
+        match token {
+            Token::ObjectStart | Token::ArrayStart => open.push(place),
+            Token::ObjectEnd | Token::ArrayEnd => {
+                if let Some(start) = open.pop().and_then(|start| nodes.get_mut(start)) {
+                    start.end = place + 1;
+                }
+            }
+            _ => {}
+        }
+        nodes.push(Node { token, end: place + 1 });
+    }
+    nodes
+}
+
+/// The members of the object at `start`, sorted by key: their keys and the places of their values.
+fn members(nodes: &[Node<'_>], start: usize) -> Vec<(Vec<u8>, usize)> {
+    let mut members: Vec<(Vec<u8>, usize)> = Vec::new();
+    let mut place = start + 1;
+    while let Some(Node { token: Token::Key(key), .. }) = nodes.get(place) {
+        members.push((key.code_points().into_owned(), place + 1));
+        place = nodes.get(place + 1).map_or(nodes.len(), |value| value.end);
+    }
+    // Latest first among the same keys, and that one is kept.
+    members.sort_by(|one, two| one.0.cmp(&two.0).then(two.1.cmp(&one.1)));
+    members.dedup_by(|next, kept| next.0 == kept.0);
+    members
+}
+
+fn same_trees(left: &str, right: &str) -> bool {
+    let (left, right) = (nodes(left), nodes(right));
+    let mut pairs = vec![(0, 0)];
+    while let Some((one, two)) = pairs.pop() {
+        let (Some(first), Some(second)) = (left.get(one), right.get(two)) else { return false };
+        if Same(first.token) != Same(second.token) {
+            return false;
+        }
+        match first.token {
+            Token::ObjectStart => {
+                let (ours, theirs) = (members(&left, one), members(&right, two));
+                if !ours.iter().map(|(key, _)| key).eq(theirs.iter().map(|(key, _)| key)) {
+                    return false;
+                }
+                pairs
+                    .extend(ours.iter().map(|(_, value)| *value).zip(theirs.iter().map(|(_, value)| *value)));
+            }
+            Token::ArrayStart => {
+                let (mut ours, mut theirs) = (one + 1, two + 1);
+                // Up to the end of the shorter one; the ends are compared as values are.
+                while let (Some(element), Some(other)) = (left.get(ours), right.get(theirs)) {
+                    pairs.push((ours, theirs));
+                    if element.token == Token::ArrayEnd || other.token == Token::ArrayEnd {
+                        break;
+                    }
+                    (ours, theirs) = (element.end, other.end);
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}

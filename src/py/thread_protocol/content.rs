@@ -1,0 +1,191 @@
+//! Content parts and attachments. ThreadProtocol 1.0.0, "Content Types".
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use crate::core::json::Extra;
+use crate::message::media::Binary;
+use crate::py::convert::json::{limits, to_python, to_raw};
+use crate::py::data::Data;
+use crate::py::show::{Show, data_class};
+use crate::thread_protocol::content as core;
+use crate::thread_protocol::{ContentPart, MessageContent};
+
+data_class! {
+    /// A piece of text. ThreadProtocol 1.0.0, "Content Types".
+    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent { text }
+
+    #[new]
+    fn new(text: String) -> PyClassInitializer<Self> {
+        Self::holding(core::TextContent { text, extra: Extra::new() })
+    }
+
+    #[classattr]
+    #[pyo3(name = "type")]
+    const KIND: &'static str = "text";
+}
+
+/// Defines the class of one medium; the members are named after it.
+macro_rules! media_class {
+    (
+        $(#[doc = $doc:literal])*
+        $class:ident as $name:literal, $kind:literal { $url:ident, $base64:ident }
+    ) => {
+        data_class! {
+            $(#[doc = $doc])*
+            $class as $name in "turntree.thread_protocol" over core::$class { file_id, media_type, name }
+
+            #[new]
+            #[pyo3(signature = (*, $url = None, $base64 = None, file_id = None, media_type = None, name = None))]
+            fn new(
+                $url: Option<String>,
+                $base64: Option<&Bound<'_, PyAny>>,
+                file_id: Option<String>,
+                media_type: Option<String>,
+                name: Option<String>,
+            ) -> PyResult<PyClassInitializer<Self>> {
+                let base64 = $base64.map(|data| base64_text(data, stringify!($base64))).transpose()?;
+                Ok(Self::holding(core::$class { url: $url, base64, file_id, media_type, name, extra: Extra::new() }))
+            }
+
+            #[classattr]
+            #[pyo3(name = "type")]
+            const KIND: &'static str = $kind;
+
+            #[getter]
+            fn $url<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.url.show(slf.py())
+            }
+
+            #[getter]
+            fn $base64<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.base64.show(slf.py())
+            }
+        }
+    };
+}
+
+media_class! {
+    /// A picture: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    ImageContent as "ImageContent", "image" { image_url, image_base64 }
+}
+
+media_class! {
+    /// A file that is neither picture, sound nor film. ThreadProtocol 1.0.0, "Content Types".
+    FileContent as "FileContent", "file" { file_url, file_base64 }
+}
+
+media_class! {
+    /// A sound. ThreadProtocol 1.0.0, "Content Types".
+    AudioContent as "AudioContent", "audio" { audio_url, audio_base64 }
+}
+
+media_class! {
+    /// A film. ThreadProtocol 1.0.0, "Content Types".
+    VideoContent as "VideoContent", "video" { video_url, video_base64 }
+}
+
+data_class! {
+    /// Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
+    Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
+        name, url, data, media_type, size_bytes,
+    }
+
+    #[new]
+    #[pyo3(signature = (name, *, media_type, url = None, data = None, size_bytes = None))]
+    fn new(
+        name: String,
+        media_type: String,
+        url: Option<String>,
+        data: Option<&Bound<'_, PyAny>>,
+        size_bytes: Option<u64>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let data = data.map(|data| base64_text(data, "data")).transpose()?;
+        Ok(Self::holding(core::Attachment { name, url, data, media_type, size_bytes, extra: Extra::new() }))
+    }
+}
+
+/// Base64 text as it is, or the base64 of bytes.
+fn base64_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str()?.to_owned());
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Binary::new(bytes.as_bytes().to_vec()).to_base64());
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be base64 text or bytes, not {found}")))
+}
+
+impl Show for ContentPart {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(part) => part.show(py),
+            Self::Image(part) => part.show(py),
+            Self::File(part) => part.show(py),
+            Self::Audio(part) => part.show(py),
+            Self::Video(part) => part.show(py),
+            Self::Unknown(_) => {
+                let text = serde_json::to_string(self)
+                    .map_err(|error| crate::py::error::serialization(py, &error))?;
+                Ok(to_python(py, &text)?.into_bound(py))
+            }
+        }
+    }
+}
+
+impl Show for MessageContent {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(text) => text.show(py),
+            Self::Parts(parts) => parts.show(py),
+        }
+    }
+}
+
+/// Content from a text, or a list of texts, content parts and dicts.
+///
+/// # Errors
+/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no part.
+pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<MessageContent> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(MessageContent::Text(text.to_str()?.to_owned()));
+    }
+    let items = super::items_of(value, what).map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a str or a list of content parts, not {found}"))
+    })?;
+    let parts = items.iter().enumerate().map(|(place, item)| part_from(item, &format!("{what}[{place}]")));
+    parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)
+}
+
+fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(ContentPart::text(text.to_str()?));
+    }
+    let refuse = |found: &str| {
+        PyTypeError::new_err(format!("{what} must be a content part, a str or a dict, not {found}"))
+    };
+    if let Ok(data) = value.cast::<Data>() {
+        let data = data.get();
+        let known = data
+            .share::<core::TextContent>()
+            .map(|part| ContentPart::Text(Arc::unwrap_or_clone(part)))
+            .or_else(|| data.share().map(|part| ContentPart::Image(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::File(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::Audio(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::Video(Arc::unwrap_or_clone(part))));
+        return known.ok_or_else(|| {
+            refuse(&value.get_type().name().map(|name| name.to_string()).unwrap_or_default())
+        });
+    }
+    if !value.is_instance_of::<PyDict>() {
+        return Err(refuse(&value.get_type().name()?.to_string()));
+    }
+    let raw = to_raw(value, what)?;
+    crate::core::json::parse(raw.get(), &limits())
+        .map_err(|error| crate::py::error::validation(value.py(), &error, Some(raw.get())))
+}

@@ -1,0 +1,413 @@
+//! The document as a Python class: the one that grows, with its agents and the issues that its check finds.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice};
+use serde::{Deserialize, Serialize};
+
+use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
+use super::pydantic_ai::{TITLES, View};
+use crate::core::ids::{IdSource, RandomIds};
+use crate::core::json::schema::{Definitions, JsonSchema};
+use crate::core::json::{Extra, json_object};
+use crate::py::convert::json::to_raw_object;
+use crate::py::data::{Data, DataClass, extract, value_of};
+use crate::py::show::{Show, data_class};
+use crate::thread_protocol::action::Action;
+use crate::thread_protocol::document as core;
+use crate::thread_protocol::document::{Actions, AgentRegistry};
+
+data_class! {
+    /// One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
+    AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
+        agent_id, agent_identifier, agent_name, created_at, config_ref,
+    }
+
+    #[new]
+    #[pyo3(signature = (
+        agent_name, *, agent_id = None, agent_identifier = None, created_at = None, config_ref = None
+    ))]
+    fn new(
+        agent_name: String,
+        agent_id: Option<String>,
+        agent_identifier: Option<String>,
+        created_at: Option<&Bound<'_, PyAny>>,
+        config_ref: Option<String>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        Ok(Self::holding(core::AgentConfig {
+            agent_id: agent_id.unwrap_or_else(|| RandomIds.string()),
+            agent_identifier: agent_identifier.unwrap_or_else(|| identifier(&agent_name)),
+            agent_name,
+            created_at: timestamp_from(created_at, "created_at")?,
+            config_ref,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+/// A name for programs, made of one for people: `Weather Assistant` is `weather_assistant`.
+fn identifier(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+}
+
+json_object! {
+    /// One place where a document breaks a rule.
+    #[derive(Debug, Clone, PartialEq)]
+    pub(crate) struct IssueRecord {
+        /// Which rule.
+        pub rule: String = "rule",
+        /// Where, as a JSON pointer.
+        pub pointer: String = "pointer",
+        /// What is wrong and what to do.
+        pub message: String = "message",
+        /// `error` or `warning`.
+        pub severity: String = "severity",
+    }
+}
+
+data_class! {
+    /// One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules".
+    Issue as "Issue" in "turntree.thread_protocol" over IssueRecord { rule, pointer, message, severity }
+}
+
+impl From<crate::thread_protocol::Issue> for IssueRecord {
+    fn from(issue: crate::thread_protocol::Issue) -> Self {
+        Self {
+            rule: issue.rule.name().to_owned(),
+            pointer: issue.pointer,
+            message: issue.message,
+            severity: issue.severity.name().to_owned(),
+            extra: Extra::new(),
+        }
+    }
+}
+
+/// A document that several handles may hold; locked for the length of one operation.
+pub(crate) struct Shared(Mutex<core::Thread>);
+
+impl Shared {
+    fn new(thread: core::Thread) -> Self {
+        Self(Mutex::new(thread))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, core::Thread> {
+        // A thread is whole after every single operation, so one that panicked left nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The document at this moment; it shares the actions.
+    fn now(&self) -> core::Thread {
+        self.lock().clone()
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || {
+            let mine = self.now();
+            mine == *other.lock()
+        }
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.now().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        core::Thread::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl JsonSchema for Shared {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        core::Thread::schema(definitions)
+    }
+}
+
+impl Show for AgentRegistry {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dict = PyDict::new(py);
+        for (key, agent) in self.iter() {
+            dict.set_item(key, agent.show(py)?)?;
+        }
+        Ok(dict.into_any())
+    }
+}
+
+/// A conversation as one document. ThreadProtocol 1.0.0, "Thread".
+#[pyclass(frozen, extends = Data, name = "Thread", module = "turntree.thread_protocol")]
+pub(crate) struct Thread;
+
+impl DataClass for Thread {
+    type Value = Shared;
+    const FROZEN: bool = false;
+
+    fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
+    }
+}
+
+impl Thread {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
+        value_of(slf.as_super())
+    }
+
+    /// A handle on a document.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
+        Self::wrap(py, Arc::new(Shared::new(thread)))
+    }
+}
+
+/// Agents from a list of them, or from a dict of them by id.
+fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
+    let mut registry = AgentRegistry::default();
+    if let Ok(dict) = value.cast::<PyDict>() {
+        for (key, agent) in dict.iter() {
+            let Ok(key) = key.extract::<String>() else {
+                return Err(PyTypeError::new_err("agents: the keys are ids, which are strings"));
+            };
+            let agent = extract::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
+            registry.insert(key, Arc::unwrap_or_clone(agent));
+        }
+        return Ok(registry);
+    }
+    for agent in super::list_of::<AgentConfig>(value, "agents")? {
+        registry.add(Arc::unwrap_or_clone(agent));
+    }
+    Ok(registry)
+}
+
+/// Adds an action; one that has no place yet gets the next.
+fn add(thread: &mut core::Thread, action: Arc<Action>) {
+    if action.sequence() == 0 {
+        thread.append(Arc::unwrap_or_clone(action));
+        return;
+    }
+    action.timestamp().clone_into(&mut thread.updated_at);
+    thread.actions.0.push_back(action);
+}
+
+#[pymethods]
+impl Thread {
+    #[new]
+    #[pyo3(signature = (
+        *, thread_id = None, title = String::new(), agents = None, actions = None, parent_thread_id = None,
+        created_at = None, updated_at = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        thread_id: Option<String>,
+        title: String,
+        agents: Option<&Bound<'_, PyAny>>,
+        actions: Option<&Bound<'_, PyAny>>,
+        parent_thread_id: Option<String>,
+        created_at: Option<&Bound<'_, PyAny>>,
+        updated_at: Option<&Bound<'_, PyAny>>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let actions = actions.map(|actions| super::items_of(actions, "actions")).transpose()?.unwrap_or_default();
+        let actions: Vec<_> = actions
+            .iter()
+            .enumerate()
+            .map(|(place, action)| action_from(action, &format!("actions[{place}]")))
+            .collect::<PyResult<_>>()?;
+        let created_at = match (created_at.filter(|time| !time.is_none()), actions.first()) {
+            (None, Some(first)) => first.timestamp().to_owned(),
+            (given, _) => timestamp_from(given, "created_at")?,
+        };
+        let id = thread_id.unwrap_or_else(|| RandomIds.string());
+        let mut thread = core::Thread::new(id, created_at, title);
+        thread.parent_thread_id = parent_thread_id;
+        thread.agents = agents.map(agents_from).transpose()?.unwrap_or_default();
+        thread.metadata = match metadata.filter(|metadata| !metadata.is_none()) {
+            Some(metadata) => Some(to_raw_object(metadata, "metadata")?),
+            None => None,
+        };
+        actions.into_iter().for_each(|action| add(&mut thread, action));
+        if let Some(time) = updated_at.filter(|time| !time.is_none()) {
+            thread.updated_at = timestamp_from(Some(time), "updated_at")?;
+        }
+        Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
+    }
+
+    #[getter]
+    fn version(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().version.clone())
+    }
+
+    #[getter]
+    fn thread_id(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().thread_id.clone())
+    }
+
+    #[getter]
+    fn parent_thread_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        Ok(Self::of(slf)?.lock().parent_thread_id.clone())
+    }
+
+    #[getter]
+    fn created_at(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().created_at.clone())
+    }
+
+    #[getter]
+    fn updated_at(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().updated_at.clone())
+    }
+
+    #[getter]
+    fn title(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().title.clone())
+    }
+
+    /// Facts of applications by namespace, or None; a dict of its own.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        thread.metadata.show(slf.py())
+    }
+
+    /// The agents by id; a dict of its own.
+    #[getter]
+    fn agents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        thread.agents.show(slf.py())
+    }
+
+    /// The actions at this moment, in order; a list of its own.
+    #[getter]
+    fn actions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        list_of_actions(slf.py(), &Self::of(slf)?.now().actions)
+    }
+
+    /// Adds an action at the end, numbers it, and hands back the numbered one.
+    fn append<'py>(slf: &Bound<'py, Self>, action: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        let action = Arc::unwrap_or_clone(action_from(action, "action")?);
+        let added = Self::of(slf)?.lock().append(action);
+        wrap_action(slf.py(), added)
+    }
+
+    /// Enters an agent, in the place of one with the same id.
+    fn add_agent<'py>(slf: &Bound<'py, Self>, agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let agent = Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?);
+        Self::of(slf)?.lock().agents.add(agent);
+        Ok(slf.clone())
+    }
+
+    /// A new thread that goes on where this one is now; the actions so far are shared.
+    #[pyo3(signature = (title = None))]
+    fn branch(slf: &Bound<'_, Self>, title: Option<String>) -> PyResult<Py<PyAny>> {
+        let branch = Self::of(slf)?.now().branch(RandomIds.string(), now(), title);
+        Self::given(slf.py(), branch)
+    }
+
+    /// Every place where the document breaks a rule, in document order.
+    fn validate<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        let thread = Self::of(slf)?.now();
+        let issues = slf.py().detach(|| thread.validate());
+        let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).show(slf.py()));
+        PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
+    fn check(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let thread = Self::of(slf)?.now();
+        let checked = slf.py().detach(|| thread.check());
+        checked.map_err(|error| super::raise(slf.py(), &error, None))
+    }
+
+    /// The canonical bytes (RFC 8785): the same for equal documents, whoever wrote them.
+    fn canonical_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let thread = Self::of(slf)?.now();
+        let bytes = slf.py().detach(|| thread.canonical_json());
+        Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: ".to_owned()
+    ))]
+    fn to_pydantic_ai<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: String,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        super::pydantic_ai::to_objects(slf.py(), &Self::of(slf)?.now(), &view)
+    }
+
+    /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: ".to_owned()
+    ))]
+    fn to_pydantic_ai_json<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: String,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        let thread = Self::of(slf)?.now();
+        let bytes = slf.py().detach(|| thread.to_pydantic_ai_json(&view));
+        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
+        Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::of(slf)?.lock().actions.len())
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        if index.is_instance_of::<PySlice>() {
+            return list_of_actions(slf.py(), &thread.actions)?.as_any().get_item(index);
+        }
+        let Ok(index) = index.extract::<isize>() else {
+            let found = index.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("thread indices are integers or slices, not {found}")));
+        };
+        let place = match index {
+            0.. => usize::try_from(index).ok(),
+            _ => thread.actions.len().checked_sub(index.unsigned_abs()),
+        };
+        let action = place.and_then(|place| thread.actions.get(place));
+        action.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(Self::actions(slf)?.try_iter()?.into_any())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let thread = Self::of(slf)?.now();
+        let title: String = thread.title.chars().take(TITLES).collect();
+        Ok(format!(
+            "Thread(thread_id={:?}, title={title:?}, agents={}, actions={})",
+            thread.thread_id.chars().take(TITLES).collect::<String>(),
+            thread.agents.len(),
+            thread.actions.len()
+        ))
+    }
+}
+
+fn list_of_actions<'py>(py: Python<'py>, actions: &Actions) -> PyResult<Bound<'py, PyList>> {
+    let handles = actions.iter().map(|action| wrap_action(py, Arc::clone(action)));
+    PyList::new(py, handles.collect::<PyResult<Vec<_>>>()?)
+}

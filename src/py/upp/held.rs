@@ -1,0 +1,76 @@
+//! Python functions behind models: called from Rust closures, and shown to the garbage collector.
+//!
+//! A model that asks a function for its replies or for its key may lead back to whoever owns it
+//! (`self.agent = agent(model=openai("…", api_key=self.key))`). The function is held once, by a [`Function`] that
+//! closures share; exactly one Python object visits it, the one that was given the function. Whatever uses a model
+//! keeps that object alive.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyReferenceError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyTuple;
+
+use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::guard::lock;
+
+/// A function of the application; see the module's words.
+pub(crate) struct Function {
+    callable: Mutex<Option<Py<PyAny>>>,
+    mode: CallMode,
+}
+
+impl Function {
+    /// Holds a function that can be called.
+    ///
+    /// # Errors
+    /// Only what importing `inspect` raises.
+    pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        let mode = CallMode::of(callable, true)?;
+        Ok(Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode }))
+    }
+
+    /// Calls it where the model is polled: on the caller's event loop, or on the thread of `run_sync`.
+    ///
+    /// # Errors
+    /// `ReferenceError` when the collector has cleared it.
+    pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
+        let callable = lock(&self.callable).as_ref().map(|callable| callable.clone_ref(py));
+        let callable =
+            callable.ok_or_else(|| PyReferenceError::new_err("the model's function has been collected"))?;
+        let arguments = Arguments { positional, keywords: None };
+        Ok(call(callable, arguments, self.mode, &CallerContext::capture(py)?))
+    }
+}
+
+/// What the collector must see of a model, of a configuration or of a source of keys.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// Functions that this object was given.
+    pub(crate) functions: Vec<Arc<Function>>,
+    /// Objects that were given theirs.
+    pub(crate) objects: Vec<Py<PyAny>>,
+}
+
+impl Held {
+    /// For `__traverse__`.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for function in &self.functions {
+            // Never wait inside the collector: whoever holds the lock only clones a reference.
+            if let Ok(callable) = function.callable.try_lock() {
+                visit.call(&*callable)?;
+            }
+        }
+        self.objects.iter().try_for_each(|object| visit.call(object))
+    }
+
+    /// For `__clear__`.
+    pub(crate) fn clear(&self) {
+        for function in &self.functions {
+            let callable = lock(&function.callable).take();
+            drop(callable);
+        }
+    }
+}
