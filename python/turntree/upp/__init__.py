@@ -38,7 +38,20 @@ from turntree._core import (
 )
 from turntree._hooks import ToolUseStrategy
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._providers import anthropic, ollama, openai, openai_compatible
+from turntree.upp._providers import (
+    anthropic,
+    cerebras,
+    deepseek,
+    groq,
+    mistral,
+    moonshot,
+    ollama,
+    openai,
+    openai_compatible,
+    openrouter,
+    responses,
+    xai,
+)
 from turntree.upp._tools import Tool, tool
 
 __all__ = [
@@ -80,14 +93,39 @@ __all__ = [
     "Video",
     "WeightedKeys",
     "anthropic",
+    "cerebras",
+    "deepseek",
+    "groq",
+    "mistral",
+    "moonshot",
     "ollama",
     "openai",
     "openai_compatible",
+    "openrouter",
+    "responses",
     "scripted",
     "tool",
+    "xai",
 ]
 
 # Where users find them, for reprs, tracebacks and pickles.
-for _public in (Tool, ToolUseStrategy, anthropic, ollama, openai, openai_compatible, scripted, tool):
+for _public in (
+    Tool,
+    ToolUseStrategy,
+    anthropic,
+    cerebras,
+    deepseek,
+    groq,
+    mistral,
+    moonshot,
+    ollama,
+    openai,
+    openai_compatible,
+    openrouter,
+    responses,
+    scripted,
+    tool,
+    xai,
+):
     _public.__module__ = __name__
 del _public
