@@ -13,7 +13,7 @@ use crate::message::content::{Base64Source, ImageBlock, UrlSource};
 use crate::message::fold::arguments_of;
 use crate::message::{ContentBlock, ImageSource, ToolCall};
 use crate::upp::dialect::Sources;
-use crate::upp::dialects::common::{Answer, Text, VendorError, data_of, new_call_id, read_body};
+use crate::upp::dialects::common::{Answer, Few, Text, VendorError, data_of, new_call_id, read_body};
 use crate::upp::error::UppError;
 use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
 
@@ -134,18 +134,18 @@ fn content(thinking: &str, said: &Said<'_>) -> Vec<ContentBlock> {
 
 /// The pictures that the model drew, from their data URLs.
 pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
-    #[derive(Deserialize)]
+    #[derive(Deserialize, Default)]
     struct Picture<'a> {
         #[serde(borrow)]
         image_url: Link<'a>,
     }
-    #[derive(Deserialize)]
+    #[derive(Deserialize, Default)]
     struct Link<'a> {
         #[serde(borrow)]
         url: Text<'a>,
     }
     let raw = said.images.map_or("[]", RawValue::get);
-    let pictures: Vec<Picture<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let pictures: Few<Picture<'_>> = serde_json::from_str(raw).unwrap_or_default();
     let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
     urls.filter(|url| !url.is_empty()).map(picture_at).collect()
 }

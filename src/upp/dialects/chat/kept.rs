@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::wire::{Choice, Completion, Said};
 use super::{ChatOptions, Member};
 use crate::core::json::{RawJson, RawObject};
-use crate::upp::dialects::common::MOST_ITEMS;
+use crate::upp::dialects::common::{Few, MOST_ITEMS};
 
 /// What the host says besides the answer, as far as its data say to keep it.
 #[derive(Debug, Default)]
@@ -52,11 +52,13 @@ impl Kept {
 
     /// Takes `reasoning_details`; those of a stream come in pieces.
     pub(super) fn details(&mut self, said: &Said<'_>, is_piece: bool) {
-        for told in details(said) {
-            let told = Detail::of(told);
+        for told in &details(said) {
+            let told = Detail::of(told.clone());
+            let has_room = self.details.len() < MOST_ITEMS;
             match self.details.last_mut().filter(|last| is_piece && last.goes_on_with(&told)) {
                 Some(last) => last.grow(told),
-                None => self.details.push(told),
+                None if has_room => self.details.push(told),
+                None => {}
             }
         }
     }
@@ -76,16 +78,16 @@ impl Kept {
     }
 }
 
-/// The details that a message has; a list of something else counts as none.
-fn details(said: &Said<'_>) -> Vec<RawObject> {
+/// The details that a message has; a list of something else, or of far too many, counts as none.
+fn details(said: &Said<'_>) -> Few<RawObject> {
     let raw = said.reasoning_details.map_or("[]", RawValue::get);
     serde_json::from_str(raw).unwrap_or_default()
 }
 
 /// The words among the details, for hosts that give no reasoning besides.
 pub(super) fn thinking_of_details(said: &Said<'_>) -> String {
-    let details = details(said).into_iter().map(Detail::of);
-    details.filter_map(|detail| detail.text.or(detail.summary)).collect()
+    let details = details(said);
+    details.iter().cloned().map(Detail::of).filter_map(|detail| detail.text.or(detail.summary)).collect()
 }
 
 impl Detail {
