@@ -362,11 +362,13 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def _schema_of(structure: Any) -> Any:
     """JSON Schema from a schema, or from a type that describes itself."""
-    if structure is None or (hasattr(structure, "items") and not isinstance(structure, type)):
-        return structure
     if hasattr(structure, "model_json_schema"):
         return structure.model_json_schema()
-    if not isinstance(structure, type):
+    # A TypedDict has the methods of a dict too, but is a type.
+    is_type = isinstance(structure, type)
+    if structure is None or (hasattr(structure, "items") and not is_type):
+        return structure
+    if not is_type:
         message = f"structure must be a JSON Schema or a type, not {type(structure).__name__}"
         raise TypeError(message)
     from turntree.upp._signature import schema_of_type

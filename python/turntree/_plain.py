@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import Any
 
 
 def plain(value: Any) -> Any:
@@ -27,6 +27,6 @@ def plain(value: Any) -> Any:
     if hasattr(value, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in value.__dataclass_fields__}
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        mapping: Any = cast("Any", value)
+        mapping: Any = value
         return {key: mapping[key] for key in mapping.keys()}  # noqa: SIM118
     return value

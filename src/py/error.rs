@@ -27,7 +27,7 @@ impl Raised {
         self.0.bind(py)
     }
 
-    /// As an error of PyO3.
+    /// As an error of `PyO3`.
     pub(crate) fn error(&self, py: Python<'_>) -> PyErr {
         PyErr::from_value(self.value(py).clone().into_any())
     }

@@ -12,6 +12,7 @@ mod dialect_kit;
 mod dialects;
 mod fold;
 mod fuzz_replay;
+mod google;
 mod http;
 mod http_model;
 mod json;

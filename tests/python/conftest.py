@@ -38,9 +38,7 @@ def loopback() -> Iterator[Callable[..., LoopbackServer]]:
 
 
 def _loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.SelectorEventLoop
-    }
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.SelectorEventLoop}
     if importlib.util.find_spec("uvloop") is not None:
         import uvloop
 

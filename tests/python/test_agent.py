@@ -494,9 +494,7 @@ def test_hooks_are_called_in_order(run, is_async):
 
 def test_a_stop_condition_stops_after_the_tools(run):
     model = scripted(calls_for_ever)
-    helper = agent(
-        model=model, tools=[add], strategy={"stopCondition": lambda state: state.step >= 2}
-    )
+    helper = agent(model=model, tools=[add], strategy={"stopCondition": lambda state: state.step >= 2})
 
     turn = run(helper.run("Go"))
 
@@ -531,9 +529,7 @@ def test_on_error_that_gives_none_lets_the_error_pass(run):
     error = ValueError("broken")
 
     with pytest.raises(ValueError, match="broken") as caught:
-        run(
-            agent(model=scripted([error]), strategy={"on_error": lambda *_: None}).run("Hi")
-        )
+        run(agent(model=scripted([error]), strategy={"on_error": lambda *_: None}).run("Hi"))
 
     assert caught.value is error
 

@@ -100,9 +100,7 @@ def test_no_wake_up_is_lost_when_only_the_turn_is_awaited(run, loopback):
 
 def test_tools_of_many_runs_overlap(run):
     helper = agent(
-        model=scripted(
-            lambda request: [call("nap", seconds=0.1)] if len(request.messages) == 1 else "done"
-        ),
+        model=scripted(lambda request: [call("nap", seconds=0.1)] if len(request.messages) == 1 else "done"),
         tools=[nap],
     )
 
@@ -170,9 +168,7 @@ def test_async_tools_are_cancelled_with_the_run(run):
             raise
         return name
 
-    helper = agent(
-        model=scripted([[call("wait", name="a"), call("wait", name="b")], "never"]), tools=[wait]
-    )
+    helper = agent(model=scripted([[call("wait", name="a"), call("wait", name="b")], "never"]), tools=[wait])
 
     async def main():
         task = asyncio.ensure_future(helper.run("Go"))
@@ -214,7 +210,7 @@ def test_a_task_group_cancels_the_siblings(run, loopback):
         raise ValueError("stop")
 
     async def main():
-        with pytest.raises(ExceptionGroup):
+        with pytest.raises(ExceptionGroup):  # noqa: F821
             async with asyncio.TaskGroup() as group:
                 group.create_task(helper.run("Hi"))
                 group.create_task(fail())
@@ -327,7 +323,8 @@ def test_a_stream_abandoned_with_its_loop_drops_the_request(new_loop, loopback):
         stream = agent(model=at(server)).stream("Hi")
         async for event in stream:
             if event.upp and event.upp.type == "text_delta":
-                return stream
+                break
+        return stream
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         stream = runner.run(begin())
@@ -396,7 +393,9 @@ def run_script(source, *, interrupt_after=None):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("way", ["helper.run_sync('Hi')", "asyncio.run(helper.run('Hi'))", "list(helper.stream_sync('Hi'))"])
+@pytest.mark.parametrize(
+    "way", ["helper.run_sync('Hi')", "asyncio.run(helper.run('Hi'))", "list(helper.stream_sync('Hi'))"]
+)
 def test_ctrl_c_ends_a_run_that_waits_for_the_model(way):
     code, out, err = run_script(
         f"""

@@ -34,9 +34,7 @@ def kinds(events):
 
 
 def text_of(events):
-    return "".join(
-        event.upp.delta["text"] for event in events if event.upp and event.upp.type == "text_delta"
-    )
+    return "".join(event.upp.delta["text"] for event in events if event.upp and event.upp.type == "text_delta")
 
 
 def at(server, **options):
@@ -88,9 +86,7 @@ def test_events_tell_the_whole_run_in_order(run):
 
 
 def test_events_of_tools_name_the_call(run):
-    helper = agent(
-        model=scripted([[call("add", a=1, b=2), call("add", a="x", b=1)], "ok"]), tools=[add]
-    )
+    helper = agent(model=scripted([[call("add", a=1, b=2), call("add", a="x", b=1)], "ok"]), tools=[add])
 
     async def main():
         stream = helper.stream("Go")

@@ -197,13 +197,9 @@ def test_bound_methods_callables_and_lambdas_are_tools(run):
     async def triple(n: int) -> int:
         return 3 * n
 
-    lazy = Tool(
-        "lazy", "", {"type": "object", "properties": {"n": {"type": "integer"}}}, lambda n: triple(n)
-    )
+    lazy = Tool("lazy", "", {"type": "object", "properties": {"n": {"type": "integer"}}}, lambda n: triple(n))
     counter = Counter()
-    model = asking(
-        call("count", by=2), call("double", n=4), call("triple", n=5), call("lazy", n=6)
-    )
+    model = asking(call("count", by=2), call("double", n=4), call("triple", n=5), call("lazy", n=6))
     tools = [counter.count, tool(name="double")(Doubler()), triple, lazy]
 
     turn = run(agent(model=model, tools=tools).run("Go"))
@@ -243,7 +239,7 @@ def test_what_a_tool_raises_is_an_error_result(run, kind, error, words):
         def fail():
             raise error
 
-    wrapped = tool(fail, **{}) if kind != "inline" else tool(inline=True)(fail)
+    wrapped = tool(fail) if kind != "inline" else tool(inline=True)(fail)
 
     turn = run(agent(model=asking(call("fail")), tools=[wrapped]).run("Go"))
 
@@ -311,7 +307,9 @@ def test_arguments_that_are_no_object_do_not_break_the_run(loopback, run, argume
     assert isinstance(turn.tool_executions[0].arguments, dict)
 
 
-@pytest.mark.parametrize("value", [object(), {1, object()}, {"deep": object()}, float("nan"), lambda: 1, "\ud800", b"\xff"])
+@pytest.mark.parametrize(
+    "value", [object(), {1, object()}, {"deep": object()}, float("nan"), lambda: 1, "\ud800", b"\xff"]
+)
 def test_a_result_that_json_cannot_hold_is_an_error_result_or_text(run, value):
     @tool
     def odd():
@@ -374,9 +372,7 @@ def test_models_dates_and_dataclasses_are_results(run):
 
     turn = run(agent(model=asking(call("both")), tools=[both]).run("Go"))
 
-    assert results(turn) == [
-        ({"weather": {"sky": "clear", "day": "2026-01-02"}, "wind": {"speed": 3.5}}, False)
-    ]
+    assert results(turn) == [({"weather": {"sky": "clear", "day": "2026-01-02"}, "wind": {"speed": 3.5}}, False)]
 
 
 def test_a_huge_result_comes_through(run):
@@ -516,9 +512,7 @@ def test_what_approval_raises_reaches_the_caller_after_the_other_calls(run, is_a
         return "done"
 
     delete = guarded(async_approval if is_async else sync_approval, [])
-    helper = agent(
-        model=asking(call("delete", path="/"), call("slow")), tools=[delete, slow]
-    )
+    helper = agent(model=asking(call("delete", path="/"), call("slow")), tools=[delete, slow])
 
     async def main():
         if streamed:
@@ -573,9 +567,7 @@ def test_hooks_of_tool_use_are_called_in_order(run, is_async):
         heard.append(("run", n))
         return 2 * n
 
-    turn = run(
-        agent(model=asking(call("double", n=1)), tools=[double], tool_strategy=strategy).run("Go")
-    )
+    turn = run(agent(model=asking(call("double", n=1)), tools=[double], tool_strategy=strategy).run("Go"))
 
     assert heard == [
         ("on_tool_call", "double", {"n": 1}),

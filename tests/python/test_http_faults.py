@@ -243,8 +243,8 @@ STREAMS = [
     b"data: 42\n\n",
     b"data: {}\n\n",
     b"data: \xff\xfe\n\n",
-    b"data: {\"choices\": [{\"delta\": {\"content\": \"half",
-    b"event: nonsense\ndata: {\"type\": \"nonsense\"}\n\n",
+    b'data: {"choices": [{"delta": {"content": "half',
+    b'event: nonsense\ndata: {"type": "nonsense"}\n\n',
     b"data: " + b"[" * 10_000 + b"\n\n",
     b"data",
 ]

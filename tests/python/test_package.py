@@ -64,7 +64,16 @@ def test_dir_shows_nothing_by_accident():
     modules = {name for name in shown if inspect.ismodule(getattr(turntree, name))}
 
     assert shown - modules <= set(turntree.__all__)
-    assert modules <= {"exceptions", "execution", "middleware", "store", "testing", "thread_protocol", "upp", "notebook"}
+    assert modules <= {
+        "exceptions",
+        "execution",
+        "middleware",
+        "store",
+        "testing",
+        "thread_protocol",
+        "upp",
+        "notebook",
+    }
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -165,7 +174,8 @@ def test_a_run_loads_no_third_party_package():
         """
     )
 
-    assert {name for name in loaded if name in {"pydantic", "pydantic_ai", "opentelemetry", "httpx", "IPython", "rich"}} == set()
+    foreign = {"pydantic", "pydantic_ai", "opentelemetry", "httpx", "IPython", "rich"}
+    assert foreign & set(loaded) == set()
 
 
 def test_the_testing_server_is_not_loaded_by_the_package():

@@ -460,9 +460,7 @@ def test_a_key_from_a_function_is_asked_for_each_request(run, loopback, is_async
 
     function = async_key if is_async else sync_key
     server = loopback([[ToolCall("weather", {"city": "Tokyo"})], "ok"])
-    runner = helper(
-        chat, server, options={"api_key": DynamicKey(function) if wrapped else function}, tools=[weather]
-    )
+    runner = helper(chat, server, options={"api_key": DynamicKey(function) if wrapped else function}, tools=[weather])
 
     async def main():
         await runner.run("Hi")
@@ -552,9 +550,7 @@ def test_strategies_without_keys_are_refused(make):
         make([])
 
 
-@pytest.mark.parametrize(
-    "wrapped", [str, lambda key: lambda: key, lambda key: RoundRobinKeys([key]), DynamicKey]
-)
+@pytest.mark.parametrize("wrapped", [str, lambda key: lambda: key, lambda key: RoundRobinKeys([key]), DynamicKey])
 def test_a_repr_shows_no_key(wrapped):
     key = wrapped(KEY) if wrapped is not DynamicKey else DynamicKey(lambda: KEY)
     model = openai("gpt", api_key=key, headers={"x-own": KEY})
@@ -640,7 +636,12 @@ def test_headers_that_cannot_be_sent_are_refused(run, loopback, bad):
 
 @pytest.mark.parametrize(
     ("make", "ending"),
-    [(chat, "/chat/completions"), (responses, "/responses"), (messages, "/messages"), (compatible, "/chat/completions")],
+    [
+        (chat, "/chat/completions"),
+        (responses, "/responses"),
+        (messages, "/messages"),
+        (compatible, "/chat/completions"),
+    ],
 )
 @pytest.mark.parametrize("form", ["{url}/v1", "{url}/v1/", "{url}/v1{ending}", "{url}/v1?tenant=7"])
 def test_base_urls_are_prefixes_or_endpoints(run, loopback, make, ending, form):

@@ -110,6 +110,18 @@ def openai(
     return _reference("openai", model, {"api": api}, options)
 
 
+def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Google's Gemini API; the key in GOOGLE_API_KEY, or else in GEMINI_API_KEY. UPP-1.2 §19.4.
+
+    Parameters configure the generation, as ``params={"temperature": 0, "thinkingConfig": {…}}``; ``cachedContent``,
+    ``tools``, ``toolConfig``, ``safetySettings`` and ``labels`` among them stand beside it. The vendor's own tools are
+    ``params={"tools": [{"googleSearch": {}}]}``.
+
+    Args:
+        model: As ``gemini-2.5-flash``.
+        **options: How to reach it; `api_version` replaces ``v1beta``.
+    """
+    return _reference("google", model, {}, options)
 def openrouter(
     model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:
@@ -192,7 +204,7 @@ def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
 
 
 def responses(
-    model: str, host: str, *, api_key_env: str = "OPENRESPONSES_API_KEY", **options: Unpack[ProviderOptions]
+    model: str, host: str, *, api_key_env: str = "OPENRESPONSES_API_KEY", **options: Unpack[HostOptions]
 ) -> ModelReference:
     """Any host that speaks Responses; the key in OPENRESPONSES_API_KEY. UPP-1.2 §19.9.
 

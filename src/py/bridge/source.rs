@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::Stream;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyBaseException, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyList;
 
 use super::guard::{self, lock};
@@ -22,7 +23,9 @@ trait Source: Send {
     /// Converts the oldest ready item.
     fn take(&mut self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>>;
     /// The error that ended the source, once the ready items are taken.
-    fn take_error(&mut self) -> Option<PyErr>;
+    fn take_error(&mut self, py: Python<'_>) -> Option<PyErr>;
+    /// Shows that error to the collector: its traceback may lead back to the stream.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
 enum Advance {
@@ -34,7 +37,7 @@ struct Converting<S, T, C> {
     /// `None` once it has ended: a stream is not polled after its end.
     stream: Option<Pin<Box<S>>>,
     ready: VecDeque<T>,
-    error: Option<PyErr>,
+    error: Option<Py<PyBaseException>>,
     convert: C,
 }
 
@@ -53,7 +56,8 @@ where
                 Poll::Ready(Advance::Item)
             }
             Poll::Ready(end) => {
-                self.error = end.and_then(Result::err);
+                let error = end.and_then(Result::err);
+                self.error = error.and_then(|error| guard::held(|py| error.into_value(py)));
                 self.stream = None;
                 Poll::Ready(Advance::End)
             }
@@ -68,8 +72,12 @@ where
         self.ready.pop_front().map(|item| (self.convert)(py, item))
     }
 
-    fn take_error(&mut self) -> Option<PyErr> {
-        self.error.take()
+    fn take_error(&mut self, py: Python<'_>) -> Option<PyErr> {
+        self.error.take().map(|error| PyErr::from_value(error.into_bound(py).into_any()))
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.error)
     }
 }
 
@@ -209,7 +217,7 @@ impl Shared {
                 if ended.is_pending() {
                     return Poll::Pending;
                 }
-                source.take_error().map_or(Ok(Answer::End), Err)
+                source.take_error(py).map_or(Ok(Answer::End), Err)
             }
             None => source.take(py).map_or(Ok(Answer::End), |item| item.map(Answer::Value)),
             Some(limit) => take_batch(py, source.as_mut(), limit).map(Answer::Value),
@@ -253,6 +261,15 @@ impl Shared {
             self.waiters.wake_others(context.waker());
         }
         ended.map(Ok)
+    }
+
+    /// For `__traverse__` of the one Python object that owns the stream.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Never wait inside the collector; whoever holds the lock is alive.
+        match self.place.try_lock().as_deref() {
+            Ok(Place::Home(source)) => source.traverse(visit),
+            _ => Ok(()),
+        }
     }
 
     /// Drops the source, and with it everything behind it; waiters see the end.

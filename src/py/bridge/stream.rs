@@ -144,6 +144,7 @@ impl PyEventStream {
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.next)?;
+        self.shared.traverse(&visit)?;
         self.reader.parker.traverse(&visit)?;
         self.kept.traverse(&visit)
     }

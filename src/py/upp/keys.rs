@@ -120,10 +120,7 @@ impl http::KeyStrategy for KeyFunction {
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn keys_from(
-    value: &Bound<'_, PyAny>,
-    held: &mut Held,
-) -> PyResult<Arc<dyn http::KeyStrategy>> {
+pub(crate) fn keys_from(value: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Arc<dyn http::KeyStrategy>> {
     if let Ok(key) = value.cast::<PyString>() {
         return Ok(Arc::new(http::Fixed(Secret::from(key.to_str()?))));
     }

@@ -88,6 +88,7 @@ fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
         }
         ("openai", Some("responses")) => Box::new(|_| Arc::new(providers::openai::openai())),
         ("openai", Some("completions")) => Box::new(|_| Arc::new(providers::openai_chat::openai_chat())),
+        ("google", None) => Box::new(|config| Arc::new(providers::google::google(config))),
         ("ollama", None) => Box::new(|_| Arc::new(providers::ollama::ollama())),
         ("openai_compatible", None) => {
             let url =

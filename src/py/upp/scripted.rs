@@ -90,9 +90,8 @@ fn function(callable: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Scripted> 
     held.functions.push(Arc::clone(&function));
     Ok(Scripted::function(Arc::new(move |request| {
         let request = ModelRequest(request.clone());
-        let started = guard::expect_held(|py| {
-            function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind())
-        });
+        let started =
+            guard::expect_held(|py| function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind()));
         Box::pin(async move {
             let given = match started {
                 Ok(call) => call.await,

@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod common;
+pub mod gemini;
 pub mod messages;
 pub mod responses;
 mod text;

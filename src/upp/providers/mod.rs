@@ -3,6 +3,7 @@
 pub mod anthropic;
 pub mod cerebras;
 pub mod deepseek;
+pub mod google;
 pub mod groq;
 pub mod mistral;
 pub mod moonshot;

@@ -21,6 +21,7 @@ use crate::thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object, V
 /// `ImportError` without pydantic-ai; `turntree.ValidationError` for a message that the installed version refuses.
 pub(crate) fn build<'py>(py: Python<'py>, messages: &[ModelMessage<'_>]) -> PyResult<Bound<'py, PyList>> {
     let shapes = Shapes::get(py)?;
+    let _paused = CollectorPause::begin(py)?;
     let mut builder = Builder { py, shapes, strings: Strings::new(py), time: None, used: 0 };
     let list = PyList::empty(py);
     for (place, message) in messages.iter().enumerate() {
@@ -39,6 +40,32 @@ pub(crate) fn build<'py>(py: Python<'py>, messages: &[ModelMessage<'_>]) -> PyRe
         list.append(built)?;
     }
     Ok(list)
+}
+
+/// Holds the garbage collector still while objects are made that nobody drops: it would look at all of them again and
+/// again, for a third of the time.
+struct CollectorPause<'py> {
+    collector: Option<Bound<'py, PyModule>>,
+}
+
+impl<'py> CollectorPause<'py> {
+    fn begin(py: Python<'py>) -> PyResult<Self> {
+        let collector = py.import(intern!(py, "gc"))?;
+        if !collector.call_method0(intern!(py, "isenabled"))?.is_truthy()? {
+            return Ok(Self { collector: None });
+        }
+        collector.call_method0(intern!(py, "disable"))?;
+        Ok(Self { collector: Some(collector) })
+    }
+}
+
+impl Drop for CollectorPause<'_> {
+    fn drop(&mut self) {
+        if let Some(collector) = &self.collector {
+            // Enabling it cannot fail.
+            drop(collector.call_method0(intern!(collector.py(), "enable")));
+        }
+    }
 }
 
 /// Whether two messages have parts of the same classes.

@@ -258,11 +258,7 @@ const KNOWN: &[Known] = &[
     (MESSAGES, "DocumentUrl", FILE_URL),
     (MESSAGES, "BinaryContent", BINARY),
     (MESSAGES, "BinaryImage", BINARY),
-    (
-        MESSAGES,
-        "TextContent",
-        &[("content", Text), ("metadata", Plain), ("kind", Name("text-content"))],
-    ),
+    (MESSAGES, "TextContent", &[("content", Text), ("metadata", Plain), ("kind", Name("text-content"))]),
     (MESSAGES, "CachePoint", &[("kind", Name("cache-point")), ("ttl", OneOf(&["5m", "1h"]))]),
 ];
 
@@ -367,10 +363,7 @@ impl Shapes {
             from_isoformat: datetime.getattr(intern!(py, "fromisoformat"))?.unbind(),
             datetime: datetime.cast_into()?.unbind(),
             decimal: decimal.cast_into()?.unbind(),
-            to_json: py
-                .import(intern!(py, "pydantic_core"))?
-                .getattr(intern!(py, "to_json"))?
-                .unbind(),
+            to_json: py.import(intern!(py, "pydantic_core"))?.getattr(intern!(py, "to_json"))?.unbind(),
             walk_trusted: AtomicU64::new(0),
             build_trusted: AtomicU64::new(0),
         })

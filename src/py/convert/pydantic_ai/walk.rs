@@ -16,10 +16,10 @@ use super::Unknown;
 use super::payload::{write, write_float, write_integer};
 use super::shapes::{Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, trust, trusts};
 use crate::core::limits::Limits;
+use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::{
     History, Kind, ModelMessage, Object, Value, read_history, write_history,
 };
-use crate::thread_protocol::ThreadError;
 
 /// Something that was found, in the order of the JSON.
 enum Held<'py> {

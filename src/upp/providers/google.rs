@@ -1,0 +1,26 @@
+//! Google's Gemini API. UPP-1.2 §19.4.
+
+use crate::upp::config::ProviderConfig;
+use crate::upp::dialects::gemini::{GeminiDialect, GeminiOptions};
+
+/// `google(model)`: `https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent`, key in
+/// `GOOGLE_API_KEY`, or else in `GEMINI_API_KEY`.
+///
+/// The configuration's `api_version` replaces the version. With the base URL
+/// `https://aiplatform.googleapis.com/v1/publishers/google` the same wire reaches Vertex AI by its express keys.
+///
+/// ```
+/// use turntree::upp::ProviderConfig;
+/// use turntree::upp::dialect::Dialect as _;
+/// use turntree::upp::providers::google::google;
+///
+/// let dialect = google(&ProviderConfig::default());
+/// assert_eq!(dialect.path("gemini-2.5-flash", true), "/models/gemini-2.5-flash:streamGenerateContent?alt=sse");
+/// ```
+pub fn google(config: &ProviderConfig) -> GeminiDialect {
+    let dialect = GeminiDialect::new(GeminiOptions::GOOGLE);
+    match &config.api_version {
+        Some(version) => dialect.with_api_version(version),
+        None => dialect,
+    }
+}
