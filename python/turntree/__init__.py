@@ -4,8 +4,17 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 """
 
 from turntree._agent import Agent, AgentStream, agent
-from turntree._core import AgentStreamEvent, ExecutionState, ToolContext, UapEvent, __version__
+from turntree._core import (
+    AgentStreamEvent,
+    ExecutionState,
+    ThreadNode,
+    ThreadTree,
+    ToolContext,
+    UapEvent,
+    __version__,
+)
 from turntree._hooks import AgentStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import (
     ConflictError,
     CorruptDataError,
@@ -27,6 +36,8 @@ __all__ = [
     "SerializationError",
     "SessionError",
     "StoreError",
+    "ThreadNode",
+    "ThreadTree",
     "ToolContext",
     "TurntreeError",
     "UapEvent",
@@ -35,7 +46,4 @@ __all__ = [
     "agent",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _public in (Agent, AgentStrategy, AgentStream, agent):
-    _public.__module__ = __name__
-del _public
+_claim(__name__, globals())

@@ -1,12 +1,14 @@
 //! Agents: a model, tools, and a strategy that says how to use them. UAP-1.0 §4, §5, §11, §12.
 //!
 //! [`agent`] is the door: an [`Agent`] runs, or streams. [`run`] holds one run of it: a machine that decides, a driver
-//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another.
+//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
+//! keeps conversations as trees.
 
 pub mod agent;
 pub mod options;
 pub mod run;
 pub mod strategy;
+pub mod thread;
 pub mod tool;
 
 pub use agent::Agent;

@@ -26,6 +26,7 @@ mod upp;
 mod _core {
     use pyo3::prelude::*;
 
+    use super::agents::tree;
     use super::data::Faces;
     use super::{content, message, records, thread};
 
@@ -73,7 +74,7 @@ mod _core {
             content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
-            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread,
+            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::NodeThread, tree::ThreadDiff,
         );
         super::thread_protocol::register(module, &mut faces)?;
         faces.publish(module.py());

@@ -32,4 +32,5 @@ mod thread_protocol_corpus;
 mod thread_protocol_laws;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
+mod tree;
 mod vendors;

@@ -37,6 +37,7 @@ from turntree._core import (
     scripted,
 )
 from turntree._hooks import ToolUseStrategy
+from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._providers import (
     anthropic,
@@ -110,25 +111,4 @@ __all__ = [
     "xai",
 ]
 
-# Where users find them, for reprs, tracebacks and pickles.
-for _public in (
-    Tool,
-    ToolUseStrategy,
-    anthropic,
-    cerebras,
-    deepseek,
-    google,
-    groq,
-    mistral,
-    moonshot,
-    ollama,
-    openai,
-    openai_compatible,
-    openrouter,
-    responses,
-    scripted,
-    tool,
-    xai,
-):
-    _public.__module__ = __name__
-del _public
+_claim(__name__, globals())
