@@ -9,7 +9,7 @@ use serde_json::json;
 use turntree::core::ids::CountingIds;
 use turntree::message::{ContentBlock, Delta};
 use turntree::upp::dialect::Dialect;
-use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
+use turntree::upp::dialects::chat::{ChatDialect, ChatOptions, Replay};
 use turntree::upp::dialects::common::{VendorError, code_of_status};
 use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::providers::openai_compatible::openai_compatible;
@@ -140,7 +140,7 @@ fn assistants_are_replayed_with_text_and_calls_but_without_reasoning() {
         {"type": "assistant", "content": [{"type": "reasoning", "text": "hm"}]}
     ]));
     let thinking = ChatDialect::new(ChatOptions {
-        reasoning_is_sent_as: Some("reasoning_content"),
+        reasoning: Replay::Member("reasoning_content"),
         ..ChatOptions::new("thinker", "http://x")
     });
 

@@ -178,7 +178,9 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
         assert_eq!(folded.content, response.message.content(), "{name}, folded");
     }
     assert_eq!(folded.tool_calls, response.message.tool_calls(), "{name}, folded calls");
-    for length in 0..frames.len() {
+    // What some hosts send after the answer is whole, as their usage, may be missing.
+    let tail = usize::try_from(case["tail"].as_u64().unwrap_or(0)).unwrap();
+    for length in 0..frames.len() - tail {
         let (_, cut) = stream(dialect, request, &frames[..length]);
         let error = cut.expect_err(&format!("{name}: {length} frames are not an answer"));
         assert_eq!(error.code.as_str(), "INVALID_RESPONSE", "{name}: {error:?}");

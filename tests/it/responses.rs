@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use turntree::core::secret::Secret;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::dialects::responses::{Documents, ResponsesDialect, ResponsesOptions};
+use turntree::upp::providers::deepseek::deepseek_responses;
 use turntree::upp::providers::openai::openai;
 use turntree::upp::{ModelRequest, ModelResponse, ProviderConfig};
 
@@ -80,16 +81,19 @@ async fn a_call_goes_to_responses_with_a_bearer() {
 
 #[test]
 fn recorded_refusals_have_the_code_of_their_kind() {
-    let Some(exchanges) = exchanges("openai.responses") else { return };
-    for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] != 200) {
-        let status = exchange["response"]["status"].as_u64().unwrap();
-        let body = &exchange["response"]["body"];
-        let told = openai().error_of_body(u16::try_from(status).unwrap(), &body.to_string());
-        let (code, message) = told.unwrap();
-        let is_about_model = body["error"]["code"] == "model_not_found";
-        let expected = if is_about_model { "MODEL_NOT_FOUND" } else { "INVALID_REQUEST" };
-        assert_eq!(code.as_str(), expected, "{name}");
-        assert_eq!(message, body["error"]["message"].as_str().unwrap(), "{name}");
+    for folder in ["openai.responses", "deepseek.responses"] {
+        let Some(exchanges) = exchanges(folder) else { return };
+        for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] != 200)
+        {
+            let status = exchange["response"]["status"].as_u64().unwrap();
+            let body = &exchange["response"]["body"];
+            let told = openai().error_of_body(u16::try_from(status).unwrap(), &body.to_string());
+            let (code, message) = told.unwrap();
+            let is_about_model = body["error"]["code"] == "model_not_found";
+            let expected = if is_about_model { "MODEL_NOT_FOUND" } else { "INVALID_REQUEST" };
+            assert_eq!(code.as_str(), expected, "{name}");
+            assert_eq!(message, body["error"]["message"].as_str().unwrap(), "{name}");
+        }
     }
 }
 
@@ -181,11 +185,11 @@ fn goes_back_as_it_came(wire: &ResponsesDialect, name: &str, answer: &Value, res
 
 #[test]
 fn recorded_answers_read_as_a_naive_reader_does() {
-    let wire = ResponsesDialect::new(ResponsesOptions::OPENAI);
     let request = ModelRequest::default();
     let (mut whole, mut streamed) = (0, 0);
     for folder in ["openai.responses", "azure.responses", "deepseek.responses"] {
         let Some(exchanges) = exchanges(folder) else { return };
+        let wire = if folder == "deepseek.responses" { deepseek_responses() } else { openai() };
         for (name, exchange) in exchanges.iter().filter(|(_, exchange)| exchange["response"]["status"] == 200)
         {
             let path = exchange["request"]["path"].as_str().unwrap();

@@ -22,14 +22,40 @@ from turntree.upp import (
     UPPError,
     WeightedKeys,
     anthropic,
+    cerebras,
+    deepseek,
+    groq,
+    mistral,
+    moonshot,
     ollama,
     openai,
     openai_compatible,
+    openrouter,
     tool,
+    xai,
 )
+from turntree.upp import responses as responses_host
 
 KEY = "sk-secret-0123456789"
-VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY", "OLLAMA_HOST")
+VENDORS = {
+    "GROQ_API_KEY": groq,
+    "CEREBRAS_API_KEY": cerebras,
+    "MOONSHOT_API_KEY": moonshot,
+    "KIMI_API_KEY": moonshot,
+    "DEEPSEEK_API_KEY": deepseek,
+    "MISTRAL_API_KEY": mistral,
+    "OPENROUTER_API_KEY": openrouter,
+    "XAI_API_KEY": xai,
+}
+VARIABLES = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OLLAMA_API_KEY",
+    "OLLAMA_HOST",
+    "OPENRESPONSES_API_KEY",
+    "MY_HOST_KEY",
+    *VENDORS,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -691,3 +717,78 @@ def test_the_request_of_a_proxy_page_is_told(run, loopback):
         run(helper(chat, server).run("Hi"))
 
     assert caught.value.code == ErrorCode.INVALID_RESPONSE
+
+
+# Vendors of a shared wire
+
+
+def run_with_tool(server, model):
+    """A streamed run that calls a tool, on Chat Completions."""
+    return streamed(agent(model=model, tools=[weather]), "Weather in Oslo?")
+
+
+@pytest.mark.parametrize(("variable", "factory"), VENDORS.items())
+def test_a_vendor_takes_its_key_from_its_variable(run, loopback, monkeypatch, variable, factory):
+    server = loopback([Reply(tool_calls=[ToolCall("weather", {"city": "Oslo"})]), Reply("Sunny.")])
+    monkeypatch.setenv(variable, KEY)
+
+    events, turn = run(run_with_tool(server, factory("m", base_url=server.base_url)))
+
+    assert text_of(events) == turn.response.text == "Sunny."
+    assert [execution.result for execution in turn.tool_executions] == ["Oslo: sunny"]
+    assert factory.__name__ in turn.response.metadata
+    for request in server.requests:
+        assert request.path.endswith("/chat/completions")
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("factory", [openrouter, xai, deepseek])
+def test_vendors_that_also_speak_responses(run, loopback, factory):
+    server = loopback([Reply(tool_calls=[ToolCall("weather", {"city": "Oslo"})]), Reply("Sunny.")])
+    model = factory("m", "responses", base_url=server.base_url, api_key=KEY)
+
+    events, turn = run(run_with_tool(server, model))
+
+    assert text_of(events) == turn.response.text == "Sunny."
+    assert {request.path.rsplit("/", 1)[-1] for request in server.requests} == {"responses"}
+
+
+def test_xai_speaks_messages(run, loopback):
+    server = loopback(Reply("Hello."))
+    model = xai("grok", "messages", base_url=server.base_url, api_key=KEY)
+
+    turn = run(agent(model=model, params={"max_tokens": 5}).run("Hi"))
+
+    assert turn.response.text == "Hello."
+    assert server.requests[0].headers["x-api-key"] == KEY
+    assert "xai" in turn.response.metadata
+
+
+def test_a_responses_host_has_its_own_variable(run, loopback, monkeypatch):
+    server = loopback(Reply("Hello."))
+    monkeypatch.setenv("OPENRESPONSES_API_KEY", "of-the-default")
+    monkeypatch.setenv("MY_HOST_KEY", KEY)
+
+    turns = [
+        run(agent(model=responses_host("m", server.base_url)).run("Hi")),
+        run(agent(model=responses_host("m", server.base_url, api_key_env="MY_HOST_KEY")).run("Hi")),
+        run(agent(model=responses_host("m", server.base_url, api_key="given")).run("Hi")),
+    ]
+
+    assert [turn.response.text for turn in turns] == ["Hello."] * 3
+    keys = [request.headers["authorization"] for request in server.requests]
+    assert keys == ["Bearer of-the-default", f"Bearer {KEY}", "Bearer given"]
+
+
+def test_a_responses_host_must_be_named():
+    with pytest.raises(ValueError, match="host"):
+        responses_host("m", " ")
+    with pytest.raises(TypeError):
+        responses_host("m")
+
+
+def test_an_api_that_a_vendor_has_not_is_named_with_those_it_has():
+    with pytest.raises(ValueError, match='"messages" for xai, not "chat"'):
+        xai("m", "chat")
+    with pytest.raises(ValueError, match='"completions" for openrouter, not "messages"'):
+        openrouter("m", "messages")

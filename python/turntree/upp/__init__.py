@@ -39,7 +39,21 @@ from turntree._core import (
 from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
-from turntree.upp._providers import anthropic, google, ollama, openai, openai_compatible
+from turntree.upp._providers import (
+    anthropic,
+    cerebras,
+    deepseek,
+    google,
+    groq,
+    mistral,
+    moonshot,
+    ollama,
+    openai,
+    openai_compatible,
+    openrouter,
+    responses,
+    xai,
+)
 from turntree.upp._tools import Tool, tool
 
 __all__ = [
@@ -81,12 +95,20 @@ __all__ = [
     "Video",
     "WeightedKeys",
     "anthropic",
+    "cerebras",
+    "deepseek",
     "google",
+    "groq",
+    "mistral",
+    "moonshot",
     "ollama",
     "openai",
     "openai_compatible",
+    "openrouter",
+    "responses",
     "scripted",
     "tool",
+    "xai",
 ]
 
 _claim(__name__, globals())

@@ -122,6 +122,99 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
         **options: How to reach it; `api_version` replaces ``v1beta``.
     """
     return _reference("google", model, {}, options)
+def openrouter(
+    model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
+) -> ModelReference:
+    """OpenRouter; the key in OPENROUTER_API_KEY. UPP-1.2 §19.6.
+
+    Takes every kind of media and keeps ``reasoning_details``, which go back with the next request.
+
+    Args:
+        model: As ``anthropic/claude-sonnet-4.5``.
+        api: Chat Completions, or its Responses API.
+        **options: How to reach it.
+    """
+    return _reference("openrouter", model, {"api": api}, options)
+
+
+def xai(
+    model: str, api: Literal["completions", "responses", "messages"] = "completions", **options: Unpack[ProviderOptions]
+) -> ModelReference:
+    """Grok of xAI; the key in XAI_API_KEY. UPP-1.2 §19.7.
+
+    Args:
+        model: As ``grok-4``.
+        api: Chat Completions, its Responses API, or its Messages API.
+        **options: How to reach it.
+    """
+    return _reference("xai", model, {"api": api}, options)
+
+
+def groq(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Groq; the key in GROQ_API_KEY. UPP-1.2 §19.8.
+
+    Args:
+        model: As ``llama-3.3-70b-versatile``.
+        **options: How to reach it.
+    """
+    return _reference("groq", model, {}, options)
+
+
+def cerebras(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Cerebras; the key in CEREBRAS_API_KEY. Text alone. UPP-1.2 §19.8.
+
+    Args:
+        model: As ``gpt-oss-120b``.
+        **options: How to reach it.
+    """
+    return _reference("cerebras", model, {}, options)
+
+
+def moonshot(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Kimi of Moonshot; the key in MOONSHOT_API_KEY or KIMI_API_KEY. UPP-1.2 §19.8.
+
+    Args:
+        model: As ``kimi-k2-thinking``.
+        **options: How to reach it.
+    """
+    return _reference("moonshot", model, {}, options)
+
+
+def deepseek(
+    model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
+) -> ModelReference:
+    """DeepSeek; the key in DEEPSEEK_API_KEY. On the wires of UPP-1.2 §19.3 and §19.2.
+
+    Args:
+        model: As ``deepseek-chat``.
+        api: Chat Completions, or its Responses API.
+        **options: How to reach it.
+    """
+    return _reference("deepseek", model, {"api": api}, options)
+
+
+def mistral(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
+    """Mistral; the key in MISTRAL_API_KEY. On the wire of UPP-1.2 §19.3.
+
+    Args:
+        model: As ``mistral-large-latest``.
+        **options: How to reach it.
+    """
+    return _reference("mistral", model, {}, options)
+
+
+def responses(
+    model: str, host: str, *, api_key_env: str = "OPENRESPONSES_API_KEY", **options: Unpack[HostOptions]
+) -> ModelReference:
+    """Any host that speaks Responses; the key in OPENRESPONSES_API_KEY. UPP-1.2 §19.9.
+
+    Args:
+        model: The host's name of the model.
+        host: As ``https://host/v1``; ``/responses`` is added.
+        api_key_env: The environment variable of the key, where it is another.
+        **options: How to reach it; `api_key` goes before the environment.
+    """
+    return _reference("responses", model, {"host": host, "api_key_env": api_key_env}, options)
 
 
 def ollama(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 
 use super::config::{config_from, text};
 use super::held::Held;
+use crate::core::http::Environment;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
@@ -94,10 +95,33 @@ fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
                 text("base_url")?.ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?;
             Box::new(move |_| Arc::new(providers::openai_compatible::openai_compatible(url.as_str())))
         }
-        (_, Some(api)) => {
-            return Err(PyValueError::new_err(format!(
-                "api must be \"responses\" or \"completions\" for openai, not \"{api}\""
-            )));
+        ("groq", None) => Box::new(|_| Arc::new(providers::groq::groq())),
+        ("cerebras", None) => Box::new(|_| Arc::new(providers::cerebras::cerebras())),
+        ("moonshot", None) => Box::new(|_| Arc::new(providers::moonshot::moonshot())),
+        ("mistral", None) => Box::new(|_| Arc::new(providers::mistral::mistral())),
+        ("deepseek", Some("completions")) => Box::new(|_| Arc::new(providers::deepseek::deepseek())),
+        ("deepseek", Some("responses")) => Box::new(|_| Arc::new(providers::deepseek::deepseek_responses())),
+        ("openrouter", Some("completions")) => Box::new(|_| Arc::new(providers::openrouter::openrouter())),
+        ("openrouter", Some("responses")) => {
+            Box::new(|_| Arc::new(providers::openrouter::openrouter_responses()))
+        }
+        ("xai", Some("completions")) => Box::new(|_| Arc::new(providers::xai::xai())),
+        ("xai", Some("responses")) => Box::new(|_| Arc::new(providers::xai::xai_responses())),
+        ("xai", Some("messages")) => Box::new(|config| Arc::new(providers::xai::xai_messages(config))),
+        ("responses", None) => {
+            let host = text("host")?.ok_or_else(|| PyTypeError::new_err("responses needs host"))?;
+            let dialect = Arc::new(
+                providers::responses::responses(host)
+                    .map_err(|error| PyValueError::new_err(error.message))?,
+            );
+            Box::new(move |_| Arc::clone(&dialect) as Arc<dyn Dialect>)
+        }
+        (provider, Some(api)) => {
+            let known = match provider {
+                "xai" => "\"completions\", \"responses\" or \"messages\"",
+                _ => "\"responses\" or \"completions\"",
+            };
+            return Err(PyValueError::new_err(format!("api must be {known} for {provider}, not \"{api}\"")));
         }
         (other, None) => return Err(PyValueError::new_err(format!("no provider is named \"{other}\""))),
     })
@@ -115,8 +139,11 @@ impl ModelReference {
         if model_id.is_empty() {
             return Err(PyValueError::new_err("model_id must not be empty"));
         }
-        let (config, held) = config_from(config)?;
+        let (mut config, held) = config_from(config)?;
         let make = maker(provider, options)?;
+        if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
+            config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
+        }
         let source = Source::Http { dialect: make(&config), make };
         Ok(Self { source, model_id: model_id.into(), config, held })
     }

@@ -25,7 +25,10 @@ from turntree.upp import (
     ollama,
     openai,
     openai_compatible,
+    openrouter,
+    responses,
     scripted,
+    xai,
 )
 
 
@@ -38,6 +41,10 @@ def factories() -> None:
     assert_type(anthropic("claude", betas=["b"], retry_strategy=ExponentialBackoff(max_attempts=5)), ModelReference)
     assert_type(ollama("llama3.2", base_url="http://localhost:1"), ModelReference)
     assert_type(openai_compatible("m", "http://localhost:1", headers={"x-team": "blue", "x-old": None}), ModelReference)
+    assert_type(openrouter("anthropic/claude", "responses"), ModelReference)
+    assert_type(xai("grok-4", api="messages"), ModelReference)
+    assert_type(responses("m", "http://localhost:1/v1", api_key_env="MY_KEY"), ModelReference)
+    xai("grok-4", api="chat")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     openai("gpt-5", api_key=fetch_key)
     openai("gpt-5", api_key=lambda: "k")
     openai("gpt-5", api_key=RoundRobinKeys(["a", "b"]))

@@ -2,19 +2,23 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `options` | in what hosts differ |
 //! | `wire` | what comes in, borrowed from the text it is read from |
-//! | `to_wire` | requests, written straight into bytes |
+//! | `to_wire`, `parts` | requests, written straight into bytes |
+//! | `kept` | what of an answer goes into its metadata |
 //! | `from_wire` | whole answers |
 //! | `stream` | answers piece by piece |
 //!
 //! Hosts differ in data ([`ChatOptions`]), not in code.
 
 mod from_wire;
+mod kept;
+mod options;
+mod parts;
 mod stream;
 mod to_wire;
 mod wire;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::core::ids::{IdSource, RandomIds};
@@ -25,51 +29,7 @@ use crate::upp::error::{ErrorCode, UppError};
 use crate::upp::provider::Capabilities;
 use crate::upp::request::{ModelRequest, ModelResponse};
 
-/// In what a host of this wire differs from the others.
-#[derive(Debug, Clone)]
-pub struct ChatOptions {
-    /// The provider's name: in errors, and as the namespace of metadata.
-    pub provider: Cow<'static, str>,
-    /// Prefix of its URLs.
-    pub base_url: Cow<'static, str>,
-    /// Environment variables that may hold the key.
-    pub key_variables: &'static [&'static str],
-    /// Whether it answers without a key.
-    pub key_is_optional: bool,
-    /// What it can take and do.
-    pub capabilities: Capabilities,
-    /// Which documents it takes.
-    pub documents: Documents,
-    /// Under which name reasoning is sent back with assistant messages; most hosts want none.
-    pub reasoning_is_sent_as: Option<&'static str>,
-    /// Whether it knows `stream_options`, without which a stream does not tell its usage.
-    pub stream_options: bool,
-}
-
-/// Which documents a host takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Documents {
-    /// PDF as data.
-    PdfData,
-    /// Any type as data or URL; plain text is put among the texts.
-    Any,
-}
-
-impl ChatOptions {
-    /// A host of which nothing more is known than that it speaks this wire.
-    pub fn new(provider: impl Into<Cow<'static, str>>, base_url: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            provider: provider.into(),
-            base_url: base_url.into(),
-            key_variables: &[],
-            key_is_optional: true,
-            capabilities: Capabilities::ALL,
-            documents: Documents::Any,
-            reasoning_is_sent_as: None,
-            stream_options: true,
-        }
-    }
-}
+pub use options::{CallIds, ChatOptions, Documents, Member, Replay, StructureForm};
 
 /// One host of the wire.
 #[derive(Debug, Clone)]
@@ -132,7 +92,7 @@ impl Dialect for ChatDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        from_wire::response(&self.options.provider, body, request, sources)
+        from_wire::response(&self.options, body, request, sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {

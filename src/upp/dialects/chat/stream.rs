@@ -6,11 +6,15 @@
 use std::sync::Arc;
 
 use super::ChatOptions;
-use super::from_wire::{Told, unreadable_arguments, vendor_error};
+use super::from_wire::{Told, pictures, thinking, unreadable_arguments, vendor_error};
+use super::kept::Kept;
 use super::wire::{Call, Completion, Function, Said};
 use crate::core::ids::IdSource;
+use crate::message::content::ImageBlock;
+use crate::message::event::{DataDelta, Delta};
 use crate::message::fold::Fold;
-use crate::message::{StreamEvent, TokenUsage};
+use crate::message::media::Binary;
+use crate::message::{ContentBlock, ImageSource, StreamEvent, TokenUsage};
 use crate::upp::dialect::{Sources, StreamDecoder};
 use crate::upp::dialects::common::{Answer, MOST_ITEMS, Text, cut_short, data_of, new_call_id, read_frame};
 use crate::upp::error::UppError;
@@ -33,6 +37,11 @@ pub(super) struct ChatStream {
     reasoning: Option<u32>,
     refusal: Option<u32>,
     calls: Vec<CallInTheMaking>,
+    /// Pictures come whole and stay as they came.
+    pictures: Vec<ImageBlock>,
+    /// The thinking, where the metadata are to have it too.
+    thinking: String,
+    kept: Kept,
     id: String,
     model: String,
     finish_reason: String,
@@ -66,6 +75,9 @@ impl ChatStream {
             reasoning: None,
             refusal: None,
             calls: Vec::new(),
+            pictures: Vec::new(),
+            thinking: String::new(),
+            kept: Kept::default(),
             id: String::new(),
             model: String::new(),
             finish_reason: String::new(),
@@ -75,15 +87,17 @@ impl ChatStream {
         }
     }
 
-    fn learn(&mut self, chunk: &mut Completion<'_>) {
+    fn learn(&mut self, chunk: &Completion<'_>) {
         if self.id.is_empty() {
             learn(&mut self.id, &chunk.id);
         }
         learn(&mut self.model, &chunk.model);
         learn(&mut self.system_fingerprint, &chunk.system_fingerprint);
         learn(&mut self.service_tier, &chunk.service_tier);
-        let usage = chunk.usage.take().or_else(|| chunk.x_groq.take().and_then(|groq| groq.usage));
-        if let Some(usage) = usage {
+        let of_choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
+        let of_choice = of_choice.and_then(|choice| choice.usage);
+        let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
+        if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
             let mut usage = usage.into_usage();
             // UPP-1.2 §19.0: of a stream the total is the sum.
             usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
@@ -92,11 +106,17 @@ impl ChatStream {
     }
 
     fn said(&mut self, said: &Said<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let thinking = said.thinking();
+        let thinking = thinking(&self.options, said);
         if !thinking.is_empty() {
             let index = *self.reasoning.get_or_insert_with(|| next_block(&mut self.blocks));
-            self.fold.reasoning(index, thinking);
-            events.push(StreamEvent::reasoning(index, thinking));
+            self.fold.reasoning(index, &thinking);
+            if self.options.reasoning_is_kept_as.is_some() {
+                self.thinking.push_str(&thinking);
+            }
+            events.push(StreamEvent::reasoning(index, &*thinking));
+        }
+        if self.options.reasoning_details {
+            self.kept.details(said, true);
         }
         let text = said.content.as_str();
         if !text.is_empty() {
@@ -115,6 +135,16 @@ impl ChatStream {
         }
         for call in said.tool_calls.iter().flatten() {
             self.call(call, events)?;
+        }
+        for picture in pictures(said) {
+            let index = next_block(&mut self.blocks);
+            if let ImageSource::Base64(source) = &picture.source
+                && let Ok(data) = Binary::from_base64(&source.data)
+            {
+                let delta = DataDelta { data, ..DataDelta::default() };
+                events.push(StreamEvent::new(index, Delta::Image(delta)));
+            }
+            self.pictures.push(picture);
         }
         Ok(())
     }
@@ -216,15 +246,22 @@ impl StreamDecoder for ChatStream {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let Some(mut chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
+        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
             return Ok(());
         };
-        if let Some(error) = vendor_error(&self.options.provider, chunk.error) {
+        let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
+        let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
+        let error = chunk.error.or(of_choice).or(of_groq);
+        if let Some(error) = vendor_error(&self.options.provider, error) {
             return Err(error);
         }
-        self.learn(&mut chunk);
+        self.learn(&chunk);
         if !std::mem::replace(&mut self.started, true) {
             events.push(StreamEvent::message_start());
+        }
+        if !self.options.kept_members.is_empty() {
+            let choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
+            self.kept.learn(&self.options, &chunk, choice);
         }
         for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
             // Some hosts send their only chunk as a whole answer.
@@ -250,18 +287,20 @@ impl StreamDecoder for ChatStream {
         }
         // Here and not at the finish reason: some hosts say more after it.
         events.push(StreamEvent::message_stop());
-        let folded = self.fold.finish();
+        let mut folded = self.fold.finish();
+        folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
         let told = Told {
             model: &self.model,
             finish_reason: &self.finish_reason,
             system_fingerprint: &self.system_fingerprint,
             service_tier: &self.service_tier,
+            thinking: &self.thinking,
             refused: self.refusal.is_some(),
         };
         let answer = Answer {
             content: folded.content,
             tool_calls: folded.tool_calls,
-            facts: told.facts(),
+            facts: told.facts(&self.options, self.kept),
             usage: self.usage.unwrap_or_default(),
             stop_reason: told.stop_reason(),
             data: self.is_structured.then(|| data_of(&self.text)).flatten(),

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Member;
 use crate::message::TokenUsage;
 use crate::upp::dialects::common::{Count, Few, Text};
 
@@ -25,16 +26,41 @@ pub(super) struct Completion<'a> {
     #[serde(default)]
     pub(super) usage: Option<Usage>,
     /// Where Groq puts the usage of a stream.
-    #[serde(default)]
-    pub(super) x_groq: Option<Groq>,
+    #[serde(borrow, default)]
+    pub(super) x_groq: Option<Groq<'a>>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    time_info: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    citations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    inline_citations: Option<&'a RawValue>,
+    /// Who served it, where the host only forwards.
+    #[serde(borrow, default)]
+    provider: Option<&'a RawValue>,
+}
+
+impl<'a> Completion<'a> {
+    /// What the host says besides the answer itself.
+    pub(super) const fn member(&self, member: Member) -> Option<&'a RawValue> {
+        match member {
+            Member::TimeInfo => self.time_info,
+            Member::Citations => self.citations,
+            Member::InlineCitations => self.inline_citations,
+            Member::Provider => self.provider,
+            Member::ExecutedTools | Member::Annotations | Member::NativeFinishReason => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Groq {
+pub(super) struct Groq<'a> {
     #[serde(default)]
     pub(super) usage: Option<Usage>,
+    /// Its errors inside a stream.
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -47,12 +73,35 @@ pub(super) struct Choice<'a> {
     pub(super) delta: Option<Said<'a>>,
     #[serde(borrow, default)]
     pub(super) finish_reason: Text<'a>,
+    #[serde(borrow, default)]
+    native_finish_reason: Option<&'a RawValue>,
+    /// Where Moonshot puts the usage of a stream.
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+    /// Where `OpenRouter` puts what went wrong upstream.
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
     /// Whether it is the answer that counts; a caller may have asked for several.
     pub(super) fn is_first(&self) -> bool {
         self.index.unwrap_or(0) == 0
+    }
+
+    /// What the host says besides the answer itself.
+    pub(super) fn member(&self, member: Member) -> Option<&'a RawValue> {
+        let told = |said: &Said<'a>| match member {
+            Member::ExecutedTools => said.executed_tools,
+            Member::Annotations => said.annotations,
+            Member::Citations => said.citations,
+            Member::InlineCitations => said.inline_citations,
+            Member::TimeInfo | Member::Provider | Member::NativeFinishReason => None,
+        };
+        match member {
+            Member::NativeFinishReason => self.native_finish_reason,
+            _ => self.delta.as_ref().and_then(told).or_else(|| self.message.as_ref().and_then(told)),
+        }
     }
 }
 
@@ -69,6 +118,20 @@ pub(super) struct Said<'a> {
     pub(super) reasoning: Text<'a>,
     #[serde(borrow, default)]
     pub(super) tool_calls: Option<Few<Call<'a>>>,
+    /// Reasoning piece by piece, with its signatures and seals.
+    #[serde(borrow, default)]
+    pub(super) reasoning_details: Option<&'a RawValue>,
+    /// Pictures that the model drew.
+    #[serde(borrow, default)]
+    pub(super) images: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    executed_tools: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    citations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    inline_citations: Option<&'a RawValue>,
 }
 
 impl Said<'_> {
@@ -116,7 +179,7 @@ impl<'a> Function<'a> {
     }
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, Clone, Copy)]
 pub(super) struct Usage {
     #[serde(default)]
     prompt_tokens: Count,
@@ -132,9 +195,12 @@ pub(super) struct Usage {
     /// `DeepSeek`'s place for it.
     #[serde(default)]
     prompt_cache_hit_tokens: Count,
+    /// Mistral's place for it.
+    #[serde(default)]
+    num_cached_tokens: Count,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, Clone, Copy)]
 struct PromptDetails {
     #[serde(default)]
     cached_tokens: Count,
@@ -144,7 +210,8 @@ impl Usage {
     /// In our words; the total as the vendor counts, or the sum of both.
     pub(super) fn into_usage(self) -> TokenUsage {
         let details = self.prompt_tokens_details.unwrap_or_default();
-        let cached = [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens];
+        let cached =
+            [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens, self.num_cached_tokens];
         let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
         usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
         if self.total_tokens.0 > 0 {

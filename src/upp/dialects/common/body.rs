@@ -80,6 +80,13 @@ fn write_member<T: Serialize + ?Sized>(
     serde_json::to_writer(bytes, value)
 }
 
+/// The caller's stream options, with usage asked for: without it a stream does not tell what it cost.
+pub fn stream_options(params: &RawObject) -> RawObject {
+    let mut options = params.get("stream_options").and_then(RawObject::from_raw).unwrap_or_default();
+    options.insert("include_usage", RawJson::from_value(&true).unwrap_or_default());
+    options
+}
+
 /// A tool's result as the text a model reads: a string as it is, anything else as its JSON (UPP-1.2 §19.0).
 #[derive(Debug, Clone, Copy)]
 pub struct ResultText<'a>(pub &'a RawJson);

@@ -80,6 +80,15 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
+/// The name of a sound's format; media types have longer ones.
+pub fn audio_format(mime_type: &str) -> &str {
+    match mime_type.rsplit('/').next().unwrap_or(mime_type) {
+        "mpeg" => "mp3",
+        "x-wav" | "wave" | "vnd.wave" => "wav",
+        format => format,
+    }
+}
+
 /// Where in a conversation a block stands; for errors about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {

@@ -8,6 +8,9 @@ use crate::upp::error::{ErrorCode, UppError};
 /// Bodies that are no JSON are shown when they are shorter than this.
 const SHOWN_BODY: usize = 200;
 
+/// What a gateway passes on as a text is shown when it is shorter than this.
+const SHOWN_UPSTREAM: usize = 500;
+
 /// Wrappers that are looked into: vendors use two, a gateway before them one more.
 const DEEPEST_WRAPPER: u8 = 4;
 
@@ -39,6 +42,28 @@ struct Members {
     code: Option<RawJson>,
     #[serde(default)]
     status: Option<RawJson>,
+    #[serde(default)]
+    metadata: Option<RawJson>,
+}
+
+/// What a gateway says of the vendor behind it.
+#[derive(Deserialize, Default)]
+struct Upstream {
+    /// The vendor's own body, as a text.
+    #[serde(default)]
+    raw: Option<RawJson>,
+    /// Set when a moderation stopped the request.
+    #[serde(default)]
+    flagged_input: Option<RawJson>,
+}
+
+impl Upstream {
+    fn message(&self, wrappers: u8) -> Option<String> {
+        let words = self.raw.as_ref().and_then(text)?;
+        let vendors = RawJson::from_text(words.clone()).ok();
+        let vendors = vendors.and_then(|raw| VendorError::of_json_within(&raw, wrappers).message);
+        vendors.or_else(|| Some(words).filter(|words| words.chars().count() < SHOWN_UPSTREAM))
+    }
 }
 
 impl VendorError {
@@ -67,9 +92,20 @@ impl VendorError {
             return first.map(|error| Self::of_json_within(&error, wrappers)).unwrap_or_default();
         }
         let members: Members = raw.to().unwrap_or_default();
+        let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
+        let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
+        let told = members.message.as_ref().and_then(text);
+        // Some wrap a validation that failed as the message.
+        let wrapped = || members.message.as_ref().filter(|message| message.is_object());
+        let told = told.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
         let outer = Self {
-            message: members.message.as_ref().and_then(text),
-            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error"),
+            message: match (told, upstream.message(wrappers)) {
+                (Some(told), Some(upstream)) if !told.contains(&upstream) => {
+                    Some(format!("{told}: {upstream}"))
+                }
+                (told, upstream) => told.or(upstream),
+            },
+            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated),
             code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
         };
         let inner = match members.error {
@@ -180,6 +216,9 @@ pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
         | "unauthenticated"
         | "invalid_api_key"
         | "unauthorized"
+        | "invalid_authentication_error"
+        | "permission_denied_error"
+        | "wrong_api_key"
         | "account_deactivated" => ErrorCode::AuthenticationFailed,
         "rate_limit_error"
         | "rate_limit_exceeded"
@@ -187,13 +226,19 @@ pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
         | "too_many_requests"
         | "overloaded_error"
         | "resource_exhausted"
+        | "engine_overloaded_error"
+        | "rate_limit_reached_error"
         | "tokens"
         | "requests" => ErrorCode::RateLimited,
         "context_length_exceeded"
         | "request_too_large"
         | "string_above_max_length"
         | "context_window_exceeded" => ErrorCode::ContextLengthExceeded,
-        "model_not_found" | "not_found_error" | "not_found" | "invalid_model" => ErrorCode::ModelNotFound,
+        "model_not_found"
+        | "not_found_error"
+        | "not_found"
+        | "resource_not_found_error"
+        | "invalid_model" => ErrorCode::ModelNotFound,
         "invalid_request_error"
         | "invalid_request"
         | "invalid_argument"

@@ -153,6 +153,9 @@ fn turn<'a>(options: &MessagesOptions, place: usize, message: &'a Message) -> Re
         }
         Body::ToolResult { results } => ("user", results.iter().map(tool_result).collect()),
     };
+    if content.is_empty() && role == "assistant" && options.fills_empty_answers {
+        content.push(Block::text(""));
+    }
     if let (true, Some(mark), Some(last)) = (options.cache_control, facts.cache_control, content.last_mut()) {
         last.mark(mark);
     }

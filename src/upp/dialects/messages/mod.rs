@@ -40,6 +40,8 @@ pub struct MessagesOptions {
     pub documents: bool,
     /// Whether blocks and tools may be marked for its cache.
     pub cache_control: bool,
+    /// Whether an assistant who said nothing is sent with an empty text; else it is left out.
+    pub fills_empty_answers: bool,
 }
 
 impl MessagesOptions {
@@ -50,6 +52,7 @@ impl MessagesOptions {
         key_variables: &["ANTHROPIC_API_KEY"],
         documents: true,
         cache_control: true,
+        fills_empty_answers: false,
     };
 }
 

@@ -7,13 +7,14 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::facts::{CallFacts, Entry, Facts};
-use super::{Documents, ResponsesOptions};
+use super::{Documents, Media, ResponsesOptions};
 use crate::core::json::{RawJson, RawObject};
 use crate::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
 };
 use crate::upp::dialects::common::{
-    BodyWriter, Concatenated, DataUrl, MediaBytes, Place, ResultText, StructureSchema, system_text, tool_fact,
+    BodyWriter, Concatenated, DataUrl, MediaBytes, Place, ResultText, StructureSchema, audio_format,
+    stream_options, system_text, tool_fact,
 };
 use crate::upp::error::UppError;
 use crate::upp::request::ModelRequest;
@@ -94,9 +95,18 @@ enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         detail: Option<&'static str>,
     },
+    InputAudio {
+        input_audio: Sound<'a>,
+    },
+    InputVideo {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        video: Option<DataUrl<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        video_url: Option<DataUrl<'a>>,
+    },
     InputFile {
         #[serde(skip_serializing_if = "Option::is_none")]
-        filename: Option<&'a str>,
+        filename: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         file_data: Option<DataUrl<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,6 +117,12 @@ enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         annotations: Option<[(); 0]>,
     },
+}
+
+#[derive(Serialize)]
+struct Sound<'a> {
+    data: MediaBytes<'a>,
+    format: &'a str,
 }
 
 #[derive(Serialize)]
@@ -164,6 +180,9 @@ pub(super) fn encode(
     }
     if streaming {
         body.member("stream", &true)?;
+        if options.stream_options {
+            body.member("stream_options", &stream_options(&request.params))?;
+        }
     } else {
         body.reserve("stream");
     }
@@ -214,8 +233,12 @@ fn user<'a>(
     let parts = content.iter().enumerate().map(|(place, block)| {
         part(options, block).ok_or_else(|| {
             let remedy = match options.documents {
+                Documents::None if !options.capabilities.image_input => "send text",
                 Documents::None => "send text or images",
                 Documents::Pdf => "send text, images, or PDF documents as base64 or a URL",
+                Documents::Any if options.capabilities.audio_input => {
+                    "send text, images, documents, sound or film"
+                }
                 Documents::Any => "send text, images or documents",
             };
             let place = Place { provider: &options.provider, message: message_place, block: place };
@@ -228,7 +251,7 @@ fn user<'a>(
 fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<'a>> {
     match block {
         ContentBlock::Text(block) => Some(Part::InputText { text: &block.text }),
-        ContentBlock::Image(block) => {
+        ContentBlock::Image(block) if options.capabilities.image_input => {
             let mime_type = &block.mime_type;
             let image_url = match &block.source {
                 ImageSource::Url(source) => Url::Url(&source.url),
@@ -245,10 +268,10 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
             };
             let mime_type = &block.mime_type;
             let unnamed = if is_pdf { "document.pdf" } else { "document.txt" };
-            let filename = Some(block.title.as_deref().unwrap_or(unnamed));
+            let filename = block.title.as_deref().unwrap_or(unnamed);
             let file = |data| {
                 let file_data = Some(DataUrl { mime_type, data });
-                Some(Part::InputFile { filename, file_data, file_url: None })
+                Some(Part::InputFile { filename: Some(filename.into()), file_data, file_url: None })
             };
             match &block.source {
                 _ if !is_read => None,
@@ -259,6 +282,26 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
                 DocumentSource::Text(source) => file(MediaBytes::Bytes(source.data.as_bytes())),
                 other => file(MediaBytes::of_document(other)?),
             }
+        }
+        ContentBlock::Audio(block) if options.capabilities.audio_input => {
+            let (mime_type, data) = (&block.mime_type, MediaBytes::Bytes(block.data.as_slice()));
+            let format = audio_format(mime_type);
+            Some(match options.media {
+                Media::Parts => Part::InputAudio { input_audio: Sound { data, format } },
+                Media::Files => Part::InputFile {
+                    filename: Some(format!("audio.{format}").into()),
+                    file_data: Some(DataUrl { mime_type, data }),
+                    file_url: None,
+                },
+            })
+        }
+        ContentBlock::Video(block) if options.capabilities.video_input => {
+            let data = MediaBytes::Bytes(block.data.as_slice());
+            let url = Some(DataUrl { mime_type: &block.mime_type, data });
+            Some(match options.media {
+                Media::Parts => Part::InputVideo { video: None, video_url: url },
+                Media::Files => Part::InputVideo { video: url, video_url: None },
+            })
         }
         _ => None,
     }

@@ -35,6 +35,8 @@ pub struct ResponsesOptions {
     pub capabilities: Capabilities,
     /// Which documents it reads.
     pub documents: Documents,
+    /// How it takes sound and film, where its capabilities say that it does.
+    pub media: Media,
     /// How closely it is to look at images, where it must be told.
     pub image_detail: Option<&'static str>,
     /// Whether its own tools, from `params.tools`, may stand beside ours.
@@ -45,6 +47,8 @@ pub struct ResponsesOptions {
     pub items_need_ids: bool,
     /// Whether reasoning may go back only with its encrypted content.
     pub reasoning_needs_content: bool,
+    /// Whether it wants `stream_options`, to tell the usage of a stream.
+    pub stream_options: bool,
     /// Members of an answer that are kept in its metadata, as `citations`.
     pub kept_members: &'static [&'static str],
 }
@@ -60,6 +64,15 @@ pub enum Documents {
     Any,
 }
 
+/// How a vendor takes sound and film.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    /// Sound as a file, film as `input_video` with its data under `video`.
+    Files,
+    /// Sound as `input_audio`, film as `input_video` with its data under `video_url`.
+    Parts,
+}
+
 impl ResponsesOptions {
     /// OpenAI.
     pub const OPENAI: Self = Self {
@@ -69,13 +82,24 @@ impl ResponsesOptions {
         key_is_optional: false,
         capabilities: Capabilities { image_input: true, document_input: true, ..Capabilities::TEXT },
         documents: Documents::Pdf,
+        media: Media::Files,
         image_detail: None,
         native_tools: true,
         joins_texts: false,
         items_need_ids: false,
         reasoning_needs_content: false,
+        stream_options: false,
         kept_members: &[],
     };
+
+    /// Another vendor, who speaks the wire as OpenAI does until its data say otherwise.
+    pub fn vendor(
+        provider: &'static str,
+        base_url: &'static str,
+        key_variables: &'static [&'static str],
+    ) -> Self {
+        Self { provider: provider.into(), base_url: base_url.into(), key_variables, ..Self::OPENAI }
+    }
 }
 
 /// The Responses wire as one vendor speaks it.
