@@ -38,7 +38,9 @@ Action: TypeAlias = (
 )
 """Anything that happens in a thread."""
 
-ContentPart: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent | dict[str, Any]
+ContentPart: TypeAlias = (
+    TextContent | ImageContent | FileContent | AudioContent | VideoContent | dict[str, Any]
+)
 """One part of a message; a dict is a part of a type that this version does not know."""
 
 MessageContent: TypeAlias = str | list[ContentPart]

@@ -21,9 +21,7 @@ use crate::thread_protocol::action::Action;
 /// Only when Python fails, as out of memory.
 pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
     macro_rules! handle {
-        ($class:ident) => {{
-            Ok(Py::new(py, PyClassInitializer::from(Data::new(action)).add_subclass($class))?.into_any())
-        }};
+        ($class:ident) => {{ Ok(Py::new(py, PyClassInitializer::from(Data::new(action)).add_subclass($class))?.into_any()) }};
     }
     match &*action {
         Action::UserMessage(_) => handle!(UserMessageAction),

@@ -9,11 +9,11 @@ use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use super::document::{AgentConfig, Thread};
 use crate::py::convert::pydantic_ai as convert;
 use crate::py::data::extract;
+use crate::thread_protocol as core;
 use crate::thread_protocol::convert::pydantic_ai::{
     AgentSource, CombineText, ImportOptions, Others, OthersRole, ProfileKind, ToolVisibility, ViewOptions,
     from_messages, from_pydantic_ai_json,
 };
-use crate::thread_protocol as core;
 
 /// Longest text of ids and titles in reprs.
 pub(super) const TITLES: usize = 80;
