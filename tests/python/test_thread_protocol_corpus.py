@@ -1,4 +1,4 @@
-"""Real histories, where somebody provides them: `TURNTREE_CORPUS` names a folder with `histories/`."""
+"""Real histories, where somebody provides them: `TURNTREE_CORPUS` is a folder with `histories/`."""
 
 import os
 import warnings

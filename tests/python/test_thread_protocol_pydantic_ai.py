@@ -1,4 +1,4 @@
-"""Pydantic AI histories, live and JSON: Pydantic's own `dump_json` and `validate_json` say what is right."""
+"""Pydantic AI histories, live and JSON: `dump_json` and `validate_json` say what is right."""
 
 import json
 import subprocess
@@ -405,7 +405,8 @@ def test_old_retry_prompts_are_kept_as_they_were() -> None:
 
 
 def test_unknown_parts_are_carried() -> None:
-    data = b'[{"parts":[{"part_kind":"smell","rose":1.50}],"kind":"request"},{"kind":"omen","parts":[],"x":[1.0]}]'
+    smell = b'{"parts":[{"part_kind":"smell","rose":1.50}],"kind":"request"}'
+    data = b"[" + smell + b',{"kind":"omen","parts":[],"x":[1.0]}]'
 
     thread = tp.from_pydantic_ai(data)
 
