@@ -8,7 +8,7 @@ import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, type_check_only
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, overload, type_check_only
 
 from typing_extensions import Self, Unpack, disjoint_base
 
@@ -44,6 +44,24 @@ __all__ = [
     "ThreadDiff",
     "ThreadNode",
     "ThreadTree",
+    "TextContent",
+    "ImageContent",
+    "FileContent",
+    "AudioContent",
+    "VideoContent",
+    "Attachment",
+    "Usage",
+    "ThinkingUsage",
+    "UserMessageAction",
+    "AssistantMessageAction",
+    "ThinkingAction",
+    "ToolCallAction",
+    "ToolReturnAction",
+    "SystemAction",
+    "OtherAction",
+    "AgentConfig",
+    "Issue",
+    "ProtocolThread",
     "Text",
     "Reasoning",
     "Image",
@@ -1534,9 +1552,7 @@ class ThreadTree(Data):
         thread: What the root begins with: a thread or a list of messages. It is not changed, its messages are shared.
     """
 
-    def __new__(
-        cls, thread: Thread | NodeThread | Iterable[Message | Mapping[str, _Json]] | None = None
-    ) -> Self: ...
+    def __new__(cls, thread: Thread | NodeThread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
     @property
     def root(self) -> ThreadNode:
         """The node without a parent."""
@@ -1605,3 +1621,723 @@ class ThreadTree(Data):
     def __contains__(self, id: object, /) -> bool: ...
     def __getitem__(self, id: str, /) -> ThreadNode: ...
     def __iter__(self) -> Iterator[str]: ...
+
+# ThreadProtocol
+
+@final
+class TextContent(Data):
+    """A piece of text. ThreadProtocol 1.0.0, "Content Types"."""
+
+    type: ClassVar[Literal["text"]]
+    def __new__(cls, text: str) -> Self: ...
+    @property
+    def text(self) -> str: ...
+
+@final
+class ImageContent(Data):
+    """A picture: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+
+    Args:
+        image_url: Where it is served.
+        image_base64: Its data: base64 in the standard alphabet, or bytes.
+        file_id: The id under which a provider keeps it.
+        media_type: Its media type.
+        name: Its file name.
+    """
+
+    type: ClassVar[Literal["image"]]
+    def __new__(
+        cls,
+        *,
+        image_url: str | None = None,
+        image_base64: str | bytes | None = None,
+        file_id: str | None = None,
+        media_type: str | None = None,
+        name: str | None = None,
+    ) -> Self: ...
+    @property
+    def image_url(self) -> str | None: ...
+    @property
+    def image_base64(self) -> str | None: ...
+    @property
+    def file_id(self) -> str | None: ...
+    @property
+    def media_type(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+
+@final
+class FileContent(Data):
+    """A file that is neither picture, sound nor film: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+
+    Args:
+        file_url: Where it is served.
+        file_base64: Its data: base64 in the standard alphabet, or bytes.
+        file_id: The id under which a provider keeps it.
+        media_type: Its media type.
+        name: Its file name.
+    """
+
+    type: ClassVar[Literal["file"]]
+    def __new__(
+        cls,
+        *,
+        file_url: str | None = None,
+        file_base64: str | bytes | None = None,
+        file_id: str | None = None,
+        media_type: str | None = None,
+        name: str | None = None,
+    ) -> Self: ...
+    @property
+    def file_url(self) -> str | None: ...
+    @property
+    def file_base64(self) -> str | None: ...
+    @property
+    def file_id(self) -> str | None: ...
+    @property
+    def media_type(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+
+@final
+class AudioContent(Data):
+    """A sound: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+
+    Args:
+        audio_url: Where it is served.
+        audio_base64: Its data: base64 in the standard alphabet, or bytes.
+        file_id: The id under which a provider keeps it.
+        media_type: Its media type.
+        name: Its file name.
+    """
+
+    type: ClassVar[Literal["audio"]]
+    def __new__(
+        cls,
+        *,
+        audio_url: str | None = None,
+        audio_base64: str | bytes | None = None,
+        file_id: str | None = None,
+        media_type: str | None = None,
+        name: str | None = None,
+    ) -> Self: ...
+    @property
+    def audio_url(self) -> str | None: ...
+    @property
+    def audio_base64(self) -> str | None: ...
+    @property
+    def file_id(self) -> str | None: ...
+    @property
+    def media_type(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+
+@final
+class VideoContent(Data):
+    """A film: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+
+    Args:
+        video_url: Where it is served.
+        video_base64: Its data: base64 in the standard alphabet, or bytes.
+        file_id: The id under which a provider keeps it.
+        media_type: Its media type.
+        name: Its file name.
+    """
+
+    type: ClassVar[Literal["video"]]
+    def __new__(
+        cls,
+        *,
+        video_url: str | None = None,
+        video_base64: str | bytes | None = None,
+        file_id: str | None = None,
+        media_type: str | None = None,
+        name: str | None = None,
+    ) -> Self: ...
+    @property
+    def video_url(self) -> str | None: ...
+    @property
+    def video_base64(self) -> str | None: ...
+    @property
+    def file_id(self) -> str | None: ...
+    @property
+    def media_type(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+
+_Part: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent
+_PartOrJson: TypeAlias = _Part | dict[str, Any]
+_Said: TypeAlias = str | Iterable[str | _Part | Mapping[str, _Json]]
+
+@final
+class Attachment(Data):
+    """Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
+
+    Args:
+        name: Its file name.
+        media_type: Its media type.
+        url: Where it is served.
+        data: Base64 in the standard alphabet, or bytes.
+        size_bytes: Its size.
+    """
+
+    def __new__(
+        cls,
+        name: str,
+        *,
+        media_type: str,
+        url: str | None = None,
+        data: str | bytes | None = None,
+        size_bytes: int | None = None,
+    ) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def media_type(self) -> str: ...
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def data(self) -> str | None: ...
+    @property
+    def size_bytes(self) -> int | None: ...
+
+@final
+class Usage(Data):
+    """Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions"."""
+
+    def __new__(cls, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> Self: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def total_tokens(self) -> int | None: ...
+
+@final
+class ThinkingUsage(Data):
+    """Tokens of thinking, where the provider counts them apart. ThreadProtocol 1.0.0, "Core Actions"."""
+
+    def __new__(cls, thinking_tokens: int | None = None) -> Self: ...
+    @property
+    def thinking_tokens(self) -> int | None: ...
+
+@final
+class UserMessageAction(Data):
+    """A user said something. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: A text, or a list of texts, content parts and dicts.
+        attachments: What came with it.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: _Said,
+        *,
+        attachments: Iterable[Attachment | Mapping[str, _Json]] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["user_message"]: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def content(self) -> str | list[_PartOrJson]:
+        """Text, or parts in order; of a type that this version does not know, a dict."""
+    @property
+    def attachments(self) -> list[Attachment] | None: ...
+
+@final
+class AssistantMessageAction(Data):
+    """An agent said something. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: A text, or a list of texts, content parts and dicts.
+        agent_id: Who: a key of the thread's agents.
+        finish_reason: Why the model ended: "stop", "tool_call", "length" or "content_filter".
+        usage: What it cost.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: _Said,
+        *,
+        agent_id: str,
+        finish_reason: str | None = None,
+        usage: Usage | Mapping[str, _Json] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["assistant_message"]: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str: ...
+    @property
+    def content(self) -> str | list[_PartOrJson]:
+        """Text, or parts in order; of a type that this version does not know, a dict."""
+    @property
+    def finish_reason(self) -> str | None: ...
+    @property
+    def usage(self) -> Usage | None: ...
+
+@final
+class ThinkingAction(Data):
+    """An agent thought. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: The thinking, as far as the provider shows it.
+        agent_id: Who: a key of the thread's agents.
+        provider_name: Whose signature it is.
+        signature: The provider's proof of it, to be sent back.
+        thinking_id: The provider's id of it.
+        usage: What it cost.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: str | None = None,
+        *,
+        agent_id: str,
+        provider_name: str = "unknown",
+        signature: str | None = None,
+        thinking_id: str | None = None,
+        usage: ThinkingUsage | Mapping[str, _Json] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["thinking"]: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str: ...
+    @property
+    def content(self) -> str | None: ...
+    @property
+    def signature(self) -> str | None: ...
+    @property
+    def provider_name(self) -> str: ...
+    @property
+    def thinking_id(self) -> str | None: ...
+    @property
+    def usage(self) -> ThinkingUsage | None: ...
+
+@final
+class ToolCallAction(Data):
+    """An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        tool_name: Which tool.
+        args: The arguments, usually a dict. Default: ``{}``.
+        agent_id: Who: a key of the thread's agents.
+        tool_call_id: The id that the return repeats.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        tool_name: str,
+        args: _Json = None,
+        *,
+        agent_id: str,
+        tool_call_id: str,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["tool_call"]: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str: ...
+    @property
+    def tool_name(self) -> str: ...
+    @property
+    def tool_call_id(self) -> str: ...
+    @property
+    def args(self) -> Any: ...
+
+@final
+class ToolReturnAction(Data):
+    """A tool answered. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        tool_name: Which tool, as the call says.
+        content: The value, or what went wrong.
+        tool_call_id: The id of the call.
+        status: "success", "error" or "validation_error".
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        tool_name: str,
+        content: _Json,
+        *,
+        tool_call_id: str,
+        status: str = "success",
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["tool_return"]: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def tool_call_id(self) -> str: ...
+    @property
+    def tool_name(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def content(self) -> Any: ...
+
+@final
+class SystemAction(Data):
+    """An event of a system. ThreadProtocol 1.0.0, "System Actions".
+
+    Args:
+        action_type: Its type, with the "system." prefix.
+        data: What the system says about it.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        action_type: str,
+        data: _Json = None,
+        *,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> str: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def data(self) -> Any: ...
+
+@final
+class OtherAction(Data):
+    """An action of a type that breaks the naming rule or belongs to a later version; carried as it was read."""
+
+    @property
+    def action_type(self) -> str: ...
+    @property
+    def action_id(self) -> str | None: ...
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+
+_Action: TypeAlias = (
+    UserMessageAction
+    | AssistantMessageAction
+    | ThinkingAction
+    | ToolCallAction
+    | ToolReturnAction
+    | SystemAction
+    | OtherAction
+)
+
+@final
+class AgentConfig(Data):
+    """One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
+
+    Args:
+        agent_name: A name for people.
+        agent_id: Default: a new UUIDv4.
+        agent_identifier: A name for programs. Default: made of the name, "Weather Assistant" is "weather_assistant".
+        created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        config_ref: Where its full configuration is.
+    """
+
+    def __new__(
+        cls,
+        agent_name: str,
+        *,
+        agent_id: str | None = None,
+        agent_identifier: str | None = None,
+        created_at: datetime | str | None = None,
+        config_ref: str | None = None,
+    ) -> Self: ...
+    @property
+    def agent_id(self) -> str: ...
+    @property
+    def agent_identifier(self) -> str: ...
+    @property
+    def agent_name(self) -> str: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def config_ref(self) -> str | None: ...
+
+@final
+class Issue(Data):
+    """One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules"."""
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule, as "sequence"."""
+    @property
+    def pointer(self) -> str:
+        """Where, as a JSON pointer."""
+    @property
+    def message(self) -> str:
+        """What is wrong and what to do."""
+    @property
+    def severity(self) -> Literal["error", "warning"]: ...
+
+@final
+class ProtocolThread(Data):
+    """A conversation as one document; ``turntree.thread_protocol.Thread``. ThreadProtocol 1.0.0, "Thread".
+
+    Iterates over its actions. Frozen in everything but its end: `append` adds there.
+
+    Args:
+        thread_id: Default: a new UUIDv4.
+        title: What a person calls it.
+        agents: Who takes part: a list, or a dict by id.
+        actions: What happened; actions without a place get the next one.
+        parent_thread_id: The thread it branched from.
+        created_at: ISO 8601 text, kept as it is, or a ``datetime``. Default: the time of the first action, else now.
+        updated_at: Default: the time of the last action.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        *,
+        thread_id: str | None = None,
+        title: str = "",
+        agents: Mapping[str, AgentConfig | Mapping[str, _Json]]
+        | Iterable[AgentConfig | Mapping[str, _Json]]
+        | None = None,
+        actions: Iterable[_Action | Mapping[str, _Json]] | None = None,
+        parent_thread_id: str | None = None,
+        created_at: datetime | str | None = None,
+        updated_at: datetime | str | None = None,
+        metadata: Mapping[str, _Json] | None = None,
+    ) -> Self: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def thread_id(self) -> str: ...
+    @property
+    def parent_thread_id(self) -> str | None: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def updated_at(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agents(self) -> dict[str, AgentConfig]:
+        """The agents by id; a dict of its own."""
+    @property
+    def actions(self) -> list[_Action]:
+        """The actions at this moment, in order; a list of its own."""
+    def append(self, action: _Action | Mapping[str, _Json]) -> _Action:
+        """Add an action at the end.
+
+        Args:
+            action: An action, or its dict; one without a timestamp happens now.
+
+        Returns:
+            The action with its place. The one that was given is frozen and stays as it was.
+        """
+    def add_agent(self, agent: AgentConfig | Mapping[str, _Json]) -> Self:
+        """Enter an agent under its id, in the place of one with the same id; gives the thread."""
+    def branch(self, title: str | None = None) -> Self:
+        """Give a new thread that goes on where this one is now.
+
+        It has an id of its own, names this one as its parent, and shares the actions so far.
+        """
+    def validate(self) -> list[Issue]:
+        """Give every place where the document breaks a rule, in document order. Never raises."""
+    def check(self) -> None:
+        """Check the document; warnings pass.
+
+        Raises:
+            ValidationError: With one entry in `errors()` for every rule that is broken.
+        """
+    def canonical_json(self) -> bytes:
+        """Give the canonical bytes (RFC 8785): the same for equal documents, whoever wrote them."""
+    def to_pydantic_ai(
+        self,
+        agent_id: str | None = None,
+        others: Literal["prefix", "hide"] = "prefix",
+        tool_visibility: Literal["hide", "summarize", "show"] = "hide",
+        *,
+        others_role: Literal["user", "assistant"] = "user",
+        attribution: str = "{agent:NAME}: ",
+    ) -> list[Any]:
+        """Give a Pydantic AI history as live ``ModelMessage`` objects.
+
+        Args:
+            agent_id: Whose view, a key of `agents`; None for the whole history, equal to the one it was made of.
+            others: What the agent hears of others: their words after their name, or nothing.
+            tool_visibility: What it sees of the tools of others.
+            others_role: In whose voice it hears them.
+            attribution: What goes before their words; NAME stands for the name.
+
+        Raises:
+            ImportError: pydantic-ai is not installed; ``turntree[pydantic-ai]`` brings it.
+            ValidationError: No such agent, damaged metadata, or a message that the installed version refuses.
+        """
+    def to_pydantic_ai_json(
+        self,
+        agent_id: str | None = None,
+        others: Literal["prefix", "hide"] = "prefix",
+        tool_visibility: Literal["hide", "summarize", "show"] = "hide",
+        *,
+        others_role: Literal["user", "assistant"] = "user",
+        attribution: str = "{agent:NAME}: ",
+    ) -> bytes:
+        """Give a Pydantic AI history as JSON, byte for byte as ``dump_json`` wrote it. Needs no pydantic-ai.
+
+        Args:
+            agent_id: As in `to_pydantic_ai`.
+            others: As in `to_pydantic_ai`.
+            tool_visibility: As in `to_pydantic_ai`.
+            others_role: As in `to_pydantic_ai`.
+            attribution: As in `to_pydantic_ai`.
+
+        Raises:
+            ValidationError: No such agent, or damaged metadata.
+        """
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> _Action: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[_Action]: ...
+    def __iter__(self) -> Iterator[_Action]: ...
+
+def from_pydantic_ai(
+    messages: Sequence[Any] | str | bytes | bytearray,
+    *,
+    agent: AgentConfig | Mapping[str, _Json] | None = None,
+    thread_id: str | None = None,
+    title: str | None = None,
+    profile: Literal["full", "portable"] = "full",
+    combine_text: Literal["adjacent", "response"] = "adjacent",
+    validation_status: bool = False,
+    usage_actions: bool = False,
+    strict: bool = False,
+) -> ProtocolThread:
+    """Make a thread of a Pydantic AI history. The same history and options always give the same thread.
+
+    Args:
+        messages: A list of live ``ModelMessage`` objects, or their JSON as ``dump_json`` of any version writes it.
+        agent: Who answered. Default: ``metadata["agent"]`` of each message, else one agent called "assistant".
+        thread_id: Default: the conversation's id if it is a UUID, else one that follows from the first message.
+        title: Default: the beginning of the first user text.
+        profile: "full" keeps all it takes to give the history back equal, "portable" only what others understand.
+        combine_text: Which texts of an answer make one message: those that stand together, or all.
+        validation_status: Tell arguments that failed validation ("validation_error") from other errors.
+        usage_actions: Add a ``system.tp.usage`` action for answers without text (portable profile).
+        strict: Keep the metadata of actions apart from them, in ``thread.metadata``.
+
+    Raises:
+        TypeError: `messages` is neither a list of messages nor text; names the place.
+        ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
+        SerializationError: Pydantic itself cannot dump a message.
+    """

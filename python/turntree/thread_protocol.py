@@ -1,6 +1,7 @@
 """ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
 
-`from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai` gives it back equal.
+`from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
+gives it back equal.
 """
 
 from typing import Any, TypeAlias

@@ -371,9 +371,7 @@ def test_the_drawing_shows_names_first_words_and_where_it_stands():
     assert "<b>alternative</b>" in html
     assert "<script" not in html
     assert tree.draw(lines=1).splitlines()[1] == "… 2 more node(s); current: alternative"
-    assert repr(tree[other]) == (
-        f'ThreadNode(id="{other}", name="alternative", messages=1, children=0)'
-    )
+    assert repr(tree[other]) == (f'ThreadNode(id="{other}", name="alternative", messages=1, children=0)')
 
 
 def test_what_is_no_message_is_refused_and_nothing_is_added():

@@ -122,6 +122,8 @@ def google(model: str, **options: Unpack[ProviderOptions]) -> ModelReference:
         **options: How to reach it; `api_version` replaces ``v1beta``.
     """
     return _reference("google", model, {}, options)
+
+
 def openrouter(
     model: str, api: Literal["completions", "responses"] = "completions", **options: Unpack[ProviderOptions]
 ) -> ModelReference:

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySlice};
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 use serde::{Deserialize, Serialize};
 
 use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
@@ -234,7 +234,9 @@ impl Thread {
             Some(metadata) => Some(to_raw_object(metadata, "metadata")?),
             None => None,
         };
-        actions.into_iter().for_each(|action| add(&mut thread, action));
+        for action in actions {
+            add(&mut thread, action);
+        }
         if let Some(time) = updated_at.filter(|time| !time.is_none()) {
             thread.updated_at = timestamp_from(Some(time), "updated_at")?;
         }
@@ -369,6 +371,33 @@ impl Thread {
         let bytes = slf.py().detach(|| thread.to_pydantic_ai_json(&view));
         let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The document as JSON text; written while other threads run.
+    #[pyo3(signature = (*, indent = None, by_alias = true, exclude_none = false))]
+    fn model_dump_json<'py>(
+        slf: &Bound<'py, Self>,
+        indent: Option<usize>,
+        by_alias: bool,
+        exclude_none: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if indent.is_none() && by_alias && !exclude_none {
+            return Self::to_json(slf).map(Bound::into_any);
+        }
+        let options = PyDict::new(py);
+        options.set_item("indent", indent)?;
+        options.set_item("by_alias", by_alias)?;
+        options.set_item("exclude_none", exclude_none)?;
+        py.get_type::<Data>().call_method("model_dump_json", (slf,), Some(&options))
+    }
+
+    /// The document as JSON text; written while other threads run.
+    fn to_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
+        let thread = Self::of(slf)?.now();
+        let text = slf.py().detach(|| crate::core::json::write(&thread));
+        let text = text.map_err(|error| crate::py::error::serialization(slf.py(), &error))?;
+        Ok(PyString::new(slf.py(), &text))
     }
 
     fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {

@@ -104,9 +104,13 @@ fn validated<'py>(
     })
 }
 
+/// How much of Pydantic's own words an error repeats; the exception that caused it has all of them.
+const LONGEST_REASON: usize = 400;
+
 fn refused(py: Python<'_>, place: usize, error: &PyErr) -> PyResult<PyErr> {
     let detail = PyDict::new(py);
-    let said = format!("message {place}: the installed pydantic-ai refuses it: {}", error.value(py));
+    let why: String = error.value(py).to_string().chars().take(LONGEST_REASON).collect();
+    let said = format!("message {place}: the installed pydantic-ai refuses it: {why}");
     detail.set_item("loc", (place,))?;
     detail.set_item("pointer", format!("/{place}"))?;
     detail.set_item("type", "pydantic_ai")?;

@@ -78,13 +78,11 @@ fn write_items<'py>(
 
 /// Writes an integer of any size.
 pub(super) fn write_integer(out: &mut Vec<u8>, value: &Bound<'_, PyAny>) -> Result<(), Unknown> {
-    match value.extract::<i64>() {
-        Ok(number) => serde_json::to_writer(out, &number).map_err(|_| Unknown),
-        Err(_) => {
-            out.extend_from_slice(value.str()?.to_str()?.as_bytes());
-            Ok(())
-        }
+    if let Ok(number) = value.extract::<i64>() {
+        return serde_json::to_writer(out, &number).map_err(|_| Unknown);
     }
+    out.extend_from_slice(value.str()?.to_str()?.as_bytes());
+    Ok(())
 }
 
 /// Writes a float as Pydantic spells it: everybody agrees on numbers of usual size.

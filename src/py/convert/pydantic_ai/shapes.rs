@@ -316,7 +316,7 @@ pub(super) struct Shape {
 
 /// The classes of the pydantic-ai that is installed.
 pub(super) struct Shapes {
-    shapes: Vec<Option<Shape>>,
+    known: Vec<Option<Shape>>,
     pub(super) adapter: Py<PyAny>,
     pub(super) message_classes: [Py<PyAny>; 2],
     pub(super) datetime: Py<PyType>,
@@ -354,7 +354,7 @@ impl Shapes {
         let datetime = py.import(intern!(py, "datetime"))?.getattr(intern!(py, "datetime"))?;
         let decimal = py.import(intern!(py, "decimal"))?.getattr(intern!(py, "Decimal"))?;
         Ok(Self {
-            shapes: KNOWN.iter().map(|known| Shape::look_up(py, known).ok().flatten()).collect(),
+            known: KNOWN.iter().map(|known| Shape::look_up(py, known).ok().flatten()).collect(),
             adapter: messages.getattr(intern!(py, "ModelMessagesTypeAdapter"))?.unbind(),
             message_classes: [
                 messages.getattr(intern!(py, "ModelRequest"))?.unbind(),
@@ -371,12 +371,12 @@ impl Shapes {
 
     /// The shape at a place.
     pub(super) fn at(&self, place: usize) -> Option<&Shape> {
-        self.shapes.get(place)?.as_ref()
+        self.known.get(place)?.as_ref()
     }
 
     /// The shape of exactly this class.
     pub(super) fn of(&self, class: usize) -> Option<(usize, &Shape)> {
-        let mut known = self.shapes.iter().enumerate();
+        let mut known = self.known.iter().enumerate();
         known.find_map(|(place, shape)| {
             let shape = shape.as_ref()?;
             (shape.pointer == class).then_some((place, shape))
@@ -385,7 +385,7 @@ impl Shapes {
 
     /// The shape of the class with this name.
     pub(super) fn named(&self, class_name: &str) -> Option<(usize, &Shape)> {
-        let mut known = self.shapes.iter().enumerate();
+        let mut known = self.known.iter().enumerate();
         known.find_map(|(place, shape)| {
             let shape = shape.as_ref()?;
             (shape.class_name == class_name).then_some((place, shape))

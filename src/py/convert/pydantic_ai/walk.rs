@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::Unknown;
 use super::payload::{write, write_float, write_integer};
@@ -184,12 +184,9 @@ impl<'py> Walker<'py> {
         match member.holds {
             Holds::Time | Holds::MaybeTime => self.time(value),
             Holds::Parts => self.list(value, Self::known),
-            Holds::Prompt if !value.is_exact_instance_of::<PyString>() => {
-                self.list(value, |walker, item| match item.is_exact_instance_of::<PyString>() {
-                    true => walker.plain(item),
-                    false => walker.known(item),
-                })
-            }
+            Holds::Prompt if !value.is_exact_instance_of::<PyString>() => self.list(value, |walker, item| {
+                if item.is_exact_instance_of::<PyString>() { walker.plain(item) } else { walker.known(item) }
+            }),
             Holds::Usage => self.usage(value),
             Holds::Nothing if !value.is_none() => Err(Unknown),
             Holds::Retry if !value.is_none() => match self.shapes.of(value.get_type_ptr() as usize) {
@@ -249,7 +246,7 @@ impl<'py> Walker<'py> {
     /// A point in time, as Pydantic spells it.
     fn time(&mut self, value: &Bound<'py, PyAny>) -> Result<(), Unknown> {
         let py = value.py();
-        if value.get_type_ptr() as usize != self.shapes.datetime.bind(py).as_type_ptr() as usize {
+        if !value.get_type().is(self.shapes.datetime.bind(py)) {
             return self.plain(value);
         }
         let known = self.times.iter().flatten().find(|(time, _)| time.is(value));
@@ -329,7 +326,7 @@ impl<'py> Walker<'py> {
                 self.held.push(Held::Json("0.0"));
                 return Ok(());
             }
-            Holds::Counts if value.cast_exact::<PyDict>().is_ok_and(|counts| counts.is_empty()) => {
+            Holds::Counts if value.cast_exact::<PyDict>().is_ok_and(PyDictMethods::is_empty) => {
                 self.held.push(Held::Json("{}"));
                 return Ok(());
             }
@@ -338,9 +335,7 @@ impl<'py> Walker<'py> {
                 self.held.push(Held::Json("null"));
                 return Ok(());
             }
-            Holds::Cost
-                if value.get_type_ptr() as usize == self.shapes.decimal.bind(py).as_type_ptr() as usize =>
-            {
+            Holds::Cost if value.get_type().is(self.shapes.decimal.bind(py)) => {
                 let text = value.str()?;
                 self.payload.extend_from_slice(text.to_str()?.as_bytes());
                 self.held.push(Held::Written(start..self.payload.len()));
