@@ -66,10 +66,10 @@ impl Limits {
         if bytes.len() > self.bytes {
             return Err(LimitError::Bytes { found: bytes.len(), limit: self.bytes });
         }
-        // A text with fewer bytes than either bound cannot cross it: most messages end here.
-        if bytes.len() <= self.depth && bytes.len() <= self.values {
+        if is_within(bytes, self.depth, self.values) {
             return Ok(());
         }
+        // Again, to say where.
         let (mut depth, mut values, mut offset) = (0_usize, 0_usize, 0_usize);
         while let Some(byte) = bytes.get(offset) {
             match byte {
@@ -95,9 +95,39 @@ impl Limits {
     }
 }
 
+/// Whether a text keeps to both bounds, with no branch a byte but for quotes.
+fn is_within(bytes: &[u8], most_depth: usize, most_values: usize) -> bool {
+    // A text with fewer bytes than either bound cannot cross it: most messages end here.
+    if bytes.len() <= most_depth && bytes.len() <= most_values {
+        return true;
+    }
+    let (mut depth, mut deepest, mut values, mut offset) = (0_usize, 0_usize, 0_usize, 0_usize);
+    while let Some(byte) = bytes.get(offset) {
+        if *byte == b'"' {
+            offset = end_of_string(bytes, offset);
+        }
+        depth = (depth + usize::from(matches!(byte, b'{' | b'[')))
+            .saturating_sub(usize::from(matches!(byte, b'}' | b']')));
+        deepest = deepest.max(depth);
+        values += usize::from(*byte == b',');
+        offset += 1;
+    }
+    deepest <= most_depth && values <= most_values
+}
+
+/// Strings up to this length are searched byte by byte: keys, ids and words are, and a call costs more than they do.
+const SHORT: usize = 12;
+
 /// The offset of the quote that closes the string opened at `start`, or the end of the text.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut offset = start + 1;
+    for byte in bytes.get(offset..).unwrap_or_default().iter().take(SHORT) {
+        match byte {
+            b'"' => return offset,
+            b'\\' => break,
+            _ => offset += 1,
+        }
+    }
     while let Some(found) = bytes.get(offset..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         offset += found;
         if bytes.get(offset) == Some(&b'"') {

@@ -40,6 +40,16 @@ impl Timestamp {
         self.microseconds.div_euclid(1_000)
     }
 
+    /// Hands over the written form.
+    fn with_text<R>(self, use_text: impl FnOnce(&str) -> R) -> R {
+        if let Some((text, length)) = calendar::text(self.microseconds)
+            && let Some(Ok(text)) = text.get(..length).map(std::str::from_utf8)
+        {
+            return use_text(text);
+        }
+        use_text(&calendar::long_text(self.microseconds))
+    }
+
     fn from_instant(instant: jiff::Timestamp) -> Self {
         Self { microseconds: instant.as_microsecond() }
     }
@@ -65,7 +75,7 @@ impl FromStr for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        calendar::write(self.microseconds, formatter)
+        self.with_text(|text| formatter.write_str(text))
     }
 }
 
@@ -77,8 +87,6 @@ impl fmt::Debug for Timestamp {
 
 /// The form that we write ourselves, which nearly all that we read has too, in any year that fits.
 mod calendar {
-    use std::fmt;
-
     const MICROSECONDS_A_SECOND: i64 = 1_000_000;
     const SECONDS_A_DAY: i64 = 86_400;
     /// The calendar repeats after 400 years.
@@ -123,22 +131,52 @@ mod calendar {
         matches!(zone, b"Z" | b"+00:00").then(|| i64::try_from(instant).ok()).flatten()
     }
 
-    /// Writes UTC with milliseconds, or microseconds where they are not zero.
-    pub(super) fn write(instant: i64, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, microsecond) =
-            (instant.div_euclid(MICROSECONDS_A_SECOND), instant.rem_euclid(MICROSECONDS_A_SECOND));
-        let (year, month, day) = date_of(seconds.div_euclid(SECONDS_A_DAY));
-        let second = seconds.rem_euclid(SECONDS_A_DAY);
+    /// UTC with milliseconds, or microseconds where they are not zero, in the first bytes of an array; `None` for a year
+    /// that has not four digits.
+    pub(super) fn text(instant: i64) -> Option<([u8; 27], usize)> {
+        let (year, month, day, second, microsecond) = parts(instant);
+        if !(0..=9999).contains(&year) {
+            return None;
+        }
+        let pairs = [
+            (0, year / 100),
+            (2, year % 100),
+            (5, month),
+            (8, day),
+            (11, second / 3_600),
+            (14, second / 60 % 60),
+            (17, second % 60),
+            (20, microsecond / 10_000),
+            (22, microsecond / 100 % 100),
+            (24, microsecond % 100),
+        ];
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        for (place, number) in pairs {
+            let digits = [number / 10, number % 10]
+                .map(|digit| u8::try_from(digit).map_or(b'0', |digit| b'0' + digit));
+            text.get_mut(place..place + 2)?.copy_from_slice(&digits);
+        }
+        if microsecond % 1_000 > 0 {
+            return Some((text, text.len()));
+        }
+        *text.get_mut(23)? = b'Z';
+        Some((text, 24))
+    }
+
+    /// The same for years with a sign and six digits.
+    pub(super) fn long_text(instant: i64) -> String {
+        let (year, month, day, second, microsecond) = parts(instant);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        match year {
-            0..=9999 => write!(formatter, "{year:04}")?,
-            _ => write!(formatter, "{year:+07}")?,
-        }
-        write!(formatter, "-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
-        match microsecond % 1_000 {
-            0 => write!(formatter, ".{:03}Z", microsecond / 1_000),
-            _ => write!(formatter, ".{microsecond:06}Z"),
-        }
+        let (digits, fraction) =
+            if microsecond % 1_000 > 0 { (6, microsecond) } else { (3, microsecond / 1_000) };
+        format!("{year:+07}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:0digits$}Z")
+    }
+
+    /// Year, month, day, second of the day and microsecond.
+    const fn parts(instant: i64) -> (i64, i64, i64, i64, i64) {
+        let seconds = instant.div_euclid(MICROSECONDS_A_SECOND);
+        let (year, month, day) = date_of(seconds.div_euclid(SECONDS_A_DAY));
+        (year, month, day, seconds.rem_euclid(SECONDS_A_DAY), instant.rem_euclid(MICROSECONDS_A_SECOND))
     }
 
     fn number(digits: &[u8]) -> Option<i64> {
@@ -181,7 +219,7 @@ mod calendar {
 
 impl Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.with_text(|text| serializer.serialize_str(text))
     }
 }
 

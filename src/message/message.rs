@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::content::{ContentBlock, raw_as_text};
 use super::tool::{ToolCall, ToolResult};
 use crate::core::ids::IdSource;
+use crate::core::json::object::Field;
 use crate::core::json::schema::{Definitions, JsonSchema, ObjectSchema};
 use crate::core::json::tagged::CowStr;
 use crate::core::json::{Extra, RawJson, RawObject};
@@ -195,7 +196,8 @@ impl<'de> Deserialize<'de> for Content {
                 Ok(Content(vec![ContentBlock::text(text)]))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
-                let mut content = Vec::new();
+                // Most messages have one block, and room for four is half a kilobyte.
+                let mut content = Vec::with_capacity(1);
                 while let Some(block) = blocks.next_element()? {
                     content.push(block);
                 }
@@ -288,6 +290,44 @@ impl<'de> Deserialize<'de> for Message {
             }
         }
         deserializer.deserialize_map(AnyMessage)
+    }
+}
+
+/// A list of messages. (Read as `Vec<Arc<Message>>`, each would be allocated twice and moved once more.)
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SharedMessages(pub(super) Vec<Arc<Message>>);
+
+impl Field for SharedMessages {}
+
+impl JsonSchema for SharedMessages {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        Vec::<Message>::schema(definitions)
+    }
+}
+
+impl Serialize for SharedMessages {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedMessages {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = SharedMessages;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a list of messages")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SharedMessages, A::Error> {
+                let mut messages = Vec::new();
+                while let Some(message) = list.next_element::<Message>()? {
+                    messages.push(Arc::new(message));
+                }
+                Ok(SharedMessages(messages))
+            }
+        }
+        deserializer.deserialize_seq(List)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{History, Message, MessageKind};
+use super::message::{History, Message, MessageKind, SharedMessages};
 use super::turn::Turn;
 use crate::core::ids::IdSource;
 use crate::core::json::schema::{Definitions, JsonSchema};
@@ -18,7 +18,7 @@ json_object! {
         /// See [`Thread::id`].
         pub id: String = "id",
         /// See [`Thread::messages`].
-        pub messages: Vec<Arc<Message>> = "messages",
+        pub messages: SharedMessages = "messages",
         /// See [`Thread::created_at`].
         pub created_at: Option<Timestamp> = "createdAt",
         /// See [`Thread::updated_at`].
@@ -120,11 +120,11 @@ impl Serialize for Thread {
 impl<'de> Deserialize<'de> for Thread {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = ThreadJson::deserialize(deserializer)?;
-        let first = json.messages.first().map(|message| message.timestamp);
+        let first = json.messages.0.first().map(|message| message.timestamp);
         let created_at = json.created_at.or(first).unwrap_or(Timestamp::from_microseconds(0));
         Ok(Self {
             id: json.id,
-            messages: json.messages.into_iter().collect(),
+            messages: json.messages.0.into_iter().collect(),
             created_at,
             updated_at: json.updated_at.unwrap_or(created_at),
             extra: json.extra,

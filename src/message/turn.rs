@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::Error;
 
-use super::message::{Message, MessageKind};
+use super::message::{Message, MessageKind, SharedMessages};
 use super::tool::ToolExecution;
 use super::usage::TokenUsage;
 use crate::core::json::schema::{Definitions, JsonSchema};
@@ -24,7 +24,7 @@ json_object! {
     #[derive(Debug, Clone, PartialEq)]
     struct TurnJson {
         /// See [`Turn::messages`].
-        pub messages: Vec<Arc<Message>> = "messages",
+        pub messages: SharedMessages = "messages",
         /// See [`Turn::tool_executions`].
         pub tool_executions: Vec<ToolExecution> = "toolExecutions", default,
         /// See [`Turn::usage`].
@@ -99,7 +99,7 @@ impl serde::Serialize for Turn {
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = TurnJson::deserialize(deserializer)?;
-        let turn = Self::new(json.messages, json.tool_executions, json.usage, json.cycles, json.data);
+        let turn = Self::new(json.messages.0, json.tool_executions, json.usage, json.cycles, json.data);
         turn.map(|turn| Self { extra: json.extra, ..turn }).map_err(D::Error::custom)
     }
 }

@@ -572,3 +572,27 @@ fn numbers_are_equal_when_they_are_the_same_number() {
         assert_ne!(raw(one), raw(two));
     }
 }
+
+/// A member before the tag is read after the tag, past where paths are followed: there the words name it.
+#[test]
+fn errors_name_the_member_wherever_the_tag_stands() {
+    let cases = [
+        (
+            r#"{"type":"text","text":5}"#,
+            "/content/0/text",
+            "invalid type: integer `5`, expected a string at line 1",
+        ),
+        (
+            r#"{"text":5,"type":"text"}"#,
+            "/content/0",
+            "text: invalid type: integer `5`, expected a string at line 1",
+        ),
+    ];
+    for (block, pointer, words) in cases {
+        let text =
+            format!(r#"{{"id":"m","type":"user","timestamp":"2024-01-15T10:30:00Z","content":[{block}]}}"#);
+        let error = parse::<Message>(&text, &Limits::default()).unwrap_err();
+        assert_eq!(error.pointer(), pointer, "{error}");
+        assert!(error.message.starts_with(words), "{error}");
+    }
+}

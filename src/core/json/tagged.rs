@@ -91,7 +91,7 @@ pub fn read<'de, T: Tagged<'de>, D: Deserializer<'de>>(deserializer: D) -> Resul
 /// The members that came before the tag (last one first), then those after it.
 struct Members<'de, A> {
     before: Vec<(CowStr<'de>, &'de RawValue)>,
-    pending: Option<&'de RawValue>,
+    pending: Option<(Cow<'de, str>, &'de RawValue)>,
     after: A,
 }
 
@@ -102,7 +102,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
         let Some((key, value)) = self.before.pop() else {
             return self.after.next_key_seed(seed);
         };
-        self.pending = Some(value);
+        self.pending = Some((key.0.clone(), value));
         match key.0 {
             Cow::Borrowed(name) => seed.deserialize(serde::de::value::BorrowedStrDeserializer::new(name)),
             Cow::Owned(name) => seed.deserialize(serde::de::value::StringDeserializer::new(name)),
@@ -113,8 +113,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Members<'de, A> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
         match self.pending.take() {
             None => self.after.next_value_seed(seed),
-            Some(raw) => {
-                seed.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(A::Error::custom)
+            Some((name, raw)) => {
+                seed.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(|error| {
+                    // Its line and column are those of the value; the reader adds the document's.
+                    let error = error.to_string();
+                    let words = error.rsplit_once(" at line ").map_or(error.as_str(), |(words, _)| words);
+                    A::Error::custom(format_args!("{name}: {words}"))
+                })
             }
         }
     }
