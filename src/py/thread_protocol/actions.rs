@@ -269,14 +269,14 @@ action_class! {
 
     #[new]
     #[pyo3(signature = (
-        content = None, *, agent_id, provider_name = "unknown".to_owned(), signature = None, thinking_id = None,
+        content = None, *, agent_id, provider_name = "unknown", signature = None, thinking_id = None,
         usage = None, timestamp = None, sequence = 0, action_id = None, metadata = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         content: Option<String>,
         agent_id: String,
-        provider_name: String,
+        provider_name: &str,
         signature: Option<String>,
         thinking_id: Option<String>,
         usage: Option<&Bound<'_, PyAny>>,
@@ -294,7 +294,7 @@ action_class! {
             agent_id,
             content,
             signature,
-            provider_name,
+            provider_name: provider_name.to_owned(),
             thinking_id,
             usage: usage.map(Arc::unwrap_or_clone),
             metadata: common.metadata()?,
@@ -350,7 +350,7 @@ action_class! {
 
     #[new]
     #[pyo3(signature = (
-        tool_name, content, *, tool_call_id, status = "success".to_owned(),
+        tool_name, content, *, tool_call_id, status = "success",
         timestamp = None, sequence = 0, action_id = None, metadata = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -358,7 +358,7 @@ action_class! {
         tool_name: String,
         content: &Bound<'_, PyAny>,
         tool_call_id: String,
-        status: String,
+        status: &str,
         timestamp: Option<&Bound<'_, PyAny>>,
         sequence: u64,
         action_id: Option<String>,
@@ -371,7 +371,7 @@ action_class! {
             sequence,
             tool_call_id,
             tool_name,
-            status,
+            status: status.to_owned(),
             content: to_raw(content, "content")?,
             metadata: common.metadata()?,
             extra: Extra::new(),

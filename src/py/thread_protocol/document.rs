@@ -201,13 +201,13 @@ fn add(thread: &mut core::Thread, action: Arc<Action>) {
 impl Thread {
     #[new]
     #[pyo3(signature = (
-        *, thread_id = None, title = String::new(), agents = None, actions = None, parent_thread_id = None,
+        *, thread_id = None, title = "", agents = None, actions = None, parent_thread_id = None,
         created_at = None, updated_at = None, metadata = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
         thread_id: Option<String>,
-        title: String,
+        title: &str,
         agents: Option<&Bound<'_, PyAny>>,
         actions: Option<&Bound<'_, PyAny>>,
         parent_thread_id: Option<String>,
@@ -339,7 +339,7 @@ impl Thread {
     /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
     #[pyo3(signature = (
         agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: ".to_owned()
+        others_role = "user", attribution = "{agent:NAME}: "
     ))]
     fn to_pydantic_ai<'py>(
         slf: &Bound<'py, Self>,
@@ -347,7 +347,7 @@ impl Thread {
         others: &str,
         tool_visibility: &str,
         others_role: &str,
-        attribution: String,
+        attribution: &str,
     ) -> PyResult<Bound<'py, PyList>> {
         let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
         super::pydantic_ai::to_objects(slf.py(), &Self::of(slf)?.now(), &view)
@@ -356,7 +356,7 @@ impl Thread {
     /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
     #[pyo3(signature = (
         agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: ".to_owned()
+        others_role = "user", attribution = "{agent:NAME}: "
     ))]
     fn to_pydantic_ai_json<'py>(
         slf: &Bound<'py, Self>,
@@ -364,7 +364,7 @@ impl Thread {
         others: &str,
         tool_visibility: &str,
         others_role: &str,
-        attribution: String,
+        attribution: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
         let thread = Self::of(slf)?.now();

@@ -32,7 +32,7 @@ pub(super) struct View<'a> {
     pub(super) others: &'a str,
     pub(super) tool_visibility: &'a str,
     pub(super) others_role: &'a str,
-    pub(super) attribution: String,
+    pub(super) attribution: &'a str,
 }
 
 impl View<'_> {
@@ -49,7 +49,7 @@ impl View<'_> {
                 self.others_role,
                 &[("user", OthersRole::User), ("assistant", OthersRole::Assistant)],
             )?,
-            attribution: self.attribution,
+            attribution: self.attribution.to_owned(),
             tool_visibility: choose(
                 "tool_visibility",
                 self.tool_visibility,

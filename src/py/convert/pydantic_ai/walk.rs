@@ -27,8 +27,6 @@ enum Held<'py> {
     Absent,
     /// JSON that never changes.
     Json(&'static str),
-    /// A string that never changes.
-    Word(&'static str),
     /// A string of the application.
     Text(Bound<'py, PyString>),
     /// A string that was written into the payload.
@@ -170,7 +168,8 @@ impl<'py> Walker<'py> {
         let outer = std::mem::take(&mut self.structured);
         for member in &shape.members {
             match member.holds {
-                Holds::Name(name) => self.held.push(Held::Word(name)),
+                // The second pass knows it.
+                Holds::Name(_) => {}
                 Holds::Digests if self.structured => self.held.push(Held::Json("[]")),
                 Holds::Digests => self.held.push(Held::Absent),
                 _ => self.member(member, &value.getattr(&member.name)?)?,
@@ -382,6 +381,11 @@ impl<'a> Maker<'a, '_> {
         let (mut parts, mut usage) = (Vec::new(), None);
         let mut kind = Kind::Request;
         for member in &shape.members {
+            if let Holds::Name(name) = member.holds {
+                kind = Kind::from(name);
+                members.push(member.key, Value::text(name));
+                continue;
+            }
             match (member.holds, self.held.next()) {
                 (Holds::Parts, Some(Held::List(count))) => {
                     parts.reserve(*count);
@@ -396,10 +400,7 @@ impl<'a> Maker<'a, '_> {
                     usage = Some(self.object(shape));
                     members.push(member.key, Value::Field);
                 }
-                (holds, held) => {
-                    if let Holds::Name(name) = holds {
-                        kind = Kind::from(name);
-                    }
+                (_, held) => {
                     if let Some(value) = held.and_then(|held| self.value(held)) {
                         members.push(member.key, value);
                     }
@@ -412,7 +413,9 @@ impl<'a> Maker<'a, '_> {
     fn object(&mut self, shape: &'a Shape) -> Object<'a> {
         let mut object = Object::with_capacity(shape.members.len());
         for member in &shape.members {
-            if let Some(value) = self.held.next().and_then(|held| self.value(held)) {
+            if let Holds::Name(name) = member.holds {
+                object.push(member.key, Value::text(name));
+            } else if let Some(value) = self.held.next().and_then(|held| self.value(held)) {
                 object.push(member.key, value);
             }
         }
@@ -423,7 +426,6 @@ impl<'a> Maker<'a, '_> {
         Some(match held {
             Held::Absent | Held::Dumped(_) => return None,
             Held::Json(json) => Value::json(json),
-            Held::Word(word) => Value::text(word),
             Held::Text(text) => Value::text(text.to_str().unwrap_or_default()),
             Held::Written(range) => Value::text(self.payload.get(range.clone()).unwrap_or_default()),
             Held::Payload(range) => Value::json(self.payload.get(range.clone()).unwrap_or("null")),
