@@ -59,9 +59,9 @@ fmt: $(VENV)/.dev ## format Rust and Python in place
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
-bench: $(VENV)/.dev $(WHEEL) ## criterion benches, then side by side with other libraries
+bench: $(VENV)/.dev wheel ## criterion benches, then side by side with other libraries
 	cargo bench --no-default-features --locked
-	$(BIN)/python benches/python/compare.py
+	$(BIN)/python benches/python/compare.py --wheel "$$(ls -t dist/turntree-*.whl | head -n 1)"
 
 docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 	cargo doc --no-deps --locked

@@ -62,6 +62,7 @@ __all__ = [
     "AgentConfig",
     "Issue",
     "ProtocolThread",
+    "from_pydantic_ai",
     "Text",
     "Reasoning",
     "Image",
@@ -1458,14 +1459,20 @@ class NodeThread(Data):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Its id."""
+
     @property
     def messages(self) -> list[Message]:
         """The node's own messages at this moment, oldest first, in a list of its own."""
     @property
-    def created_at(self) -> datetime: ...
+    def created_at(self) -> datetime:
+        """When it was made."""
+
     @property
-    def updated_at(self) -> datetime: ...
+    def updated_at(self) -> datetime:
+        """When it was changed last."""
+
     def append(self, turn: Turn) -> NodeThread:
         """Add all messages of a turn; gives the thread."""
     def push(self, *messages: Message | Mapping[str, _Json]) -> NodeThread:
@@ -1617,6 +1624,13 @@ class ThreadTree(Data):
         """Add messages to the current node; gives the tree."""
     def draw(self, *, lines: int = 40) -> str:
         """Give the tree as text: a line a node, at most `lines` of them."""
+    def __copy__(self) -> ThreadTree:
+        """Give a tree of its own that shares the messages."""
+
+    def __deepcopy__(self, _memo: object = None) -> ThreadTree:
+        """Give a tree of its own that shares the messages."""
+
+    def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...
     def __contains__(self, id: object, /) -> bool: ...
     def __getitem__(self, id: str, /) -> ThreadNode: ...
@@ -1631,7 +1645,8 @@ class TextContent(Data):
     type: ClassVar[Literal["text"]]
     def __new__(cls, text: str) -> Self: ...
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The text."""
 
 @final
 class ImageContent(Data):
@@ -1656,19 +1671,28 @@ class ImageContent(Data):
         name: str | None = None,
     ) -> Self: ...
     @property
-    def image_url(self) -> str | None: ...
+    def image_url(self) -> str | None:
+        """Where it is served."""
+
     @property
-    def image_base64(self) -> str | None: ...
+    def image_base64(self) -> str | None:
+        """Its data: base64, standard alphabet, padded."""
+
     @property
-    def file_id(self) -> str | None: ...
+    def file_id(self) -> str | None:
+        """The id under which a provider keeps it."""
+
     @property
-    def media_type(self) -> str | None: ...
+    def media_type(self) -> str | None:
+        """Its media type, as `image/png`."""
+
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """Its file name."""
 
 @final
 class FileContent(Data):
-    """A file that is neither picture, sound nor film: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    """A file that is neither picture, sound nor film: at a URL, inline, or kept by a provider. ThreadProtocol 1.0.0, "Content Types".
 
     Args:
         file_url: Where it is served.
@@ -1689,15 +1713,24 @@ class FileContent(Data):
         name: str | None = None,
     ) -> Self: ...
     @property
-    def file_url(self) -> str | None: ...
+    def file_url(self) -> str | None:
+        """Where it is served."""
+
     @property
-    def file_base64(self) -> str | None: ...
+    def file_base64(self) -> str | None:
+        """Its data: base64, standard alphabet, padded."""
+
     @property
-    def file_id(self) -> str | None: ...
+    def file_id(self) -> str | None:
+        """The id under which a provider keeps it."""
+
     @property
-    def media_type(self) -> str | None: ...
+    def media_type(self) -> str | None:
+        """Its media type, as `application/pdf`."""
+
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """Its file name."""
 
 @final
 class AudioContent(Data):
@@ -1722,15 +1755,24 @@ class AudioContent(Data):
         name: str | None = None,
     ) -> Self: ...
     @property
-    def audio_url(self) -> str | None: ...
+    def audio_url(self) -> str | None:
+        """Where it is served."""
+
     @property
-    def audio_base64(self) -> str | None: ...
+    def audio_base64(self) -> str | None:
+        """Its data: base64, standard alphabet, padded."""
+
     @property
-    def file_id(self) -> str | None: ...
+    def file_id(self) -> str | None:
+        """The id under which a provider keeps it."""
+
     @property
-    def media_type(self) -> str | None: ...
+    def media_type(self) -> str | None:
+        """Its media type, as `audio/wav`."""
+
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """Its file name."""
 
 @final
 class VideoContent(Data):
@@ -1755,15 +1797,24 @@ class VideoContent(Data):
         name: str | None = None,
     ) -> Self: ...
     @property
-    def video_url(self) -> str | None: ...
+    def video_url(self) -> str | None:
+        """Where it is served."""
+
     @property
-    def video_base64(self) -> str | None: ...
+    def video_base64(self) -> str | None:
+        """Its data: base64, standard alphabet, padded."""
+
     @property
-    def file_id(self) -> str | None: ...
+    def file_id(self) -> str | None:
+        """The id under which a provider keeps it."""
+
     @property
-    def media_type(self) -> str | None: ...
+    def media_type(self) -> str | None:
+        """Its media type, as `video/mp4`."""
+
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """Its file name."""
 
 _Part: TypeAlias = TextContent | ImageContent | FileContent | AudioContent | VideoContent
 _PartOrJson: TypeAlias = _Part | dict[str, Any]
@@ -1791,15 +1842,24 @@ class Attachment(Data):
         size_bytes: int | None = None,
     ) -> Self: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Its file name."""
+
     @property
-    def media_type(self) -> str: ...
+    def media_type(self) -> str:
+        """Its media type."""
+
     @property
-    def url(self) -> str | None: ...
+    def url(self) -> str | None:
+        """Where it is served."""
+
     @property
-    def data(self) -> str | None: ...
+    def data(self) -> str | None:
+        """Its data: base64, standard alphabet, padded."""
+
     @property
-    def size_bytes(self) -> int | None: ...
+    def size_bytes(self) -> int | None:
+        """Its size."""
 
 @final
 class Usage(Data):
@@ -1807,11 +1867,16 @@ class Usage(Data):
 
     def __new__(cls, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> Self: ...
     @property
-    def input_tokens(self) -> int: ...
+    def input_tokens(self) -> int:
+        """Tokens read."""
+
     @property
-    def output_tokens(self) -> int: ...
+    def output_tokens(self) -> int:
+        """Tokens written."""
+
     @property
-    def total_tokens(self) -> int | None: ...
+    def total_tokens(self) -> int | None:
+        """Both."""
 
 @final
 class ThinkingUsage(Data):
@@ -1819,7 +1884,8 @@ class ThinkingUsage(Data):
 
     def __new__(cls, thinking_tokens: int | None = None) -> Self: ...
     @property
-    def thinking_tokens(self) -> int | None: ...
+    def thinking_tokens(self) -> int | None:
+        """Tokens thought, where the provider counts them apart."""
 
 @final
 class UserMessageAction(Data):
@@ -1845,9 +1911,13 @@ class UserMessageAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> Literal["user_message"]: ...
+    def action_type(self) -> Literal["user_message"]:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -1861,7 +1931,8 @@ class UserMessageAction(Data):
     def content(self) -> str | list[_PartOrJson]:
         """Text, or parts in order; of a type that this version does not know, a dict."""
     @property
-    def attachments(self) -> list[Attachment] | None: ...
+    def attachments(self) -> list[Attachment] | None:
+        """What came with it."""
 
 @final
 class AssistantMessageAction(Data):
@@ -1891,9 +1962,13 @@ class AssistantMessageAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> Literal["assistant_message"]: ...
+    def action_type(self) -> Literal["assistant_message"]:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -1904,14 +1979,19 @@ class AssistantMessageAction(Data):
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
     @property
-    def agent_id(self) -> str: ...
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
     @property
     def content(self) -> str | list[_PartOrJson]:
         """Text, or parts in order; of a type that this version does not know, a dict."""
     @property
-    def finish_reason(self) -> str | None: ...
+    def finish_reason(self) -> str | None:
+        """Why the model ended: `stop`, `tool_call`, `length` or `content_filter`."""
+
     @property
-    def usage(self) -> Usage | None: ...
+    def usage(self) -> Usage | None:
+        """What it cost."""
 
 @final
 class ThinkingAction(Data):
@@ -1945,9 +2025,13 @@ class ThinkingAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> Literal["thinking"]: ...
+    def action_type(self) -> Literal["thinking"]:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -1958,17 +2042,28 @@ class ThinkingAction(Data):
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
     @property
-    def agent_id(self) -> str: ...
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
     @property
-    def content(self) -> str | None: ...
+    def content(self) -> str | None:
+        """The thinking, as far as the provider shows it."""
+
     @property
-    def signature(self) -> str | None: ...
+    def signature(self) -> str | None:
+        """The provider's proof of it, to be sent back."""
+
     @property
-    def provider_name(self) -> str: ...
+    def provider_name(self) -> str:
+        """Whose signature it is; `unknown` when nobody said."""
+
     @property
-    def thinking_id(self) -> str | None: ...
+    def thinking_id(self) -> str | None:
+        """The provider's id of it."""
+
     @property
-    def usage(self) -> ThinkingUsage | None: ...
+    def usage(self) -> ThinkingUsage | None:
+        """What it cost."""
 
 @final
 class ToolCallAction(Data):
@@ -1998,9 +2093,13 @@ class ToolCallAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> Literal["tool_call"]: ...
+    def action_type(self) -> Literal["tool_call"]:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -2011,13 +2110,20 @@ class ToolCallAction(Data):
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
     @property
-    def agent_id(self) -> str: ...
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
     @property
-    def tool_name(self) -> str: ...
+    def tool_name(self) -> str:
+        """Which tool."""
+
     @property
-    def tool_call_id(self) -> str: ...
+    def tool_call_id(self) -> str:
+        """The id that the return repeats."""
+
     @property
-    def args(self) -> Any: ...
+    def args(self) -> Any:
+        """The arguments, usually an object."""
 
 @final
 class ToolReturnAction(Data):
@@ -2047,9 +2153,13 @@ class ToolReturnAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> Literal["tool_return"]: ...
+    def action_type(self) -> Literal["tool_return"]:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -2060,13 +2170,20 @@ class ToolReturnAction(Data):
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
     @property
-    def tool_call_id(self) -> str: ...
+    def tool_call_id(self) -> str:
+        """The id of the call."""
+
     @property
-    def tool_name(self) -> str: ...
+    def tool_name(self) -> str:
+        """Which tool, as the call says."""
+
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """`success`, `error` or `validation_error`."""
+
     @property
-    def content(self) -> Any: ...
+    def content(self) -> Any:
+        """The value, or what went wrong."""
 
 @final
 class SystemAction(Data):
@@ -2092,9 +2209,13 @@ class SystemAction(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def action_type(self) -> str: ...
+    def action_type(self) -> str:
+        """Its type, with the `system.` prefix."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -2105,16 +2226,21 @@ class SystemAction(Data):
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
     @property
-    def data(self) -> Any: ...
+    def data(self) -> Any:
+        """What the system says about it."""
 
 @final
 class OtherAction(Data):
     """An action of a type that breaks the naming rule or belongs to a later version; carried as it was read."""
 
     @property
-    def action_type(self) -> str: ...
+    def action_type(self) -> str:
+        """Its type."""
+
     @property
-    def action_id(self) -> str | None: ...
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
     @property
     def timestamp(self) -> str:
         """When, as it was written."""
@@ -2157,15 +2283,24 @@ class AgentConfig(Data):
         config_ref: str | None = None,
     ) -> Self: ...
     @property
-    def agent_id(self) -> str: ...
+    def agent_id(self) -> str:
+        """Its id, the same as its key in the registry."""
+
     @property
-    def agent_identifier(self) -> str: ...
+    def agent_identifier(self) -> str:
+        """A name for programs, unique in the thread: `fred_v1`."""
+
     @property
-    def agent_name(self) -> str: ...
+    def agent_name(self) -> str:
+        """A name for people: `Fred`."""
+
     @property
-    def created_at(self) -> str: ...
+    def created_at(self) -> str:
+        """When it was made."""
+
     @property
-    def config_ref(self) -> str | None: ...
+    def config_ref(self) -> str | None:
+        """Where its full configuration is."""
 
 @final
 class Issue(Data):
@@ -2181,7 +2316,8 @@ class Issue(Data):
     def message(self) -> str:
         """What is wrong and what to do."""
     @property
-    def severity(self) -> Literal["error", "warning"]: ...
+    def severity(self) -> Literal["error", "warning"]:
+        """`error` or `warning`."""
 
 @final
 class ProtocolThread(Data):
@@ -2215,17 +2351,29 @@ class ProtocolThread(Data):
         metadata: Mapping[str, _Json] | None = None,
     ) -> Self: ...
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The version of the protocol, `1.0.0`."""
+
     @property
-    def thread_id(self) -> str: ...
+    def thread_id(self) -> str:
+        """Its id, a UUID."""
+
     @property
-    def parent_thread_id(self) -> str | None: ...
+    def parent_thread_id(self) -> str | None:
+        """The thread it branched from."""
+
     @property
-    def created_at(self) -> str: ...
+    def created_at(self) -> str:
+        """When it began."""
+
     @property
-    def updated_at(self) -> str: ...
+    def updated_at(self) -> str:
+        """When it was changed last."""
+
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """What a person calls it."""
+
     @property
     def metadata(self) -> dict[str, Any] | None:
         """Facts of applications by namespace; a dict of its own."""
@@ -2251,6 +2399,12 @@ class ProtocolThread(Data):
 
         It has an id of its own, names this one as its parent, and shares the actions so far.
         """
+    def model_dump_json(self, *, indent: int | None = None, by_alias: bool = True, exclude_none: bool = False) -> str:
+        """Give the document as JSON text, compact unless `indent` is given; written while other threads run."""
+
+    def to_json(self) -> str:
+        """Give compact JSON text; written while other threads run."""
+
     def validate(self) -> list[Issue]:
         """Give every place where the document breaks a rule, in document order. Never raises."""
     def check(self) -> None:

@@ -102,6 +102,8 @@ def _stub_class(node: ast.ClassDef) -> Class:
             if item.name == "__new__":
                 result.constructor = parameters[1:]
                 continue
+            if any(ast.unparse(decorator) == f"{item.name}.setter" for decorator in item.decorator_list):
+                continue  # the property that it belongs to has been read
             kind: Kind = "method"
             for decorator in item.decorator_list:
                 name = ast.unparse(decorator)

@@ -215,7 +215,16 @@ pub(crate) struct NodeThread;
 
 data_class! {
     /// Two nodes of a tree side by side.
-    ThreadDiff as "ThreadDiff" in "turntree._core" over CoreDiff { ancestor_id, common, only_a, only_b }
+    ThreadDiff as "ThreadDiff" in "turntree._core" over CoreDiff {
+        /// The nearest node that both have above them, or are.
+        ancestor_id,
+        /// How many messages both histories begin with.
+        common,
+        /// Messages of the first history that the second lacks, by their ids.
+        only_a,
+        /// Messages of the second history that the first lacks, by their ids.
+        only_b,
+    }
 }
 
 macro_rules! handle_class {

@@ -108,7 +108,7 @@ impl Common<'_, '_> {
 macro_rules! action_class {
     (
         $(#[doc = $doc:literal])*
-        $class:ident as $name:literal, $wanted:literal { $($field:ident),* $(,)? }
+        $class:ident as $name:literal, $wanted:literal { $($(#[doc = $field_doc:literal])* $field:ident),* $(,)? }
         $variant:ident($inner:ty)
         $($methods:tt)*
     ) => {
@@ -155,32 +155,38 @@ macro_rules! action_class {
 
         #[pymethods]
         impl $class {
+            /// Its type.
             #[getter]
             fn action_type<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
                 Ok(PyString::intern(slf.py(), Self::action(slf)?.action_type()))
             }
 
+            /// Its id, if it was given one.
             #[getter]
             fn action_id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.action_id.show(slf.py())
             }
 
+            /// When, as it was written.
             #[getter]
             fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.timestamp.show(slf.py())
             }
 
+            /// Its place in the thread, from 1.
             #[getter]
             fn sequence<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.sequence.show(slf.py())
             }
 
+            /// Facts of applications, by namespace.
             #[getter]
             fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.metadata.show(slf.py())
             }
 
             $(
+                $(#[doc = $field_doc])*
                 #[getter]
                 fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                     Self::of(slf)?.$field.show(slf.py())
@@ -194,7 +200,12 @@ macro_rules! action_class {
 
 action_class! {
     /// A user said something. ThreadProtocol 1.0.0, "Core Actions".
-    UserMessageAction as "UserMessageAction", "user_message" { content, attachments }
+    UserMessageAction as "UserMessageAction", "user_message" {
+        /// What was said.
+        content,
+        /// What came with it.
+        attachments,
+    }
     UserMessage(core::UserMessageAction)
 
     #[new]
@@ -224,7 +235,14 @@ action_class! {
 action_class! {
     /// An agent said something. ThreadProtocol 1.0.0, "Core Actions".
     AssistantMessageAction as "AssistantMessageAction", "assistant_message" {
-        agent_id, content, finish_reason, usage,
+        /// Who: a key of the registry.
+        agent_id,
+        /// What was said.
+        content,
+        /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
+        finish_reason,
+        /// What it cost.
+        usage,
     }
     AssistantMessage(core::AssistantMessageAction)
 
@@ -263,7 +281,18 @@ action_class! {
 action_class! {
     /// An agent thought. ThreadProtocol 1.0.0, "Core Actions".
     ThinkingAction as "ThinkingAction", "thinking" {
-        agent_id, content, signature, provider_name, thinking_id, usage,
+        /// Who: a key of the registry.
+        agent_id,
+        /// The thinking, as far as the provider shows it.
+        content,
+        /// The provider's proof of it, to be sent back.
+        signature,
+        /// Whose signature it is; `unknown` when nobody said.
+        provider_name,
+        /// The provider's id of it.
+        thinking_id,
+        /// What it cost.
+        usage,
     }
     Thinking(core::ThinkingAction)
 
@@ -305,7 +334,16 @@ action_class! {
 
 action_class! {
     /// An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
-    ToolCallAction as "ToolCallAction", "tool_call" { agent_id, tool_name, tool_call_id, args }
+    ToolCallAction as "ToolCallAction", "tool_call" {
+        /// Who: a key of the registry.
+        agent_id,
+        /// Which tool.
+        tool_name,
+        /// The id that the return repeats.
+        tool_call_id,
+        /// The arguments, usually an object.
+        args,
+    }
     ToolCall(core::ToolCallAction)
 
     #[new]
@@ -345,7 +383,16 @@ action_class! {
 
 action_class! {
     /// A tool answered. ThreadProtocol 1.0.0, "Core Actions".
-    ToolReturnAction as "ToolReturnAction", "tool_return" { tool_call_id, tool_name, status, content }
+    ToolReturnAction as "ToolReturnAction", "tool_return" {
+        /// The id of the call.
+        tool_call_id,
+        /// Which tool, as the call says.
+        tool_name,
+        /// `success`, `error` or `validation_error`.
+        status,
+        /// The value, or what went wrong.
+        content,
+    }
     ToolReturn(core::ToolReturnAction)
 
     #[new]
@@ -381,7 +428,10 @@ action_class! {
 
 action_class! {
     /// An event of a system. ThreadProtocol 1.0.0, "System Actions".
-    SystemAction as "SystemAction", "system.*" { data }
+    SystemAction as "SystemAction", "system.*" {
+        /// What the system says about it.
+        data,
+    }
     System(core::SystemAction)
 
     #[new]
@@ -421,7 +471,14 @@ action_class! {
 
 data_class! {
     /// Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions".
-    Usage as "Usage" in "turntree.thread_protocol" over core::Usage { input_tokens, output_tokens, total_tokens }
+    Usage as "Usage" in "turntree.thread_protocol" over core::Usage {
+        /// Tokens read.
+        input_tokens,
+        /// Tokens written.
+        output_tokens,
+        /// Both.
+        total_tokens,
+    }
 
     #[new]
     #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None))]
@@ -432,7 +489,10 @@ data_class! {
 
 data_class! {
     /// Tokens of thinking. ThreadProtocol 1.0.0, "Core Actions".
-    ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage { thinking_tokens }
+    ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage {
+        /// Tokens thought, where the provider counts them apart.
+        thinking_tokens,
+    }
 
     #[new]
     #[pyo3(signature = (thinking_tokens = None))]

@@ -16,7 +16,10 @@ use crate::thread_protocol::{ContentPart, MessageContent};
 
 data_class! {
     /// A piece of text. ThreadProtocol 1.0.0, "Content Types".
-    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent { text }
+    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent {
+        /// The text.
+        text,
+    }
 
     #[new]
     fn new(text: String) -> PyClassInitializer<Self> {
@@ -36,7 +39,14 @@ macro_rules! media_class {
     ) => {
         data_class! {
             $(#[doc = $doc])*
-            $class as $name in "turntree.thread_protocol" over core::$class { file_id, media_type, name }
+            $class as $name in "turntree.thread_protocol" over core::$class {
+        /// The id under which a provider keeps it.
+        file_id,
+        /// Its media type, as `image/png`.
+        media_type,
+        /// Its file name.
+        name,
+    }
 
             #[new]
             #[pyo3(signature = (*, $url = None, $base64 = None, file_id = None, media_type = None, name = None))]
@@ -55,11 +65,13 @@ macro_rules! media_class {
             #[pyo3(name = "type")]
             const KIND: &'static str = $kind;
 
+            /// Where it is served.
             #[getter]
             fn $url<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.url.show(slf.py())
             }
 
+            /// Its data: base64, standard alphabet, padded.
             #[getter]
             fn $base64<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.base64.show(slf.py())
@@ -91,7 +103,16 @@ media_class! {
 data_class! {
     /// Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
     Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
-        name, url, data, media_type, size_bytes,
+        /// Its file name.
+        name,
+        /// Where it is served.
+        url,
+        /// Its data: base64, standard alphabet, padded.
+        data,
+        /// Its media type.
+        media_type,
+        /// Its size.
+        size_bytes,
     }
 
     #[new]

@@ -22,7 +22,16 @@ use crate::thread_protocol::document::{Actions, AgentRegistry};
 data_class! {
     /// One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
     AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
-        agent_id, agent_identifier, agent_name, created_at, config_ref,
+        /// Its id, the same as its key in the registry.
+        agent_id,
+        /// A name for programs, unique in the thread: `fred_v1`.
+        agent_identifier,
+        /// A name for people: `Fred`.
+        agent_name,
+        /// When it was made.
+        created_at,
+        /// Where its full configuration is.
+        config_ref,
     }
 
     #[new]
@@ -70,7 +79,16 @@ json_object! {
 
 data_class! {
     /// One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules".
-    Issue as "Issue" in "turntree.thread_protocol" over IssueRecord { rule, pointer, message, severity }
+    Issue as "Issue" in "turntree.thread_protocol" over IssueRecord {
+        /// Which rule.
+        rule,
+        /// Where, as a JSON pointer.
+        pointer,
+        /// What is wrong and what to do.
+        message,
+        /// `error` or `warning`.
+        severity,
+    }
 }
 
 impl From<crate::thread_protocol::Issue> for IssueRecord {
@@ -243,31 +261,37 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
     }
 
+    /// The version of the protocol, `1.0.0`.
     #[getter]
     fn version(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().version.clone())
     }
 
+    /// Its id, a UUID.
     #[getter]
     fn thread_id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().thread_id.clone())
     }
 
+    /// The thread it branched from.
     #[getter]
     fn parent_thread_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
         Ok(Self::of(slf)?.lock().parent_thread_id.clone())
     }
 
+    /// When it began.
     #[getter]
     fn created_at(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().created_at.clone())
     }
 
+    /// When it was changed last.
     #[getter]
     fn updated_at(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().updated_at.clone())
     }
 
+    /// What a person calls it.
     #[getter]
     fn title(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.lock().title.clone())
