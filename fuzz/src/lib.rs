@@ -8,13 +8,17 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turntree::core::ids::CountingIds;
-use turntree::core::json::{ParseErrorKind, parse, parse_bytes};
+use turntree::core::json::{ParseErrorKind, parse, parse_bytes, same_tokens};
 use turntree::core::limits::Limits;
 use turntree::core::ndjson::{self, NdjsonError};
 use turntree::core::sse::{self, Event, SseError};
 use turntree::core::time::{FixedClock, Timestamp};
 use turntree::message::fold::Fold;
 use turntree::message::{Delta, Message, StreamEvent, Thread, Turn};
+use turntree::thread_protocol::Thread as Document;
+use turntree::thread_protocol::convert::pydantic_ai::{
+    CombineText, ImportOptions, ProfileKind, ViewOptions, from_pydantic_ai_json,
+};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::{ModelRequest, ModelResponse, UppError};
@@ -31,6 +35,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("turn_json", turn_json),
     ("stream_event_json", stream_event_json),
     ("chat_stream", chat_stream),
+    ("thread_protocol_json", thread_protocol_json),
+    ("pydantic_ai_import", pydantic_ai_import),
 ];
 
 /// Small, so that the limit is met as well.
@@ -275,4 +281,38 @@ fn kinds(events: &[StreamEvent]) -> Vec<(u32, &str)> {
 /// The first byte as the size of pieces, and the rest.
 fn pieces(bytes: &[u8]) -> (usize, &[u8]) {
     bytes.split_first().map_or((1, bytes), |(size, bytes)| (usize::from(*size).max(1), bytes))
+}
+
+/// A ThreadProtocol document: reading, checking, writing and the canonical form neither panic nor disagree.
+pub fn thread_protocol_json(bytes: &[u8]) {
+    let Ok(thread) = Document::from_json(bytes, &LIMITS) else { return };
+    let _ = thread.validate();
+    let _ = thread.usage();
+    let _ = thread.core().with_hoisted_metadata();
+    let written = thread.to_json();
+    let read = Document::from_json(&written, &Limits::default()).unwrap();
+    assert_eq!(read.to_json(), written);
+    assert_eq!(read.canonical_json(), thread.canonical_json());
+    let options =
+        ViewOptions { limits: Limits { bytes: 1 << 24, ..Limits::default() }, ..ViewOptions::default() };
+    let _ = thread.to_pydantic_ai_json(&options);
+    if let Some((id, _)) = thread.agents.iter().next() {
+        let _ = thread.to_pydantic_ai_json(&ViewOptions { agent_id: Some(id.to_owned()), ..options });
+    }
+}
+
+/// A Pydantic AI history: what is accepted comes back, byte for byte where Pydantic could have spelled it and token by
+/// token otherwise.
+pub fn pydantic_ai_import(bytes: &[u8]) {
+    let combine_text =
+        if bytes.len().is_multiple_of(2) { CombineText::Adjacent } else { CombineText::Response };
+    let options = ImportOptions { combine_text, limits: LIMITS, ..ImportOptions::default() };
+    let Ok(thread) = from_pydantic_ai_json(bytes, &options) else { return };
+    let read = Document::from_json(&thread.to_json(), &Limits::default()).unwrap();
+    let back = String::from_utf8(read.to_pydantic_ai_json(&ViewOptions::default()).unwrap()).unwrap();
+    let history = std::str::from_utf8(bytes).unwrap();
+    assert!(back == history || same_tokens(&back, history));
+    let portable = ImportOptions { profile: ProfileKind::Portable, ..options };
+    let thread = from_pydantic_ai_json(bytes, &portable).unwrap();
+    assert!(thread.actions.iter().all(|action| action.metadata().is_none()));
 }

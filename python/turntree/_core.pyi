@@ -1692,7 +1692,7 @@ class ImageContent(Data):
 
 @final
 class FileContent(Data):
-    """A file that is neither picture, sound nor film: at a URL, inline, or kept by a provider. ThreadProtocol 1.0.0, "Content Types".
+    """A file that is neither picture, sound nor film. ThreadProtocol 1.0.0, "Content Types".
 
     Args:
         file_url: Where it is served.

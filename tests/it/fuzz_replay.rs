@@ -10,7 +10,7 @@ mod targets;
 const CASES: usize = 5000;
 
 /// Longest input; what grows past it is cut.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 8192;
 
 /// What readers of streams and of JSON trip over.
 const TOKENS: &[&str] = &[
@@ -203,6 +203,16 @@ fn stream_event_json_holds_on_seeds_and_mutations() {
 #[test]
 fn chat_stream_holds_on_seeds_and_mutations() {
     replay("chat_stream");
+}
+
+#[test]
+fn thread_protocol_json_holds_on_seeds_and_mutations() {
+    replay("thread_protocol_json");
+}
+
+#[test]
+fn pydantic_ai_import_holds_on_seeds_and_mutations() {
+    replay("pydantic_ai_import");
 }
 
 #[test]
