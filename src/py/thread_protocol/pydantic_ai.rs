@@ -116,8 +116,8 @@ pub(super) fn from_pydantic_ai(
         return from_json(py, &bytes.to_vec(), &options);
     }
     let walked = convert::walk(&list_from(messages)?, "messages")?;
-    let history = walked.messages().map_err(|error| super::raise(py, &error, None))?;
-    let thread = py.detach(|| from_messages(&history, &options));
+    let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
+    let thread = py.detach(|| from_messages(&found.into_iter().collect::<Vec<_>>(), &options));
     Thread::given(py, thread)
 }
 

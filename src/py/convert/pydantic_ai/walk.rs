@@ -22,13 +22,13 @@ use crate::thread_protocol::convert::pydantic_ai::{
 };
 
 /// Something that was found, in the order of the JSON.
-enum Held<'py> {
+enum Held {
     /// A member that the JSON does not have.
     Absent,
     /// JSON that never changes.
     Json(&'static str),
-    /// A string of the application.
-    Text(Bound<'py, PyString>),
+    /// The next string of the application.
+    Text,
     /// A string that was written into the payload.
     Written(Range<usize>),
     /// JSON that was written into the payload.
@@ -37,14 +37,16 @@ enum Held<'py> {
     List(usize),
     /// The members of this shape follow.
     Object(&'static Shape),
-    /// A message that took Pydantic's road.
-    Dumped(String),
+    /// The next message that took Pydantic's road.
+    Dumped,
 }
 
 /// What a walk found.
 pub(crate) struct Walk<'py> {
-    held: Vec<Held<'py>>,
+    held: Vec<Held>,
+    texts: Vec<Bound<'py, PyString>>,
     payload: String,
+    dumped: Vec<String>,
 }
 
 /// Looks at live messages. `what` names the argument in errors.
@@ -54,32 +56,36 @@ pub(crate) struct Walk<'py> {
 /// a message that it cannot dump.
 pub(crate) fn walk<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<Walk<'py>> {
     let Some(first) = messages.first() else {
-        return Ok(Walk { held: Vec::new(), payload: String::new() });
+        return Ok(Walk { held: Vec::new(), texts: Vec::new(), payload: String::new(), dumped: Vec::new() });
     };
     let shapes = Shapes::get(first.py())?;
     let mut walker = Walker {
         shapes,
         held: Vec::with_capacity(messages.len().saturating_mul(40)),
+        texts: Vec::with_capacity(messages.len().saturating_mul(8)),
         payload: Vec::new(),
         times: [const { None }; TIMES],
         next_time: 0,
         used: 0,
         structured: false,
     };
+    let mut dumped = Vec::new();
     for (place, message) in messages.iter().enumerate() {
-        let (held, written) = (walker.held.len(), walker.payload.len());
+        let (held, texts, written) = (walker.held.len(), walker.texts.len(), walker.payload.len());
         walker.used = 0;
-        if walker.message(message).is_ok() && walker.is_right(message, held)? {
+        if walker.message(message).is_ok() && walker.is_right(message, held, texts)? {
             continue;
         }
         walker.held.truncate(held);
+        walker.texts.truncate(texts);
         walker.payload.truncate(written);
         // What was remembered may have been cut off.
         walker.times = [const { None }; TIMES];
-        walker.held.push(Held::Dumped(dump(shapes, message, &format!("{what}[{place}]"))?));
+        walker.held.push(Held::Dumped);
+        dumped.push(dump(shapes, message, &format!("{what}[{place}]"))?);
     }
     let payload = String::from_utf8(walker.payload)?;
-    Ok(Walk { held: walker.held, payload })
+    Ok(Walk { held: walker.held, texts: walker.texts, payload, dumped })
 }
 
 fn dump(shapes: &Shapes, message: &Bound<'_, PyAny>, place: &str) -> PyResult<String> {
@@ -113,7 +119,8 @@ const TIMES: usize = 4;
 
 struct Walker<'py> {
     shapes: &'static Shapes,
-    held: Vec<Held<'py>>,
+    held: Vec<Held>,
+    texts: Vec<Bound<'py, PyString>>,
     payload: Vec<u8>,
     times: [Option<(Bound<'py, PyAny>, Range<usize>)>; TIMES],
     next_time: usize,
@@ -125,15 +132,21 @@ struct Walker<'py> {
 
 impl<'py> Walker<'py> {
     /// Whether what was found is what Pydantic says, for messages with shapes that were not checked yet.
-    fn is_right(&self, message: &Bound<'py, PyAny>, held: usize) -> PyResult<bool> {
+    fn is_right(&self, message: &Bound<'py, PyAny>, held: usize, texts: usize) -> PyResult<bool> {
         let trusted = &self.shapes.walk_trusted;
         if trusts(trusted, self.used) {
             return Ok(true);
         }
         let Ok(dumped) = self.shapes.dump_json(message) else { return Ok(false) };
         let Ok(payload) = std::str::from_utf8(&self.payload) else { return Ok(false) };
-        let mut maker = Maker { held: self.held.get(held..).unwrap_or_default().iter(), payload };
-        let Ok(history) = maker.history() else { return Ok(false) };
+        let texts = self.texts.get(texts..).unwrap_or_default();
+        let found = Found {
+            held: self.held.get(held..).unwrap_or_default(),
+            texts: texts.iter().map(Bound::to_str).collect::<PyResult<_>>()?,
+            payload,
+            dumped: Vec::new(),
+        };
+        let history: History<'_> = found.into_iter().collect();
         let mut written = Vec::new();
         write_history(&mut written, &history);
         let same = dumped.cast::<PyBytes>()?.as_bytes() == written;
@@ -219,7 +232,8 @@ impl<'py> Walker<'py> {
         if let Ok(text) = value.cast_exact::<PyString>() {
             // Half surrogates have no UTF-8.
             text.to_str()?;
-            self.held.push(Held::Text(text.clone()));
+            self.held.push(Held::Text);
+            self.texts.push(text.clone());
             return Ok(());
         }
         let start = self.payload.len();
@@ -348,34 +362,63 @@ impl<'py> Walker<'py> {
 }
 
 impl Walk<'_> {
-    /// The messages; they borrow their texts from the objects.
+    /// What was found, for those who know no Python.
     ///
     /// # Errors
     /// [`ThreadError::Parse`] for a message of Pydantic's own road that is over a limit.
-    pub(crate) fn messages(&self) -> Result<History<'_>, ThreadError> {
-        Maker { held: self.held.iter(), payload: &self.payload }.history()
+    pub(crate) fn found(&self) -> Result<Found<'_>, ThreadError> {
+        let dumped = self.dumped.iter().map(|text| read_history(text, &Limits::default()));
+        Ok(Found {
+            held: &self.held,
+            texts: self.texts.iter().map(|text| text.to_str().unwrap_or_default()).collect(),
+            payload: &self.payload,
+            dumped: dumped.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect(),
+        })
     }
 }
 
-/// The second pass.
-struct Maker<'a, 'py> {
-    held: std::slice::Iter<'a, Held<'py>>,
+/// What a walk found: all of it is borrowed, none of it is Python's. Iterates over the messages.
+pub(crate) struct Found<'a> {
+    held: &'a [Held],
+    texts: Vec<&'a str>,
     payload: &'a str,
+    dumped: History<'a>,
 }
 
-impl<'a> Maker<'a, '_> {
-    fn history(&mut self) -> Result<History<'a>, ThreadError> {
-        let mut history = Vec::new();
-        while let Some(held) = self.held.next() {
-            match held {
-                Held::Object(shape) => history.push(self.message(shape)),
-                Held::Dumped(text) => history.append(&mut read_history(text, &Limits::default())?),
-                _ => {}
-            }
-        }
-        Ok(history)
-    }
+impl<'a> IntoIterator for Found<'a> {
+    type Item = ModelMessage<'a>;
+    type IntoIter = Maker<'a>;
 
+    fn into_iter(self) -> Maker<'a> {
+        Maker {
+            held: self.held.iter(),
+            texts: self.texts.into_iter(),
+            payload: self.payload,
+            dumped: self.dumped.into_iter(),
+        }
+    }
+}
+
+/// The second pass: makes the messages one after another.
+pub(crate) struct Maker<'a> {
+    held: std::slice::Iter<'a, Held>,
+    texts: std::vec::IntoIter<&'a str>,
+    payload: &'a str,
+    dumped: std::vec::IntoIter<ModelMessage<'a>>,
+}
+
+impl<'a> Iterator for Maker<'a> {
+    type Item = ModelMessage<'a>;
+
+    fn next(&mut self) -> Option<ModelMessage<'a>> {
+        match self.held.next()? {
+            Held::Object(shape) => Some(self.message(shape)),
+            _ => self.dumped.next(),
+        }
+    }
+}
+
+impl<'a> Maker<'a> {
     fn message(&mut self, shape: &'a Shape) -> ModelMessage<'a> {
         let mut members = Object::with_capacity(shape.members.len());
         let (mut parts, mut usage) = (Vec::new(), None);
@@ -422,11 +465,11 @@ impl<'a> Maker<'a, '_> {
         object
     }
 
-    fn value(&mut self, held: &'a Held<'_>) -> Option<Value<'a>> {
+    fn value(&mut self, held: &'a Held) -> Option<Value<'a>> {
         Some(match held {
-            Held::Absent | Held::Dumped(_) => return None,
+            Held::Absent | Held::Dumped => return None,
             Held::Json(json) => Value::json(json),
-            Held::Text(text) => Value::text(text.to_str().unwrap_or_default()),
+            Held::Text => Value::text(self.texts.next().unwrap_or_default()),
             Held::Written(range) => Value::text(self.payload.get(range.clone()).unwrap_or_default()),
             Held::Payload(range) => Value::json(self.payload.get(range.clone()).unwrap_or("null")),
             Held::List(count) => {
