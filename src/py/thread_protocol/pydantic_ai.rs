@@ -12,7 +12,7 @@ use crate::py::data::extract;
 use crate::thread_protocol as core;
 use crate::thread_protocol::convert::pydantic_ai::{
     AgentSource, CombineText, ImportOptions, Others, OthersRole, ProfileKind, ToolVisibility, ViewOptions,
-    from_messages, from_pydantic_ai_json,
+    from_message_stream, from_pydantic_ai_json,
 };
 
 /// Longest text of ids and titles in reprs.
@@ -117,7 +117,7 @@ pub(super) fn from_pydantic_ai(
     }
     let walked = convert::walk(&list_from(messages)?, "messages")?;
     let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
-    let thread = py.detach(|| from_messages(&found.into_iter().collect::<Vec<_>>(), &options));
+    let thread = py.detach(|| from_message_stream(found, &options));
     Thread::given(py, thread)
 }
 

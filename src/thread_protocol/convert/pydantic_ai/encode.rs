@@ -162,18 +162,20 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let fragment = self.message_fragment(index, message, &mut draft);
         let mut actions = std::mem::take(&mut draft.actions);
         Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, None);
-        let written;
-        let text = match source {
-            Source::Text(text) => text,
-            Source::Written => {
-                written = message_to_json(message);
-                &written
-            }
+        let verified = match source {
+            _ if draft.irregular => None,
+            Source::Text(text) => self.verify(&actions, text),
+            Source::Written => self.decoded(&actions).filter(|decoded| decoded.same(message)).map(|_| 0),
         };
-        let length = match self.verify(&actions, text).filter(|_| !draft.irregular) {
+        let length = match verified {
             Some(length) => length,
             None if !whole && matches!(source, Source::Text(_)) => return Err(Differs),
             None => {
+                let text = match source {
+                    Source::Text(text) => Cow::Borrowed(text),
+                    Source::Written => Cow::Owned(message_to_json(message)),
+                };
+                let text = &*text;
                 let raw =
                     if text.contains(['\n', '\r']) { Cow::Owned(respell(text)) } else { Cow::Borrowed(text) };
                 Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, Some(&raw));
@@ -189,15 +191,23 @@ impl<'o, 'a> Encoder<'o, 'a> {
 
     /// The length of the text that the actions give back, if it begins `text`.
     fn verify(&self, actions: &[Action], text: &str) -> Option<usize> {
+        let message = self.decoded(actions)?;
+        let mut comparer = Comparer::new(text.as_bytes());
+        write_message(&mut comparer, &message);
+        comparer.rest().map(|rest| text.len() - rest.len())
+    }
+
+    /// The message that the actions give back.
+    fn decoded<'t>(&self, actions: &'t [Action]) -> Option<ModelMessage<'t>>
+    where
+        'a: 't,
+    {
         let mut group = Group::default();
         for action in actions {
             let metadata = action.metadata()?.get("pydantic_ai")?;
             group.push(action, serde_json::from_str::<Envelope<'_>>(metadata.get()).ok()?);
         }
-        let message = decode_message(&self.profile, &mut group).ok()?;
-        let mut comparer = Comparer::new(text.as_bytes());
-        write_message(&mut comparer, &message);
-        comparer.rest().map(|rest| text.len() - rest.len())
+        decode_message(&self.profile, &mut group).ok()
     }
 
     /// Puts the envelope of each action into its metadata.

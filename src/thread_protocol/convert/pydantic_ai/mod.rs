@@ -126,6 +126,31 @@ pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> 
     convert(messages, None, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
 }
 
+/// As [`from_messages`], for messages that are made one after another, so that memory stays warm.
+pub fn from_message_stream<'a>(
+    messages: impl IntoIterator<Item = ModelMessage<'a>>,
+    options: &ImportOptions,
+) -> Thread {
+    let mut messages = messages.into_iter();
+    // Messages wait for the first one that says a time: the ones before it are given that.
+    let mut waiting = Vec::new();
+    let mut timestamp = None;
+    while timestamp.is_none()
+        && let Some(message) = messages.next()
+    {
+        timestamp = first_timestamp(std::slice::from_ref(&message));
+        waiting.push(message);
+    }
+    let mut conversion = Conversion::new(options, timestamp, None);
+    let mut before: Option<ModelMessage<'a>> = None;
+    for message in waiting.into_iter().chain(messages) {
+        // Without a text to compare with, every message can be kept.
+        let _kept = conversion.step(&message, before.as_ref(), true);
+        before = Some(message);
+    }
+    conversion.finish()
+}
+
 fn not_a_list() -> ThreadError {
     ParseError::shape(Vec::new(), "the history is not a list of messages").into()
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::write::to_json;
+use super::write::{is_string, to_json};
 
 /// A value: a leaf that stays text, or one of the few containers that the converter looks into.
 #[derive(Debug, Clone)]
@@ -70,6 +70,17 @@ impl<'a> Value<'a> {
     /// Its JSON text; written where it is not text already.
     pub fn to_json(&self) -> Cow<'_, str> {
         self.as_json().map_or_else(|| Cow::Owned(to_json(self)), Cow::Borrowed)
+    }
+
+    /// Whether two values are written alike, to the byte.
+    fn is_written_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(one), Self::Text(two)) => one == two,
+            (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
+                leaf.as_json().is_some_and(|json| is_string(json, text))
+            }
+            _ => self.same(other),
+        }
     }
 
     /// Whether two values are the same, token by token.
@@ -141,6 +152,15 @@ impl<'a> Object<'a> {
         self.members.iter()
     }
 
+    /// Whether two objects are written alike.
+    pub fn same(&self, other: &Object<'_>) -> bool {
+        self.len() == other.len()
+            && self
+                .iter()
+                .zip(other.iter())
+                .all(|(one, other)| one.0 == other.0 && one.1.is_written_as(other.1))
+    }
+
     /// How many members.
     pub fn len(&self) -> usize {
         self.members.len()
@@ -206,6 +226,18 @@ pub struct ModelMessage<'a> {
 }
 
 impl ModelMessage<'_> {
+    /// Whether two messages are written alike.
+    pub fn same(&self, other: &ModelMessage<'_>) -> bool {
+        self.members.same(&other.members)
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(&other.parts).all(|(one, other)| one.same(other))
+            && match (&self.usage, &other.usage) {
+                (Some(one), Some(other)) => one.same(other),
+                (None, None) => true,
+                _ => false,
+            }
+    }
+
     /// The string of a member.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.members.text(key)

@@ -53,6 +53,11 @@ impl Sink for Comparer<'_> {
     }
 }
 
+/// Whether `json` is what a writer makes of `text`.
+pub(super) fn is_string(json: &str, text: &str) -> bool {
+    strip_string(json.as_bytes(), text.as_bytes()).is_some_and(<[u8]>::is_empty)
+}
+
 /// What follows the JSON string of `text`, if `json` begins with exactly what a writer makes of it. `json` is valid.
 fn strip_string<'a>(json: &'a [u8], mut text: &[u8]) -> Option<&'a [u8]> {
     let mut rest = json.strip_prefix(b"\"")?;
