@@ -160,7 +160,6 @@ fn number(py: Python<'_>, value: u64) -> PyResult<Py<PyAny>> {
 pub(crate) mod _bridge_selftest {
     #[pymodule_export]
     use super::super::coroutine::Coroutine as CoroutineType;
-    #[expect(clippy::wildcard_imports, reason = "the functions below are this file's")]
     use super::*;
 
     #[pyfunction]
