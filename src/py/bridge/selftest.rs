@@ -160,6 +160,11 @@ fn number(py: Python<'_>, value: u64) -> PyResult<Py<PyAny>> {
 pub(crate) mod _bridge_selftest {
     #[pymodule_export]
     use super::super::coroutine::Coroutine as CoroutineType;
+    #[allow(
+        clippy::wildcard_imports,
+        clippy::allow_attributes,
+        reason = "clippy allows it in test builds only"
+    )]
     use super::*;
 
     #[pyfunction]
