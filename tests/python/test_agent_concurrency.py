@@ -374,8 +374,10 @@ def test_run_sync_lets_other_threads_run(loopback):
 
 def run_script(source, *, interrupt_after=None):
     """Run a script in an interpreter of its own; send it Ctrl-C when it has printed READY."""
+    # A shell's background jobs ignore Ctrl-C, and their children inherit that: whoever runs the tests may be one.
+    listens = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(source)],
+        [sys.executable, "-c", listens + textwrap.dedent(source)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
