@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 from turntree.testing import LoopbackServer, Script, serve
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# A shell's background jobs ignore Ctrl-C, and so would every test of it that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
