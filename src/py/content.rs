@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyType};
 
-use super::convert::json::to_raw;
+use super::convert::json::{document_raw, limits};
 use super::data::{Data, DataClass};
 use super::show::{Show, data_class};
 use crate::core::json::Extra;
@@ -364,8 +364,8 @@ fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
             "{what} must be a content block, a str or a dict, not {found}"
         )));
     }
-    let raw = to_raw(value, what)?;
-    crate::core::json::parse(raw.get(), &super::convert::json::limits())
+    let raw = document_raw(value, what)?;
+    crate::core::json::parse(raw.get(), &limits())
         .map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
 }
 
