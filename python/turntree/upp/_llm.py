@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
 from turntree._hooks import AgentStrategy, native_hooks, tool_strategy_of
-from turntree.upp._structure import schema_of
+from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def llm(
     tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
+    structure_repair: bool = False,
 ) -> LLM:
     """Make a model ready to be called. UPP-1.2 §10.
 
@@ -42,7 +43,10 @@ def llm(
         system: The system prompt, a text or a list of blocks.
         tools: Tools or plain functions; names must differ.
         tool_strategy: Hooks of tool use, and the limit of tool rounds (default 10).
-        structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict.
+        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
+            that does not fit raises `UPPError` INVALID_RESPONSE.
+        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
 
     Raises:
         UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
@@ -56,6 +60,7 @@ def llm(
         tools=tools,
         tool_strategy=tool_strategy,
         structure=structure,
+        structure_repair=structure_repair,
     )
 
 
@@ -77,11 +82,13 @@ class LLM:
         tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
+        structure_repair: bool = False,
     ) -> None:
         if not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
         strategy = tool_strategy_of(tool_strategy)
+        schema, answer = structure_of(structure)
         self._model = model
         self._params = params
         self._system = system
@@ -92,7 +99,9 @@ class LLM:
             max_iterations=strategy.max_iterations,
             tools=[as_tool(tool) for tool in tools],
             system=system,
-            structure=schema_of(structure),
+            structure=schema,
+            structure_repair=structure_repair,
+            answer=answer,
             hooks=native_hooks(AgentStrategy(), strategy),
         )
 
@@ -134,7 +143,8 @@ class LLM:
 
         Raises:
             UPPError: INVALID_REQUEST for what is no input, for media the model does not take, and for one tool round
-                more than the limit; else what the model call failed with. ``partial`` holds the turn so far.
+                more than the limit; INVALID_RESPONSE for an answer that does not fit the structure; else what the
+                model call failed with. ``partial`` holds the turn so far.
             asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
         """
         turn: upp.Turn = await self._native.generate(arguments)
@@ -217,6 +227,11 @@ class StreamResult:
         return _Events(self._native, self._native.events.batches(limit))
 
     @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
+
+    @property
     def turn(self) -> Awaitable[upp.Turn]:
         """The turn: ``await stream.turn``. The call goes on while it is awaited, whether or not events are read.
 
@@ -296,6 +311,11 @@ class SyncStreamResult:
     def __next__(self) -> upp.StreamEvent:
         """Give the next event."""
         return next(self._events)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
 
     @property
     def turn(self) -> upp.Turn:
