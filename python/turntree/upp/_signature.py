@@ -237,9 +237,14 @@ def schema_of_annotation(annotation: Any, name: str) -> dict[str, Any]:
         return {"anyOf": [schema_of_annotation(argument, name) for argument in arguments]}
     if annotation in {list, tuple, set} or origin in {list, set, tuple}:
         items = [argument for argument in arguments if argument is not ...]
-        return {"type": "array", "items": schema_of_annotation(items[0], name)} if len(items) == 1 else {"type": "array"}
+        return (
+            {"type": "array", "items": schema_of_annotation(items[0], name)} if len(items) == 1 else {"type": "array"}
+        )
     if annotation is dict or origin is dict:
-        return {"type": "object", **({"additionalProperties": schema_of_annotation(arguments[1], name)} if arguments else {})}
+        return {
+            "type": "object",
+            **({"additionalProperties": schema_of_annotation(arguments[1], name)} if arguments else {}),
+        }
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return {"enum": [member.value for member in annotation]}
     members = _members(annotation)

@@ -18,8 +18,10 @@ def structure_of(structure: Any) -> tuple[Any, AnswerType | None]:
         return None, None
     if isinstance(structure, Mapping) and not isinstance(structure, type):
         return cast("Any", structure), None
-    if isinstance(structure, (str, bytes, int, float, list, tuple, set)):
-        message = f"structure must be a JSON Schema or a type, not {type(structure).__name__}"
+    # Forward references are texts too, but nothing here could resolve them.
+    if isinstance(structure, str | bytes | int | float | list | tuple | set):
+        found: Any = cast("Any", structure)
+        message = f"structure must be a JSON Schema or a type, not {type(found).__name__}"
         raise TypeError(message)
     answer = AnswerType(structure)
     return answer.schema, answer
