@@ -536,7 +536,10 @@ def test_a_connection_that_breaks_is_raised(run):
             with pytest.raises(UPPError) as caught:
                 async for _event in stream:
                     pass
-            assert caught.value.code in {ErrorCode.NETWORK_ERROR, ErrorCode.PROVIDER_ERROR}
+            assert caught.value.code is not ErrorCode.CANCELLED
+            with pytest.raises(UPPError) as again:
+                await stream.turn
+            assert again.value.code is caught.value.code
 
         run(main())
 

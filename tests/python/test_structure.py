@@ -1,4 +1,4 @@
-"""Structured answers: types and schemas, validation, repair, the object so far. UPP-1.2 §10.5, UPP-1.3 `object_delta`."""
+"""Structured answers: types and schemas, validation, repair, the object so far. UPP-1.2 §10.5 and UPP-1.3."""
 
 import dataclasses
 import json
