@@ -15,15 +15,27 @@ use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
 };
+use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::pipeline::Stopped;
 use super::stream::EventQueue;
+use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
-use crate::core::json::Extra;
+use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
+
+/// Whose rules a run keeps, where those of agents and of bare models differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// UAP-1.0: listeners hear of steps, and an aborted run gives the turn it has (§12).
+    #[default]
+    Uap,
+    /// UPP-1.2: listeners hear of models and tools only, and an aborted run fails (§11).
+    Upp,
+}
 
 /// What a driver works with.
 #[derive(Clone)]
@@ -36,8 +48,12 @@ pub struct Drive {
     pub tools: Arc<[Tool]>,
     /// Who runs.
     pub identity: Arc<Identity>,
+    /// What a structured answer must look like; unchecked without one.
+    pub structure: Option<Arc<Structure>>,
     /// Aborts the run when it fires.
     pub cancellation: Option<CancellationToken>,
+    /// Whose rules it keeps.
+    pub protocol: Protocol,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
 }
@@ -56,17 +72,20 @@ impl Drive {
         tools: Arc<[Tool]>,
         identity: Arc<Identity>,
     ) -> Self {
-        Self { model, host, tools, identity, cancellation: None, events: None }
+        let (structure, cancellation, protocol, events) = (None, None, Protocol::Uap, None);
+        Self { model, host, tools, identity, structure, cancellation, protocol, events }
     }
 }
 
 /// Runs a machine to its end.
 ///
 /// When [`Drive::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
-/// dropped, and `metadata.uap.aborted` marks the response.
+/// dropped, and `metadata.uap.aborted` marks the response. Under [`Protocol::Upp`] it fails instead, with that turn
+/// attached.
 ///
 /// # Errors
-/// What the model, a hook or an approval handler failed with, unless `on_error` gave a turn instead;
+/// What the model, a hook or an approval handler failed with, and [`crate::upp::ErrorCode::InvalidResponse`] for an
+/// answer that does not fit the structure, unless `on_error` gave a turn instead;
 /// [`super::partial_turn`] gives what the run had brought.
 ///
 /// # Cancel safety
@@ -120,6 +139,7 @@ impl Scope<'_> {
                 }
                 Action::Notify(point) => self.notify(machine, point).await?,
                 Action::AskStop => self.ask_stop(machine).await?,
+                Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
                 Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
@@ -140,8 +160,11 @@ impl Scope<'_> {
     fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
         // An ended machine takes no abort; then its own end stands.
-        let _ended = machine.feed(Reply::Aborted(Box::new(abort)));
+        let aborted = machine.feed(Reply::Aborted(Box::new(abort))).is_ok();
         match machine.next() {
+            Action::Done(turn) if aborted && self.drive.protocol == Protocol::Upp => {
+                Err(failure::attach(UppError::cancelled(self.provider()), Turn::clone(&turn)))
+            }
             Action::Done(turn) => Ok(turn),
             Action::Failed(error) | Action::AskRecovery(error) => Err(error),
             _ => Err(UppError::cancelled(self.provider())),
@@ -228,7 +251,8 @@ impl Scope<'_> {
 
     /// Tells the listener where the run is.
     fn announce(&self, machine: &Machine, point: Point) {
-        let Some(events) = &self.drive.events else { return };
+        let listens = self.drive.protocol == Protocol::Uap;
+        let Some(events) = self.drive.events.as_ref().filter(|_| listens) else { return };
         let step_number = machine.state().step();
         let last = machine.state().messages().last();
         let data = match point {
@@ -263,6 +287,18 @@ impl Scope<'_> {
         }
         let outcome = self.drive.host.stop_condition(machine.state().execution_state()).await;
         self.reply("stop_condition", outcome, Reply::Stop)
+    }
+
+    /// The schema first: the application sees only answers that keep to it.
+    async fn check_answer(&self, answer: RawJson) -> Result<Reply, UppError> {
+        let Some(structure) = &self.drive.structure else { return Ok(Reply::Checked(Vec::new())) };
+        let violations = structure.violations(&answer);
+        if !violations.is_empty() || !self.has(HookSet::CHECK_ANSWER) {
+            return Ok(Reply::Checked(violations));
+        }
+        let answer = if structure.is_wrapped() { unwrapped(&answer).unwrap_or_default() } else { answer };
+        let outcome = self.drive.host.check_answer(answer).await;
+        self.reply("the type of the structured answer", outcome, Reply::Checked)
     }
 
     async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
