@@ -17,6 +17,7 @@ from turntree._core import (
     NoRetry,
     ProviderConfig,
     Reasoning,
+    Replay,
     Reply,
     RetryAfterStrategy,
     RetryStrategy,
@@ -34,12 +35,14 @@ from turntree._core import (
     UserMessage,
     Video,
     WeightedKeys,
+    replay,
     scripted,
 )
 from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._providers import (
+    CustomRetry,
     anthropic,
     cerebras,
     deepseek,
@@ -60,6 +63,7 @@ __all__ = [
     "AssistantMessage",
     "Audio",
     "Binary",
+    "CustomRetry",
     "CycleUsage",
     "Document",
     "DynamicKey",
@@ -74,6 +78,7 @@ __all__ = [
     "NoRetry",
     "ProviderConfig",
     "Reasoning",
+    "Replay",
     "Reply",
     "RetryAfterStrategy",
     "RetryStrategy",
@@ -105,6 +110,7 @@ __all__ = [
     "openai",
     "openai_compatible",
     "openrouter",
+    "replay",
     "responses",
     "scripted",
     "tool",

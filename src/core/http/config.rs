@@ -1,7 +1,9 @@
 //! Configuration of the HTTP client: data only, so that clients can be shared by it.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::replay::Replay;
 use super::tls::CaCertificates;
 use crate::core::secret::Secret;
 
@@ -29,6 +31,11 @@ pub struct HttpConfig {
     pub http2: Http2,
     /// Authorities that are trusted beside the system's.
     pub ca_certificates: Option<CaCertificates>,
+    /// Requests to one host that are under way at once, their bodies included; the others wait in line. Shared by all
+    /// configurations with the same number. Default: no limit.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// A recording that is made or played instead of the network.
+    pub replay: Option<Replay>,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
@@ -45,6 +52,8 @@ impl Default for HttpConfig {
             proxy: Proxy::Environment,
             http2: Http2::Negotiated,
             ca_certificates: None,
+            max_concurrency: None,
+            replay: None,
             user_agent: concat!("turntree/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
