@@ -1114,7 +1114,7 @@ def replay(
         path: The file, as ``docs/replay.md`` describes it.
         mode: ``replay`` plays; ``record`` sends everything and replaces what the file held; ``auto`` plays what is
             recorded, sends and adds what is not; ``once`` records when there is no file, and plays it otherwise.
-        ignore: JSON pointers into request bodies that are not compared, as ``/metadata/run``; ``*`` is any key or index.
+        ignore: JSON pointers into request bodies that are not compared, as ``/metadata/run``; ``*`` is any one key.
         redact: Takes out what only you know to be secret: called with an exchange as the file holds it, returns it
             changed. Called more than once, also with ``request`` alone. With it, nothing is written before the end of
             ``with``, or `Replay.save`.

@@ -17,6 +17,7 @@ use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::request::{ModelRequest, ModelResponse};
+use crate::core::http::replay::Mode;
 use crate::core::http::{
     BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
     Replay, StatusError,
@@ -112,9 +113,13 @@ impl HttpModel {
             (true, Framing::Lines) => Expect::JsonLines,
         };
         let mut http = HttpRequest::post(url, body).header("Content-Type", "application/json").expect(expect);
-        // What a recording answers needs no key, and must not ask for one: that may take the network.
-        let is_played = self.config.transport.as_ref().is_some_and(|replay| replay.plays(&http));
-        let key = if is_played { None } else { self.key().await? };
+        // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
+        let transport = self.config.transport.as_ref();
+        let key = match transport {
+            Some(replay) if replay.mode() == Mode::Replay => None,
+            Some(replay) if replay.plays(&http) => self.key().await.unwrap_or_default(),
+            _ => self.key().await?,
+        };
         for (name, value) in self.dialect.headers(key.as_ref()) {
             http = http.secret_header(name, &value);
         }

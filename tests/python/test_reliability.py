@@ -1,11 +1,13 @@
 """Retries, limits, certificates and configuration through Python. UPP-1.2 §9, §13."""
 
 import asyncio
+import socket
 import ssl
 import threading
 import time
 from collections import OrderedDict
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -267,7 +269,7 @@ def test_a_certificate_of_ones_own_authority_is_trusted(tmp_path):
     path = tmp_path / "ca.pem"
     path.write_bytes(pem)
 
-    with serve(lambda _: "Hello.") as server, tls_in_front_of(server, context) as url:
+    with serve(lambda _: "Hello.") as server, TlsInFrontOf(server, context) as url:
         for certificates in (pem, path, str(path)):
             assert chat(url, ca_certificates=certificates, proxy="direct").run_sync("Hi").response.text == "Hello."
         with pytest.raises(UPPError) as caught:
@@ -275,13 +277,10 @@ def test_a_certificate_of_ones_own_authority_is_trusted(tmp_path):
     assert caught.value.code == ErrorCode.NETWORK_ERROR
 
 
-class tls_in_front_of:  # noqa: N801
+class TlsInFrontOf:
     """Takes TLS off and passes bytes on to a server, for one connection at a time."""
 
     def __init__(self, server, context):
-        import socket
-        from urllib.parse import urlsplit
-
         self._target = urlsplit(server.base_url)
         self._context = context
         self._listener = socket.create_server(("localhost", 0))
@@ -302,8 +301,6 @@ class tls_in_front_of:  # noqa: N801
             threading.Thread(target=self._pass_on, args=(raw,), daemon=True).start()
 
     def _pass_on(self, raw):
-        import socket
-
         try:
             client = self._context.wrap_socket(raw, server_side=True)
         except (ssl.SSLError, OSError):

@@ -1,6 +1,7 @@
 """Recorded exchanges: made against the loopback server, played without it. UPP-1.2 §9 (transport), docs/replay.md."""
 
 import asyncio
+import importlib.util
 import json
 
 import pytest
@@ -103,27 +104,29 @@ def test_a_recording_is_a_transport_of_a_provider(tmp_path):
 def test_what_was_not_recorded_is_refused_in_words(tmp_path):
     path = tmp_path / "one.json"
     with serve(["Hello."]) as server, replay(path, "record"):
-        chat(server.base_url, api_key=KEY).run_sync("Hi")
+        url = server.base_url
+        chat(url, api_key=KEY).run_sync("Hi")
 
     with replay(path) as tape, pytest.raises(UPPError) as caught:
-        chat(server.base_url).run_sync("Bye")
+        chat(url).run_sync("Bye")
 
     assert caught.value.code == ErrorCode.INVALID_REQUEST
     for part in ("exchange 0", '/messages/0/content (recorded "Hi", asked "Bye")', "one.json", 'mode="auto"'):
         assert part in caught.value.message
     assert [unused["index"] for unused in tape.unused] == [0]
     with replay(path, ignore=["/messages/*/content"]):
-        assert chat(server.base_url).run_sync("Bye").response.text == "Hello."
+        assert chat(url).run_sync("Bye").response.text == "Hello."
 
 
 def test_retries_are_played(run, tmp_path):
     path = tmp_path / "retries.json"
     options = {"api_key": KEY, "retry_strategy": LinearBackoff(delay=0.01)}
     with serve([ErrorReply(503), "Hello."]) as server, replay(path, "record"):
-        run(ask(chat(server.base_url, **options), "Hi", is_streamed=True))
+        url = server.base_url
+        run(ask(chat(url, **options), "Hi", is_streamed=True))
 
     with replay(path) as tape:
-        assert run(ask(chat(server.base_url, **options), "Hi", is_streamed=True)) == "Hello."
+        assert run(ask(chat(url, **options), "Hi", is_streamed=True)) == "Hello."
     assert tape.played == 2
     statuses = [exchange["response"]["status"] for exchange in json.loads(path.read_text())["exchanges"]]
     assert statuses == [503, 200]
@@ -141,9 +144,10 @@ def test_parallel_runs_find_their_own_answers(run, tmp_path):
         return [turn.response.text for turn in turns]
 
     with serve(echo) as server, replay(path, "record"):
-        lived = run(all_of(server.base_url))
+        url = server.base_url
+        lived = run(all_of(url))
     with replay(path):
-        assert run(all_of(server.base_url)) == lived
+        assert run(all_of(url)) == lived
     assert lived[3] == "You said number 3."
 
 
@@ -172,9 +176,10 @@ def test_auto_adds_what_is_missing(tmp_path):
                 for text in texts:
                     chat(server.base_url, api_key=KEY).run_sync(text)
         assert len(server.requests) == 2
+        url = server.base_url
     # All of it is recorded: no key is needed any more.
     with replay(path, "auto"):
-        assert chat(server.base_url).run_sync("b").response.text == "two"
+        assert chat(url).run_sync("b").response.text == "two"
 
 
 def test_a_hook_takes_out_names(tmp_path):
@@ -184,10 +189,11 @@ def test_a_hook_takes_out_names(tmp_path):
         return json.loads(json.dumps(exchange).replace("Ada", "Name"))
 
     with serve(["Hello, Ada."]) as server, replay(path, "record", redact=without_ada):
-        assert chat(server.base_url, api_key=KEY).run_sync("I am Ada").response.text == "Hello, Ada."
+        url = server.base_url
+        assert chat(url, api_key=KEY).run_sync("I am Ada").response.text == "Hello, Ada."
     assert "Ada" not in path.read_text()
     with replay(path, redact=without_ada):
-        assert chat(server.base_url).run_sync("I am Ada").response.text == "Hello, Name."
+        assert chat(url).run_sync("I am Ada").response.text == "Hello, Name."
 
 
 def test_a_hook_that_fails_is_told_and_nothing_is_written(tmp_path):
@@ -237,3 +243,18 @@ def test_scripts_need_no_recording(tmp_path):
         assert agent(model=scripted(["Hi."])).run_sync("Hi").response.text == "Hi."
     assert tape.recorded == 0
     assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+def test_files_of_version_1_keep_playing(run, root, wire, is_streamed):
+    folder = root / "tests" / "data" / "replay"
+    spec = importlib.util.spec_from_file_location("make_replay", folder / "make.py")
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+
+    with replay(folder / f"{wire}_{'streamed' if is_streamed else 'plain'}.json") as tape:
+        answer = run(make.ask(wire, make.ADDRESS, is_streamed))
+
+    assert answer == make.ANSWER
+    assert (tape.played, tape.unused) == (3, [])
