@@ -26,8 +26,8 @@ impl Asked {
     pub(super) fn of(request: &reqwest::Request) -> Self {
         let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
         let secret = request.headers().values().filter(|value| value.is_sensitive());
-        let secret = secret.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-        Self::new(request.method().as_str(), request.url().clone(), headers(request.headers()), body, secret)
+        let secret: Vec<String> = secret.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+        Self::new(request.method().as_str(), request.url().clone(), headers(request.headers()), body, &secret)
     }
 
     /// Of what may be sent.
@@ -39,7 +39,7 @@ impl Asked {
         // What is no URL matches nothing, and is refused when it is sent.
         let url = Url::parse(request.url()).or_else(|_| Url::parse("http://invalid/"));
         match url {
-            Ok(url) => Self::new(request.method().as_str(), url, shown, request.body(), Vec::new()),
+            Ok(url) => Self::new(request.method().as_str(), url, shown, request.body(), &[]),
             Err(_) => Self { request: RecordedRequest::default(), secrets: Vec::new() },
         }
     }
@@ -49,10 +49,10 @@ impl Asked {
         url: Url,
         mut headers: Map<String, Value>,
         body: &[u8],
-        headers_secret: Vec<String>,
+        secret_headers: &[String],
     ) -> Self {
         // `Bearer sk-…`: the scheme is no secret.
-        let in_headers = headers_secret.iter().filter_map(|value| value.split_whitespace().next_back());
+        let in_headers = secret_headers.iter().filter_map(|value| value.split_whitespace().next_back());
         let mut secrets: Vec<String> = in_headers.map(str::to_owned).collect();
         let url = without_secrets(url, &mut secrets);
         secrets.retain(|secret| secret.len() >= redact::SHORTEST_SECRET && secret != MARK);
