@@ -7,6 +7,8 @@ Names that start with an underscore, and classes marked ``type_check_only``, can
 import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, overload, type_check_only
 
@@ -39,6 +41,8 @@ __all__ = [
     "RetryAfterStrategy",
     "RetryStrategy",
     "TokenBucket",
+    "Replay",
+    "replay",
     "Reply",
     "scripted",
     "__version__",
@@ -1039,14 +1043,90 @@ class ProviderConfig:
     of a header.
 
     Args:
+        base: Another configuration or its dict, that this one goes over; dicts may spell options in camelCase.
         **options: As the keyword options of the providers' factories; see `ConfigOptions`.
 
     Raises:
         TypeError: An option that is unknown or of the wrong type, named.
-        ValueError: A time that is negative, or a URL that is none.
+        ValueError: A time that is negative, a URL that is none, or certificates that do not parse.
     """
 
-    def __new__(cls, **options: Unpack[ConfigOptions]) -> Self: ...
+    def __new__(
+        cls, base: ProviderConfig | Mapping[str, Any] | None = None, /, **options: Unpack[ConfigOptions]
+    ) -> Self: ...
+
+@final
+class Replay:
+    """Recorded HTTP exchanges in use. Made by `replay`; given to a provider as ``transport``, or entered with ``with``.
+
+    ``with replay(path):`` applies to every request that is made inside, in the tasks that are started inside as well;
+    a ``transport`` of a configuration goes before it. Entering begins with the first exchange, leaving saves what was
+    recorded.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def mode(self) -> Literal["replay", "record", "auto"]:
+        """What it is used for; ``once`` has become one of the two."""
+
+    @property
+    def recorded(self) -> int:
+        """Exchanges in the recording."""
+
+    @property
+    def played(self) -> int:
+        """Answers that were played since the beginning, or since the recording was entered or rewound."""
+
+    @property
+    def unused(self) -> list[dict[str, Any]]:
+        """The exchanges that were not played, in their order: ``index`` in the file from 0, ``method`` and ``url``."""
+
+    def rewind(self) -> None:
+        """Play from the first exchange again."""
+
+    def save(self) -> None:
+        """Write what was recorded, after a moment (2 seconds at most) for answers that are still being read.
+
+        Raises:
+            OSError: The file cannot be written; what was there stays.
+            ValueError: The redaction hook failed.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def replay(
+    path: str | PathLike[str],
+    mode: Literal["replay", "record", "auto", "once"] = "replay",
+    *,
+    ignore: Sequence[str] = ...,
+    redact: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
+    repeat: bool = False,
+) -> Replay:
+    """Record HTTP exchanges in a file, or play them instead of the network.
+
+    Plays at the place of the socket: retries, limits, event streams and errors run as in life. Nothing touches the
+    network and no key is needed. A request is answered by the first exchange that was not played and has the same
+    method, URL and body; JSON is compared as values. Credentials are never written.
+
+    Args:
+        path: The file, as ``docs/replay.md`` describes it.
+        mode: ``replay`` plays; ``record`` sends everything and replaces what the file held; ``auto`` plays what is
+            recorded, sends and adds what is not; ``once`` records when there is no file, and plays it otherwise.
+        ignore: JSON pointers into request bodies that are not compared, as ``/metadata/run``; ``*`` is any one key.
+        redact: Takes out what only you know to be secret: called with an exchange as the file holds it, returns it
+            changed. Called more than once, also with ``request`` alone. With it, nothing is written before the end of
+            ``with``, or `Replay.save`.
+        repeat: Play the last exchange that matches again, when all of them have been played.
+
+    Raises:
+        FileNotFoundError: There is nothing to play.
+        OSError: The file cannot be read.
+        ValueError: The file is no recording, is cut short, or is of a newer version; a pointer is none; no such mode.
+    """
 
 @final
 class ModelReference:

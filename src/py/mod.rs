@@ -53,6 +53,8 @@ mod _core {
     #[pymodule_export]
     use super::upp::model::{ModelReference, ModelRequest};
     #[pymodule_export]
+    use super::upp::replay::{Replay, replay};
+    #[pymodule_export]
     use super::upp::retry::{
         ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
     };

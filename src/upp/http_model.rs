@@ -17,9 +17,10 @@ use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::request::{ModelRequest, ModelResponse};
+use crate::core::http::replay::Mode;
 use crate::core::http::{
     BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
-    StatusError,
+    Replay, StatusError,
 };
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::ndjson::{self, NdjsonError};
@@ -65,6 +66,13 @@ impl HttpModel {
         Self { ids, clock, ..self }
     }
 
+    /// With a recording in place of the network.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Replay) -> Self {
+        Arc::make_mut(&mut self.config).transport = Some(transport);
+        self
+    }
+
     /// How it is reached.
     pub fn config(&self) -> &ProviderConfig {
         &self.config
@@ -96,7 +104,6 @@ impl HttpModel {
         request: &ModelRequest,
         streaming: bool,
     ) -> Result<(HttpRequest, Keys), UppError> {
-        let key = self.key().await?;
         let body = self.dialect.encode(&self.model_id, request, streaming)?;
         let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
         let url = endpoint(base_url, &self.dialect.path(&self.model_id, streaming));
@@ -106,6 +113,13 @@ impl HttpModel {
             (true, Framing::Lines) => Expect::JsonLines,
         };
         let mut http = HttpRequest::post(url, body).header("Content-Type", "application/json").expect(expect);
+        // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
+        let transport = self.config.transport.as_ref();
+        let key = match transport {
+            Some(replay) if replay.mode() == Mode::Replay => None,
+            Some(replay) if replay.plays(&http) => self.key().await.unwrap_or_default(),
+            _ => self.key().await?,
+        };
         for (name, value) in self.dialect.headers(key.as_ref()) {
             http = http.secret_header(name, &value);
         }
@@ -177,41 +191,19 @@ impl HttpModel {
     }
 
     fn http_error(&self, error: HttpError) -> UppError {
-        let (code, message) = match &error {
-            HttpError::Status(refusal) => return self.status_error(refusal).with_cause(error),
-            HttpError::Request { .. } => (ErrorCode::InvalidRequest, error.to_string()),
-            HttpError::Timeout { after, .. } => {
-                (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
-            }
-            HttpError::Network { address, message, .. } => {
-                let remedy = "check the connection or try again";
-                (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
-            }
-            HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
-                (ErrorCode::InvalidResponse, error.to_string())
-            }
-            HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
-            _ => (ErrorCode::NetworkError, error.to_string()),
+        let described = match &error {
+            HttpError::Status(refusal) => self.status_error(refusal),
+            other => describe(self.dialect.provider(), other),
         };
-        self.error(code, message).with_cause(error)
+        described.with_cause(error)
     }
 
     fn status_error(&self, refusal: &StatusError) -> UppError {
-        let status = refusal.status.as_u16();
         let body = String::from_utf8_lossy(&refusal.body);
-        let told = self.dialect.error_of_body(status, &body);
-        let (code, message) = told.unwrap_or_else(|| VendorError::of_status(status, &body));
+        let told = self.dialect.error_of_body(refusal.status.as_u16(), &body);
         let longest = self.config.retries().retry_after_max;
-        UppError {
-            status_code: Some(status),
-            retry_after: refusal
-                .retry_after
-                .map(|wait| wait.min(longest))
-                .as_ref()
-                .map(Duration::as_secs_f64),
-            request_id: refusal.request_id.clone(),
-            ..self.error(code, message)
-        }
+        let error = of_status(self.dialect.provider(), refusal, told);
+        UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
     }
 
     fn stream_error(&self, failure: StreamFailure) -> UppError {
@@ -220,6 +212,42 @@ impl HttpModel {
             StreamFailure::Model(error) => *error,
             StreamFailure::Framing(message) => self.error(ErrorCode::InvalidResponse, message),
         }
+    }
+}
+
+/// A failed request in the twelve codes. UPP-1.2 §12. Without its cause.
+pub(crate) fn describe(provider: &str, error: &HttpError) -> UppError {
+    let (code, message) = match error {
+        HttpError::Status(refusal) => return of_status(provider, refusal, None),
+        HttpError::Request { .. } => (ErrorCode::InvalidRequest, error.to_string()),
+        HttpError::Timeout { after, .. } => {
+            (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
+        }
+        HttpError::Network { address, message, .. } => {
+            let remedy = "check the connection or try again";
+            (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
+        }
+        HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
+            (ErrorCode::InvalidResponse, error.to_string())
+        }
+        HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
+        HttpError::Replay { .. } => (ErrorCode::InvalidRequest, error.to_string()),
+        HttpError::Host(_) => (ErrorCode::ProviderError, format!("the retry strategy failed: {error}")),
+        _ => (ErrorCode::NetworkError, error.to_string()),
+    };
+    UppError::new(code, provider, message)
+}
+
+/// A refusal as the vendor tells it, or as its status does.
+fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, String)>) -> UppError {
+    let status = refusal.status.as_u16();
+    let told =
+        told.unwrap_or_else(|| VendorError::of_status(status, &String::from_utf8_lossy(&refusal.body)));
+    UppError {
+        status_code: Some(status),
+        retry_after: refusal.retry_after.as_ref().map(Duration::as_secs_f64),
+        request_id: refusal.request_id.clone(),
+        ..UppError::new(told.0, provider, told.1)
     }
 }
 

@@ -17,6 +17,7 @@ from turntree._core import (
     NoRetry,
     ProviderConfig,
     Reasoning,
+    Replay,
     Reply,
     RetryAfterStrategy,
     RetryStrategy,
@@ -34,6 +35,7 @@ from turntree._core import (
     UserMessage,
     Video,
     WeightedKeys,
+    replay,
     scripted,
 )
 from turntree._hooks import ToolUseStrategy
@@ -41,6 +43,7 @@ from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
+    CustomRetry,
     anthropic,
     cerebras,
     deepseek,
@@ -61,6 +64,7 @@ __all__ = [
     "AssistantMessage",
     "Audio",
     "Binary",
+    "CustomRetry",
     "CycleUsage",
     "Document",
     "DynamicKey",
@@ -76,6 +80,7 @@ __all__ = [
     "NoRetry",
     "ProviderConfig",
     "Reasoning",
+    "Replay",
     "Reply",
     "RetryAfterStrategy",
     "RetryStrategy",
@@ -110,6 +115,7 @@ __all__ = [
     "openai",
     "openai_compatible",
     "openrouter",
+    "replay",
     "responses",
     "scripted",
     "tool",

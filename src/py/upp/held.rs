@@ -37,11 +37,18 @@ impl Function {
     /// # Errors
     /// `ReferenceError` when the collector has cleared it.
     pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
-        let callable = lock(&self.callable).as_ref().map(|callable| callable.clone_ref(py));
-        let callable =
-            callable.ok_or_else(|| PyReferenceError::new_err("the model's function has been collected"))?;
+        let callable = self.callable(py)?;
         let arguments = Arguments { positional, keywords: None };
         Ok(call(callable, arguments, self.mode, &CallerContext::capture(py)?))
+    }
+
+    /// The function itself, for calls that are over when they return.
+    ///
+    /// # Errors
+    /// As [`Function::call`].
+    pub(crate) fn callable(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let callable = lock(&self.callable).as_ref().map(|callable| callable.clone_ref(py));
+        callable.ok_or_else(|| PyReferenceError::new_err("the model's function has been collected"))
     }
 }
 

@@ -4,5 +4,6 @@ pub(crate) mod config;
 pub(crate) mod held;
 pub(crate) mod keys;
 pub(crate) mod model;
+pub(crate) mod replay;
 pub(crate) mod retry;
 pub(crate) mod scripted;

@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-use super::config::{config_from, text};
+use super::config::{config_from, text, warn_of_plain_http};
 use super::held::Held;
+use super::replay::Ambient;
 use crate::core::http::Environment;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
@@ -55,7 +56,7 @@ impl ModelReference {
         match &self.source {
             Source::Http { make, .. } => {
                 let config = config.over(&self.config);
-                Arc::new(HttpModel::new(make(&config), Arc::clone(&self.model_id), config))
+                Arc::new(Ambient(HttpModel::new(make(&config), Arc::clone(&self.model_id), config)))
             }
             Source::Scripted(script) => Arc::new(script.clone()),
         }
@@ -141,6 +142,11 @@ impl ModelReference {
         }
         let (mut config, held) = config_from(config)?;
         let make = maker(provider, options)?;
+        for name in ["base_url", "host"] {
+            if let Some(url) = options.get_item(name)? {
+                warn_of_plain_http(url.py(), &text(&url, name)?)?;
+            }
+        }
         if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
             config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
         }
