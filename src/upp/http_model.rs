@@ -16,10 +16,10 @@ use super::costs::{self, Prices};
 use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
+use super::native;
 use super::producer::{self, Producer};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::request::{ModelRequest, ModelResponse};
-use super::native;
 use crate::core::http::{
     BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
     StatusError,

@@ -122,7 +122,8 @@ fn version_length(name: &str) -> usize {
     let mut last = name.rsplit('-');
     let mut next = || last.next().unwrap_or_default();
     let (day, month, year) = (next(), next(), next());
-    let is_number = |text: &str, length: usize| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
+    let is_number =
+        |text: &str, length: usize| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
     let is_year = |text: &str| is_number(text, 4) && text.starts_with("20");
     let is_month = |text: &str| is_number(text, 2) && text <= "12";
     let is_day = |text: &str| is_number(text, 2) && text <= "31";

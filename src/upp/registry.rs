@@ -22,7 +22,12 @@ pub trait ModelFactory: Send + Sync {
     /// # Errors
     /// [`ErrorCode::InvalidRequest`](crate::upp::ErrorCode::InvalidRequest) for a model or a configuration that cannot
     /// be.
-    fn llm(&self, provider: &str, model_id: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
+    fn llm(
+        &self,
+        provider: &str,
+        model_id: &str,
+        config: ProviderConfig,
+    ) -> Result<Arc<dyn Model>, UppError> {
         let (_, _) = (model_id, config);
         Err(unsupported(provider, Modality::Llm))
     }
@@ -33,7 +38,12 @@ impl<F> ModelFactory for F
 where
     F: Fn(&str, ProviderConfig) -> Result<Arc<dyn Model>, UppError> + Send + Sync,
 {
-    fn llm(&self, _provider: &str, model_id: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
+    fn llm(
+        &self,
+        _provider: &str,
+        model_id: &str,
+        config: ProviderConfig,
+    ) -> Result<Arc<dyn Model>, UppError> {
         self(model_id, config)
     }
 }
@@ -86,7 +96,8 @@ pub fn names() -> Vec<String> {
 /// [`ErrorCode::InvalidRequest`](crate::upp::ErrorCode::InvalidRequest) for a text of another form, or a provider that
 /// is not known; what the factory refuses.
 pub fn model(reference: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
-    let Some((provider, model_id)) = reference.split_once(':').filter(|(_, model_id)| !model_id.is_empty()) else {
+    let Some((provider, model_id)) = reference.split_once(':').filter(|(_, model_id)| !model_id.is_empty())
+    else {
         let message = format!("\"{reference}\" names no model: write provider:model, as \"openai:gpt-5\"");
         return Err(UppError::invalid_request("", message));
     };
@@ -104,7 +115,10 @@ fn unsupported(provider: &str, modality: Modality) -> UppError {
         Modality::Llm => "LLM",
         other => other.as_str(),
     };
-    let error = UppError::invalid_request(provider, format!("Provider '{provider}' does not support {words} modality"));
+    let error = UppError::invalid_request(
+        provider,
+        format!("Provider '{provider}' does not support {words} modality"),
+    );
     UppError { modality, ..error }
 }
 
@@ -125,7 +139,8 @@ fn built_in() -> Factories {
         ("openai_chat", |_| Ok(Arc::new(own::openai_chat::openai_chat()))),
         ("openai_responses", |_| Ok(Arc::new(own::openai::openai()))),
         ("openai_compatible", |config| {
-            let url = config.base_url.clone().ok_or_else(|| needs_address(own::openai_compatible::PROVIDER))?;
+            let url =
+                config.base_url.clone().ok_or_else(|| needs_address(own::openai_compatible::PROVIDER))?;
             Ok(Arc::new(own::openai_compatible::openai_compatible(url)))
         }),
         ("openrouter", |_| Ok(Arc::new(own::openrouter::openrouter()))),

@@ -89,11 +89,12 @@ impl Price {
             (hour, self.cache_write_1h),
             (usage.output_tokens, Some(self.output)),
         ];
-        let sum = kinds.into_iter().filter(|(tokens, _)| *tokens > 0).try_fold(0.0, |sum, (tokens, price)| {
-            #[expect(clippy::cast_precision_loss, reason = "no call has 2^53 tokens")]
-            let tokens = tokens as f64;
-            price.map(|price| tokens.mul_add(price, sum))
-        });
+        let sum =
+            kinds.into_iter().filter(|(tokens, _)| *tokens > 0).try_fold(0.0, |sum, (tokens, price)| {
+                #[expect(clippy::cast_precision_loss, reason = "no call has 2^53 tokens")]
+                let tokens = tokens as f64;
+                price.map(|price| tokens.mul_add(price, sum))
+            });
         // Twelve places, so that a sum of decimals shows no dust.
         sum.map(|sum| (sum / MILLION * 1e12).round() / 1e12)
     }
@@ -107,8 +108,7 @@ pub struct Prices(Vec<Price>);
 static BUILT_IN_PRICES: LazyLock<Arc<Prices>> =
     LazyLock::new(|| Arc::new(serde_json::from_str(BUILT_IN).unwrap_or_default()));
 
-static CURRENT: LazyLock<RwLock<Arc<Prices>>> =
-    LazyLock::new(|| RwLock::new(Arc::clone(&BUILT_IN_PRICES)));
+static CURRENT: LazyLock<RwLock<Arc<Prices>>> = LazyLock::new(|| RwLock::new(Arc::clone(&BUILT_IN_PRICES)));
 
 impl Prices {
     /// These rows alone.
@@ -178,7 +178,8 @@ fn is_usual_tier(tier: &str) -> bool {
 }
 
 /// Parameters that change the price: the vendor's own tools, what is written as sound or pictures, speed and place.
-const PRICED_APART: [&str; 6] = ["tools", "audio", "modalities", "responseModalities", "speed", "inference_geo"];
+const PRICED_APART: [&str; 6] =
+    ["tools", "audio", "modalities", "responseModalities", "speed", "inference_geo"];
 
 /// Whether nothing in a request has a price of its own.
 fn has_list_price(request: &ModelRequest) -> bool {

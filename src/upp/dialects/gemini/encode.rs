@@ -340,10 +340,9 @@ impl Part<'_> {
 
 /// A part of the vendor's own without its signature.
 fn unsigned(part: &RawValue) -> Part<'_> {
-    match serde_json::from_str::<RawObject>(part.get()) {
-        Ok(mut members) if members.remove("thoughtSignature").is_some() => Part::Unsigned(members),
-        _ => Part::Verbatim(part),
-    }
+    let Ok(mut members) = serde_json::from_str::<RawObject>(part.get()) else { return Part::Verbatim(part) };
+    members.remove("thoughtSignature");
+    Part::Unsigned(members)
 }
 
 /// Texts and media as they stand; the signature belongs to the last text.

@@ -199,6 +199,11 @@ impl Assembly {
             body: Body::Assistant { content, tool_calls: (!tool_calls.is_empty()).then_some(tool_calls) },
             extra: Extra::new(),
         };
-        ModelResponse { message: Arc::new(message), usage: head.usage.into_usage(reading.reports_cost), stop_reason, data }
+        ModelResponse {
+            message: Arc::new(message),
+            usage: head.usage.into_usage(reading.reports_cost),
+            stop_reason,
+            data,
+        }
     }
 }

@@ -112,7 +112,11 @@ pub(super) struct CallFacts<'a> {
 pub(super) enum Entry<'a> {
     Reasoning,
     Call,
-    Message { id: Option<&'a RawValue>, phase: Option<&'a RawValue>, texts: usize },
+    Message {
+        id: Option<&'a RawValue>,
+        phase: Option<&'a RawValue>,
+        texts: usize,
+    },
     Image(&'a RawValue),
     Verbatim {
         item: &'a RawValue,
