@@ -80,9 +80,12 @@ impl Model for Reverse {
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> Result<(), UppError> {
-    registry::register("reverse", |model_id: &str, _config: ProviderConfig| -> Result<Arc<dyn Model>, UppError> {
-        Ok(Arc::new(Reverse { model_id: model_id.to_owned() }))
-    })?;
+    registry::register(
+        "reverse",
+        |model_id: &str, _config: ProviderConfig| -> Result<Arc<dyn Model>, UppError> {
+            Ok(Arc::new(Reverse { model_id: model_id.to_owned() }))
+        },
+    )?;
     let model = registry::model("reverse:small", ProviderConfig::default())?;
 
     let question = Message::user("stressed", &RandomIds, &SystemClock);
