@@ -123,7 +123,7 @@ class Agent:
             params=options.get("params"),
             config=options.get("config"),
             max_iterations=execution.max_iterations,
-            tools=tools,
+            tools=list[Any](tools),
             system=options.get("system"),
             structure=_schema_of(options.get("structure")),
             hooks=native_hooks(hooks, tool_strategy),

@@ -305,7 +305,7 @@ def test_references_are_as_others():
     one, two = own("small"), own("small")
 
     assert repr(one) == f'ModelReference(provider="{own.name}", model_id="small")'
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert one != two
     assert (one.model_id, one.provider) == ("small", own.name)
     assert one.capabilities["streaming"] is True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from turntree._core import AssistantMessage, custom_model
 from turntree.upp import _registry
@@ -124,8 +124,8 @@ def create_provider(
       Without one the answer is what the events add up to.
 
     With one of them alone, the other is made of it. Instead of them it may have ``bind(model, **options)``, which gives
-    such an object for each reference. What it raises reaches the caller as the same exception. When a run is stopped, an
-    async function is cancelled where it waits; a sync generator is closed at its next event.
+    such an object for each reference. What it raises reaches the caller as the same exception. When a run is stopped,
+    an async function is cancelled where it waits; a sync generator is closed at its next event.
 
     Args:
         name: Unique in the process; ``"name:model"`` then names its models.
@@ -158,7 +158,7 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         return [*given.content, *(given.tool_calls or ())], None, None, None, given.metadata, given.id
     if not isinstance(given, ModelResponse):
         given = ModelResponse(given)
-    items = given.content
+    items: Any = given.content
     if isinstance(items, AssistantMessage):
         message = items
         facts = {**(message.metadata or {})}
@@ -166,8 +166,10 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
             facts[provider] = {**facts.get(provider, {}), **given.metadata}
         items = [*message.content, *(message.tool_calls or ())]
         return items, given.usage, given.stop_reason, given.data, facts, given.id or message.id
-    if items is not None and not isinstance(items, list):
-        items = list(items) if isinstance(items, tuple) else [items]
+    if isinstance(items, tuple):
+        items = list(cast("tuple[Any, ...]", items))
+    elif items is not None and not isinstance(items, list):
+        items = [items]
     metadata = None if given.metadata is None else {provider: dict(given.metadata)}
     return items, given.usage, given.stop_reason, given.data, metadata, given.id
 
@@ -175,7 +177,7 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
 def _is_async(function: Any) -> bool:
     import inspect
 
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _generating(provider: str, function: Callable[[ModelRequest], Any]) -> Callable[..., Any]:

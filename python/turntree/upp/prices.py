@@ -1,12 +1,14 @@
 """What calls cost: list prices with date and source, and yours before them.
 
-``turn.usage.cost`` is in US dollars, and None unless it is certain: nothing is guessed for a model without a row, tokens of
-a kind without a price, a prompt longer than the price is for, tiers of service, the vendor's own tools, sound and film.
-What a vendor says itself (OpenRouter) wins. A row is a dict::
+``turn.usage.cost`` is in US dollars, and None unless it is certain: nothing is guessed for a model without a row,
+tokens of a kind without a price, a prompt longer than the price is for, tiers of service, the vendor's own tools, sound
+and film. What a vendor says itself (OpenRouter) wins.
+
+A row is a dict::
 
     {"provider": "openai", "models": ["gpt-5", "gpt-5-2025*"], "input": 1.25, "output": 10, "cache_read": 0.125}
 
-Prices are for a million tokens. A ``*`` at the end of a name stands for anything; the first row that fits counts. Further
+Prices are for a million tokens. A ``*`` at the end of a name stands for anything; the first row that fits counts. More
 members: ``cache_write``, ``cache_write_1h``, ``up_to_input_tokens``, ``date``, ``source``, ``currency`` (``USD``).
 """
 
@@ -54,7 +56,7 @@ def add(*rows: Price | Mapping[str, Any]) -> None:
     Raises:
         ValueError: A row of another shape; nothing is then added.
     """
-    global _own  # noqa: PLW0603
+    global _own
     with _LOCK:
         rows_now: list[Mapping[str, Any]] = [*rows, *_own]
         set_price_rows(rows_now)
@@ -83,7 +85,7 @@ def load(source: str | bytes | Sequence[Mapping[str, Any]] | Mapping[str, Any]) 
 
 def reset() -> None:
     """Forget what was added."""
-    global _own  # noqa: PLW0603
+    global _own
     with _LOCK:
         set_price_rows([])
         _own = []

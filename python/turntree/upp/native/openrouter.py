@@ -1,4 +1,7 @@
-"""OpenRouter's own tools. It has plugins beside them, which are parameters: ``params={"plugins": […]}``. UPP-1.2 §19.6."""
+"""OpenRouter's own tools. UPP-1.2 §19.6.
+
+It has plugins beside them, which are parameters: ``params={"plugins": […]}``.
+"""
 
 from __future__ import annotations
 
