@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class AgentOptions(TypedDict, total=False):
     """The keyword options of `agent`."""
 
-    model: _core.ModelReference | None
+    model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: LoopStrategy | None
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]]
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     structure_repair: bool
@@ -43,11 +43,11 @@ class AgentOptions(TypedDict, total=False):
 
 def agent(
     *,
-    model: _core.ModelReference | None = None,
+    model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: LoopStrategy | None = None,
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
@@ -59,11 +59,12 @@ def agent(
     """Make an agent. UAP-1.0 §4.
 
     Args:
-        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
+        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or named as
+            ``"anthropic:claude-sonnet-4-5"``.
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
         execution: How it runs. Default ``loop()``.
-        tools: Tools or plain functions; names must differ.
+        tools: Tools or plain functions, and the vendor's own tools; names must differ.
         system: The system prompt, a text or a list of blocks.
         structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
@@ -113,6 +114,11 @@ class Agent:
             message = f"execution must be a strategy as loop(), not {type(execution).__name__}"
             raise TypeError(message)
         model = options.get("model")
+        if isinstance(model, str):
+            from turntree.upp._registry import model as named
+
+            model = named(model)
+            options = {**options, "model": model}
         if model is not None and not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
@@ -124,7 +130,7 @@ class Agent:
             params=options.get("params"),
             config=options.get("config"),
             max_iterations=execution.max_iterations,
-            tools=tools,
+            tools=list[Any](tools),
             system=options.get("system"),
             structure=schema,
             structure_repair=options.get("structure_repair", False),
@@ -147,7 +153,9 @@ class Agent:
     @property
     def model(self) -> _core.ModelReference | None:
         """Its model."""
-        return self._options.get("model")
+        model = self._options.get("model")
+        # A name became a reference when the agent was made.
+        return None if isinstance(model, str) else model
 
     @property
     def tools(self) -> tuple[upp.Tool[..., Any], ...]:

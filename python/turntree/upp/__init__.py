@@ -41,6 +41,8 @@ from turntree._core import (
 from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
+from turntree.upp import native, prices
+from turntree.upp._custom import Capabilities, ModelResponse, Provider, create_provider
 from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
     CustomRetry,
@@ -58,12 +60,16 @@ from turntree.upp._providers import (
     responses,
     xai,
 )
+from turntree.upp._registry import model
 from turntree.upp._tools import Tool, tool
+from turntree.upp.native import NativeTool
 
 __all__ = [
+    "LLM",
     "AssistantMessage",
     "Audio",
     "Binary",
+    "Capabilities",
     "CustomRetry",
     "CycleUsage",
     "Document",
@@ -72,12 +78,14 @@ __all__ = [
     "ExponentialBackoff",
     "Image",
     "KeyStrategy",
-    "LLM",
     "LinearBackoff",
     "Message",
     "ModelReference",
     "ModelRequest",
+    "ModelResponse",
+    "NativeTool",
     "NoRetry",
+    "Provider",
     "ProviderConfig",
     "Reasoning",
     "Replay",
@@ -105,16 +113,20 @@ __all__ = [
     "WeightedKeys",
     "anthropic",
     "cerebras",
+    "create_provider",
     "deepseek",
     "google",
     "groq",
     "llm",
     "mistral",
+    "model",
     "moonshot",
+    "native",
     "ollama",
     "openai",
     "openai_compatible",
     "openrouter",
+    "prices",
     "replay",
     "responses",
     "scripted",
