@@ -3,7 +3,7 @@
 //!
 //! [`provider`] is the door for anything that serves a model. [`dialect`] describes a vendor's wire without any I/O,
 //! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
-//! file a vendor.
+//! file a vendor; [`reader`] reads the body of a streamed answer.
 
 pub mod config;
 pub mod dialect;
@@ -13,6 +13,7 @@ pub mod http_model;
 pub mod llm;
 pub mod provider;
 pub mod providers;
+pub mod reader;
 pub mod request;
 
 pub use config::ProviderConfig;

@@ -18,6 +18,8 @@ mod http_model;
 mod json;
 mod limits;
 mod machine;
+#[cfg(target_os = "linux")]
+mod many_streams;
 mod message;
 mod ndjson;
 mod ollama;

@@ -55,23 +55,45 @@ impl<'de> Deserialize<'de> for Count {
 /// which it can be written, and each piece of a stream looks for its call among them.
 pub const MOST_ITEMS: usize = 1024;
 
-/// A list of at most [`MOST_ITEMS`].
-#[derive(Debug, Default)]
-pub struct Few<T>(Vec<T>);
+/// A list of at most [`MOST_ITEMS`], mostly of one: that one is kept in place, since a stream brings such a list with
+/// each piece.
+#[derive(Debug)]
+pub struct Few<T> {
+    first: Option<T>,
+    others: Vec<T>,
+}
+
+/// The items of a [`Few`].
+pub(super) type FewIter<'a, T> = std::iter::Chain<std::option::Iter<'a, T>, std::slice::Iter<'a, T>>;
 
 impl<T> Few<T> {
     /// The items in order.
-    pub fn iter(&self) -> std::slice::Iter<'_, T> {
-        self.0.iter()
+    pub fn iter(&self) -> FewIter<'_, T> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, others: Vec::new() }
     }
 }
 
 impl<'a, T> IntoIterator for &'a Few<T> {
     type Item = &'a T;
-    type IntoIter = std::slice::Iter<'a, T>;
+    type IntoIter = FewIter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<T>, std::vec::IntoIter<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
     }
 }
 
@@ -84,14 +106,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
                 write!(formatter, "a list of at most {MOST_ITEMS}")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
-                let mut items = Vec::new();
+                let Some(first) = seq.next_element()? else { return Ok(Few::default()) };
+                let mut others = Vec::new();
                 while let Some(item) = seq.next_element()? {
-                    if items.len() == MOST_ITEMS {
+                    if others.len() + 1 == MOST_ITEMS {
                         return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self));
                     }
-                    items.push(item);
+                    others.push(item);
                 }
-                Ok(Few(items))
+                Ok(Few { first: Some(first), others })
             }
         }
         deserializer.deserialize_seq(Items(std::marker::PhantomData))
