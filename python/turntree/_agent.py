@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class AgentOptions(TypedDict, total=False):
     """The keyword options of `agent`."""
 
-    model: _core.ModelReference | None
+    model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: LoopStrategy | None
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]]
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
@@ -41,11 +41,11 @@ class AgentOptions(TypedDict, total=False):
 
 def agent(
     *,
-    model: _core.ModelReference | None = None,
+    model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: LoopStrategy | None = None,
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
@@ -56,11 +56,12 @@ def agent(
     """Make an agent. UAP-1.0 §4.
 
     Args:
-        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
+        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or named as
+            ``"anthropic:claude-sonnet-4-5"``.
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
         execution: How it runs. Default ``loop()``.
-        tools: Tools or plain functions; names must differ.
+        tools: Tools or plain functions, and the vendor's own tools; names must differ.
         system: The system prompt, a text or a list of blocks.
         structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict;
             ``turn.data`` holds it as plain data.
@@ -107,6 +108,11 @@ class Agent:
             message = f"execution must be a strategy as loop(), not {type(execution).__name__}"
             raise TypeError(message)
         model = options.get("model")
+        if isinstance(model, str):
+            from turntree.upp._registry import model as named
+
+            model = named(model)
+            options = {**options, "model": model}
         if model is not None and not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
@@ -138,7 +144,9 @@ class Agent:
     @property
     def model(self) -> _core.ModelReference | None:
         """Its model."""
-        return self._options.get("model")
+        model = self._options.get("model")
+        # A name became a reference when the agent was made.
+        return None if isinstance(model, str) else model
 
     @property
     def tools(self) -> tuple[upp.Tool[..., Any], ...]:

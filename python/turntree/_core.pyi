@@ -14,6 +14,8 @@ from typing_extensions import Self, Unpack, disjoint_base
 
 from turntree.upp._providers import ConfigOptions
 from turntree.upp._tools import Tool
+from turntree.upp.native import NativeTool
+from turntree.upp.prices import Price
 
 __all__ = [
     "AgentCore",
@@ -25,12 +27,17 @@ __all__ = [
     "_restore",
     "Data",
     "ProviderConfig",
+    "EventSink",
+    "custom_model",
     "DynamicKey",
     "KeyStrategy",
     "RoundRobinKeys",
     "WeightedKeys",
     "ModelReference",
     "ModelRequest",
+    "price_rows",
+    "set_price_rows",
+    "tokens_cost",
     "ExponentialBackoff",
     "LinearBackoff",
     "NoRetry",
@@ -696,6 +703,10 @@ class CycleUsage(Data):
     def cache_write_tokens(self) -> int:
         """Tokens that were written to the vendor's cache."""
 
+    @property
+    def cost(self) -> float | None:
+        """What the call cost, in US dollars; None where that is not certain."""
+
 @final
 class TokenUsage(Data):
     """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
@@ -737,8 +748,16 @@ class TokenUsage(Data):
         """Tokens that were written to the vendor's cache."""
 
     @property
+    def cache_write_1h_tokens(self) -> int | None:
+        """How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say."""
+
+    @property
     def cycles(self) -> list[CycleUsage] | None:
         """One entry a model call, when this is a sum."""
+
+    @property
+    def cost(self) -> float | None:
+        """What it cost, in US dollars; None unless it is certain, of a sum for every call."""
 
 @final
 class Turn(Data):
@@ -1112,6 +1131,52 @@ class ModelRequest:
     def structure(self) -> dict[str, Any] | None:
         """JSON Schema of the structured answer, where one is wanted."""
 
+@final
+class EventSink:
+    """Where a stream of `create_provider` puts its events."""
+
+    def push(self, event: StreamEvent | Mapping[str, Any]) -> bool:
+        """Put an event; tell whether there is room for another.
+
+        Raises:
+            RuntimeError: Nobody reads the stream any more.
+        """
+
+    def when_room(self, function: Callable[[], object]) -> None:
+        """Have a function called once, when there is room again or nobody reads any more; at once where there is."""
+
+def custom_model(
+    provider: str,
+    model_id: str,
+    capabilities: dict[str, Any],
+    generate: Callable[[ModelRequest], Any] | None,
+    stream: Callable[[ModelRequest, EventSink], Any] | None,
+) -> ModelReference:
+    """Refer to a model of a provider that is written in Python; `create_provider` does.
+
+    Args:
+        provider: Its name.
+        model_id: The name of the model.
+        capabilities: As `ModelReference.capabilities`.
+        generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
+        stream: Puts events into the sink and gives the same; items may be None.
+    """
+
+def price_rows() -> list[Price]:
+    """Give the prices that calls use; the first that fits counts."""
+
+def set_price_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put rows before those of the package, in place of what was put there before.
+
+    Raises:
+        ValueError: A row of another shape.
+    """
+
+def tokens_cost(
+    usage: TokenUsage | Mapping[str, Any], provider: str, model: str, rows: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """Tell what tokens cost by these rows and then those that calls use; None where it is not certain."""
+
 _Piece: TypeAlias = str | _Block | ToolCall | Mapping[str, _Json]
 _Says: TypeAlias = _Piece | BaseException | Sequence[_Piece | StreamEvent | BaseException]
 
@@ -1288,7 +1353,7 @@ class AgentCore:
         params: Mapping[str, Any] | None,
         config: ProviderConfig | Mapping[str, Any] | None,
         max_iterations: int,
-        tools: list[Tool[..., Any]],
+        tools: list[Tool[..., Any] | NativeTool],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
         hooks: dict[str, Callable[..., Any] | None],

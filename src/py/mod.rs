@@ -47,9 +47,13 @@ mod _core {
     #[pymodule_export]
     use super::upp::config::ProviderConfig;
     #[pymodule_export]
+    use super::upp::custom::{EventSink, custom_model};
+    #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
     #[pymodule_export]
     use super::upp::model::{ModelReference, ModelRequest};
+    #[pymodule_export]
+    use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
     #[pymodule_export]
     use super::upp::retry::{
         ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
@@ -70,6 +74,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::bridge::install(module.py())?;
+        super::upp::drops::install();
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;

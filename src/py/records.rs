@@ -82,6 +82,8 @@ data_class! {
         cache_read_tokens,
         /// Tokens that were written to the vendor's cache.
         cache_write_tokens,
+        /// What the call cost, in US dollars; None where that is not certain.
+        cost,
     }
 }
 
@@ -98,8 +100,12 @@ data_class! {
         cache_read_tokens,
         /// Tokens that were written to the vendor's cache.
         cache_write_tokens,
+        /// How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say.
+        cache_write_1h_tokens,
         /// One entry a model call, when this is a sum.
         cycles,
+        /// What it cost, in US dollars; None unless it is certain, of a sum for every call.
+        cost,
     }
 
     #[new]

@@ -12,9 +12,12 @@ use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ProviderConfig, endpoint};
+use super::costs::{self, Prices};
 use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
+use super::native;
+use super::producer::{self, Producer};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::reader::AnswerReader;
 use super::request::{ModelRequest, ModelResponse};
@@ -38,6 +41,8 @@ pub struct HttpModel {
     dialect: Arc<dyn Dialect>,
     model_id: Arc<str>,
     config: Arc<ProviderConfig>,
+    /// Its own prices; else those of the process.
+    prices: Option<Arc<Prices>>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
 }
@@ -49,6 +54,7 @@ impl HttpModel {
             dialect,
             model_id: model_id.into(),
             config: Arc::new(config),
+            prices: None,
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
         }
@@ -58,6 +64,12 @@ impl HttpModel {
     #[must_use]
     pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
         Self { ids, clock, ..self }
+    }
+
+    /// With prices of its own, in place of those of the process.
+    #[must_use]
+    pub fn with_prices(self, prices: Arc<Prices>) -> Self {
+        Self { prices: Some(prices), ..self }
     }
 
     /// How it is reached.
@@ -92,7 +104,9 @@ impl HttpModel {
         streaming: bool,
     ) -> Result<(HttpRequest, Keys), UppError> {
         let key = self.key().await?;
-        let body = self.dialect.encode(&self.model_id, request, streaming)?;
+        let request = native::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
+        producer::report(&request.messages, self.producer());
+        let body = self.dialect.encode(&self.model_id, &request, streaming)?;
         let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
         let url = endpoint(base_url, &self.dialect.path(&self.model_id, streaming));
         let expect = match (streaming, self.dialect.framing()) {
@@ -110,6 +124,25 @@ impl HttpModel {
             }
         }
         Ok((http, Keys::of(key, &self.config)))
+    }
+
+    fn producer(&self) -> Producer<'_> {
+        Producer { provider: self.dialect.provider(), model_id: &self.model_id }
+    }
+
+    /// Adds to an answer what the wire does not tell: which model was asked for, and what the call cost.
+    fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
+        if response.usage.cost.is_none() {
+            let prices = self.prices.clone().unwrap_or_else(Prices::current);
+            response.usage.cost = costs::cost_of(
+                &prices,
+                self.producer(),
+                self.dialect.counts_cache_apart(),
+                request,
+                response,
+            );
+        }
+        producer::sign(response, self.producer());
     }
 
     fn client(&self) -> Result<HttpClient, UppError> {
@@ -132,6 +165,10 @@ impl HttpModel {
             .and_then(|body| {
                 self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
             });
+        let answer = answer.map(|mut answer| {
+            self.complete_answer(&request, &mut answer);
+            answer
+        });
         answer.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
@@ -152,7 +189,10 @@ impl HttpModel {
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
-        Ok(body.map(move |item| {
+        Ok(body.map(move |mut item| {
+            if let Ok(ModelEvent::Done(answer)) = &mut item {
+                self.complete_answer(&request, answer);
+            }
             item.map_err(|failure| {
                 let error = self.stream_error(failure);
                 let request_id = error.request_id.clone().or_else(|| request_id.clone());

@@ -89,7 +89,12 @@ impl AnswerReader {
         let mut is_over = false;
         let result = frames.feed(bytes, |event, data| {
             is_over = is_over || data.trim() == END_OF_STREAM;
-            if is_over { Ok(()) } else { decoder.frame(event, data, events).map_err(Failure::from) }
+            if is_over {
+                return Ok(());
+            }
+            decoder.frame(event, data, events)?;
+            is_over = decoder.is_over();
+            Ok(())
         });
         out.extend(events.drain(..).map(ModelEvent::Event));
         result.map(|()| is_over).map_err(|failure| match failure {

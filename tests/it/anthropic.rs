@@ -210,7 +210,10 @@ fn goes_back_as_it_came(
 ) -> bool {
     let messages = std::iter::once(std::sync::Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let sent: Value = serde_json::from_slice(&wire.encode("m", &request, false).unwrap()).unwrap();
+    let sent: Value = {
+        let model = crate::dialect_kit::answered(&response.message);
+        serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
+    };
     let lean = |block: &Value| {
         let mut block = block.clone();
         block.as_object_mut().unwrap().retain(|key, value| match key.as_str() {

@@ -299,6 +299,7 @@ pub(crate) async fn call_over_sockets(
     let config = configure(&server);
     let clock = FixedClock("2024-01-15T10:30:00Z".parse::<Timestamp>().unwrap());
     let model = HttpModel::new(make(&config), "model-1", config)
+        .with_prices(Arc::default())
         .with_sources(Arc::new(CountingIds::default()), Arc::new(clock));
 
     let whole = model.complete(request_of(&case["request"])).await.unwrap();

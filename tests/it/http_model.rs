@@ -31,6 +31,7 @@ fn config(server: &Server) -> ProviderConfig {
 
 fn model_of(dialect: impl Dialect, config: ProviderConfig) -> HttpModel {
     HttpModel::new(Arc::new(dialect), "gpt-4o-mini", config)
+        .with_prices(Arc::default())
         .with_sources(Arc::new(CountingIds::default()), Arc::new(clock()))
 }
 
@@ -386,4 +387,43 @@ fn block_on<F: Future>(future: F) -> F::Output {
             std::task::Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// A stream whose host says its last word and then keeps the connection open.
+async fn ends_at_the_last_word(dialect: impl Dialect, frames: &[&str], framing: &str) {
+    let last = frames.concat();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {framing}\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let server = Server::start([vec![send(head), chunk(&last), Step::AwaitHangUp]]).await;
+    let model = model_of(dialect, config(&server));
+
+    let drained = tokio::time::timeout(Duration::from_secs(3), drain(&model)).await;
+
+    let (_, end) = drained.expect("the stream waits for the host to hang up");
+    assert_eq!(end.unwrap().message.content()[0].as_text(), Some("Hi."));
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_the_vendors_last_word_though_the_host_stays() {
+    use turntree::upp::providers::{anthropic::anthropic, openai::openai};
+    let anthropic = anthropic::<&str>(&[], &ProviderConfig::default());
+    let messages = [
+        "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\n",
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"Hi.\"}}\n\n",
+        "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    ];
+    ends_at_the_last_word(anthropic, &messages, "text/event-stream").await;
+    let responses = [
+        "data: {\"type\":\"response.created\",\"response\":{}}\n\n",
+        "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"message\",         \"content\":[{\"type\":\"output_text\",\"text\":\"Hi.\"}]}]}}\n\n",
+    ];
+    ends_at_the_last_word(openai(), &responses, "text/event-stream").await;
+    let lines = ["{\"message\":{\"content\":\"Hi.\"}}\n", "{\"done\":true,\"done_reason\":\"stop\"}\n"];
+    ends_at_the_last_word(ollama(), &lines, "application/x-ndjson").await;
+    let chat = [
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi.\"},\"finish_reason\":\"stop\"}]}\n\n",
+        "data: [DONE]\n\n",
+    ];
+    ends_at_the_last_word(openai_chat(), &chat, "text/event-stream").await;
 }

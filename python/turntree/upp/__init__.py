@@ -39,6 +39,8 @@ from turntree._core import (
 from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
+from turntree.upp import native, prices
+from turntree.upp._custom import Capabilities, ModelResponse, Provider, create_provider
 from turntree.upp._providers import (
     anthropic,
     cerebras,
@@ -54,12 +56,15 @@ from turntree.upp._providers import (
     responses,
     xai,
 )
+from turntree.upp._registry import model
 from turntree.upp._tools import Tool, tool
+from turntree.upp.native import NativeTool
 
 __all__ = [
     "AssistantMessage",
     "Audio",
     "Binary",
+    "Capabilities",
     "CycleUsage",
     "Document",
     "DynamicKey",
@@ -71,7 +76,10 @@ __all__ = [
     "Message",
     "ModelReference",
     "ModelRequest",
+    "ModelResponse",
+    "NativeTool",
     "NoRetry",
+    "Provider",
     "ProviderConfig",
     "Reasoning",
     "Reply",
@@ -96,15 +104,19 @@ __all__ = [
     "WeightedKeys",
     "anthropic",
     "cerebras",
+    "create_provider",
     "deepseek",
     "google",
     "groq",
     "mistral",
+    "model",
     "moonshot",
+    "native",
     "ollama",
     "openai",
     "openai_compatible",
     "openrouter",
+    "prices",
     "responses",
     "scripted",
     "tool",

@@ -53,9 +53,11 @@ class HostOptions(ConnectionOptions, total=False):
 
     Attributes:
         config: All of these as a `ProviderConfig` or a dict.
+        prices: Rows of prices for this model's calls, before those of `turntree.upp.prices`.
     """
 
     config: ProviderConfig | Mapping[str, Any] | None
+    prices: Sequence[Mapping[str, Any]] | None
 
 
 class ProviderOptions(HostOptions, total=False):
@@ -74,6 +76,9 @@ def _reference(provider: str, model: str, options: dict[str, Any], given: Mappin
         raise TypeError(message)
     settings: dict[str, Any] = {**given}
     config: Any = settings.pop("config", None)
+    prices: Any = settings.pop("prices", None)
+    if prices is not None:
+        options = {**options, "prices": list(prices)}
     if config is not None and settings:
         if not hasattr(config, "items"):
             message = "give either config or single options; a ProviderConfig holds all of them"

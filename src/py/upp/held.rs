@@ -28,7 +28,18 @@ impl Function {
     /// # Errors
     /// Only what importing `inspect` raises.
     pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        let mode = CallMode::of(callable, true)?;
+        Self::with_mode(callable, CallMode::of(callable, true)?)
+    }
+
+    /// Holds a function that runs in a thread unless it is async: it may wait.
+    ///
+    /// # Errors
+    /// Only what importing `inspect` raises.
+    pub(crate) fn patient(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        Self::with_mode(callable, CallMode::of(callable, false)?)
+    }
+
+    fn with_mode(callable: &Bound<'_, PyAny>, mode: CallMode) -> PyResult<Arc<Self>> {
         Ok(Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode }))
     }
 

@@ -8,11 +8,14 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::config::{config_from, text};
+use super::custom::CustomModel;
 use super::held::Held;
+use super::prices::rows_from;
 use crate::core::http::Environment;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
+use crate::upp::costs::{Price, Prices};
 use crate::upp::dialect::Dialect;
 use crate::upp::http_model::HttpModel;
 use crate::upp::providers;
@@ -28,6 +31,8 @@ pub(crate) enum Source {
     Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
     /// A script.
     Scripted(Scripted),
+    /// A provider that is written in Python.
+    Custom(CustomModel),
 }
 
 /// A model that an agent can be given. Made by a provider's factory, as `anthropic("…")`.
@@ -36,6 +41,8 @@ pub(crate) struct ModelReference {
     source: Source,
     model_id: Arc<str>,
     config: ProviderConfig,
+    /// Prices that go before those of the process.
+    prices: Vec<Price>,
     held: Held,
 }
 
@@ -46,6 +53,18 @@ impl ModelReference {
             model_id: script.model_id().into(),
             source: Source::Scripted(script),
             config: ProviderConfig::default(),
+            prices: Vec::new(),
+            held,
+        }
+    }
+
+    /// A model of a provider that is written in Python.
+    pub(crate) fn custom(model: CustomModel, held: Held) -> Self {
+        Self {
+            model_id: model.model_id().into(),
+            source: Source::Custom(model),
+            config: ProviderConfig::default(),
+            prices: Vec::new(),
             held,
         }
     }
@@ -55,9 +74,14 @@ impl ModelReference {
         match &self.source {
             Source::Http { make, .. } => {
                 let config = config.over(&self.config);
-                Arc::new(HttpModel::new(make(&config), Arc::clone(&self.model_id), config))
+                let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
+                if self.prices.is_empty() {
+                    return Arc::new(model);
+                }
+                Arc::new(model.with_prices(Arc::new(Prices::current().with(self.prices.clone()))))
             }
             Source::Scripted(script) => Arc::new(script.clone()),
+            Source::Custom(model) => Arc::new(model.clone()),
         }
     }
 
@@ -65,6 +89,7 @@ impl ModelReference {
         match &self.source {
             Source::Http { dialect, .. } => dialect.provider(),
             Source::Scripted(script) => script.provider(),
+            Source::Custom(model) => model.provider(),
         }
     }
 
@@ -72,6 +97,7 @@ impl ModelReference {
         match &self.source {
             Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
+            Source::Custom(model) => model.capabilities(),
         }
     }
 }
@@ -144,8 +170,10 @@ impl ModelReference {
         if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
             config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
         }
+        let prices =
+            options.get_item("prices")?.map(|rows| rows_from(&rows)).transpose()?.unwrap_or_default();
         let source = Source::Http { dialect: make(&config), make };
-        Ok(Self { source, model_id: model_id.into(), config, held })
+        Ok(Self { source, model_id: model_id.into(), config, prices, held })
     }
 
     /// The vendor's name of the model.
@@ -184,7 +212,7 @@ impl ModelReference {
     fn requests(&self) -> Vec<ModelRequest> {
         match &self.source {
             Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
-            Source::Http { .. } => Vec::new(),
+            Source::Http { .. } | Source::Custom(_) => Vec::new(),
         }
     }
 

@@ -21,6 +21,7 @@ pub fn openrouter() -> ChatDialect {
         cache_control: true,
         native_tools: true,
         images_in_answers: true,
+        reports_cost: true,
         ..ChatOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }
@@ -35,6 +36,7 @@ pub fn openrouter_responses() -> ResponsesDialect {
         native_tools: false,
         items_need_ids: true,
         stream_options: true,
+        reports_cost: true,
         ..ResponsesOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }

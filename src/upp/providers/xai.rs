@@ -42,6 +42,7 @@ pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
         key_variables: KEY_VARIABLES,
         documents: false,
         cache_control: false,
+        native_tools: false,
         fills_empty_answers: true,
     });
     match &config.api_version {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::ChatOptions;
 use super::kept::{Kept, thinking_of_details};
-use super::wire::{Choice, Completion, Said, Usage};
+use super::wire::{Choice, Completion, Said};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::content::{Base64Source, ImageBlock, UrlSource};
 use crate::message::fold::arguments_of;
@@ -55,7 +55,7 @@ pub(super) fn response(
         stop_reason: told.stop_reason(),
         content: content(&thinking, said),
         tool_calls: tool_calls(provider, said, sources)?,
-        usage: completion.usage.map(Usage::into_usage).unwrap_or_default(),
+        usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
         data: request.structure.is_some().then(|| data_of(text)).flatten(),
     };
     Ok(answer.into_response(provider, sources))

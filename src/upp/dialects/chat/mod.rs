@@ -82,6 +82,10 @@ impl Dialect for ChatDialect {
             .collect()
     }
 
+    fn takes_native_tools(&self) -> bool {
+        self.options.native_tools
+    }
+
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
         to_wire::body(&self.options, model_id, request, streaming)
     }

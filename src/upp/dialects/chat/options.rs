@@ -39,6 +39,8 @@ pub struct ChatOptions {
     pub call_ids: CallIds,
     /// What stands for the assistant where a user speaks right after tool results, which some hosts refuse.
     pub after_results: Option<&'static str>,
+    /// Whether its usage tells the cost, in US dollars.
+    pub reports_cost: bool,
     /// Whether it knows `stream_options`, without which a stream does not tell its usage.
     pub stream_options: bool,
 }
@@ -141,6 +143,7 @@ impl ChatOptions {
             structure: StructureForm::JsonSchema,
             call_ids: CallIds::Any,
             after_results: None,
+            reports_cost: false,
             stream_options: true,
         }
     }

@@ -51,6 +51,26 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// What a call cost, as the vendor tells it; anything but a number counts as nothing told.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Cost {
+    /// A sum.
+    Told(f64),
+    /// Something else.
+    Other(IgnoredAny),
+}
+
+impl Cost {
+    /// The sum, where it is one.
+    pub fn dollars(self) -> Option<f64> {
+        match self {
+            Self::Told(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            _ => None,
+        }
+    }
+}
+
 /// Most choices, and most calls, that an answer may have: each of them takes a hundred times the memory of the `{}` as
 /// which it can be written, and each piece of a stream looks for its call among them.
 pub const MOST_ITEMS: usize = 1024;

@@ -16,4 +16,4 @@ pub use content::{
     tool_fact,
 };
 pub use error::{VendorError, code_of_kind, code_of_status};
-pub use lenient::{Count, Few, MOST_ITEMS, Text};
+pub use lenient::{Cost, Count, Few, MOST_ITEMS, Text};

@@ -145,6 +145,10 @@ impl Dialect for GeminiDialect {
         key.map(|key| ("x-goog-api-key", key.clone())).into_iter().collect()
     }
 
+    fn takes_native_tools(&self) -> bool {
+        true
+    }
+
     fn encode(&self, model_id: &str, request: &ModelRequest, _streaming: bool) -> Result<Vec<u8>, UppError> {
         encode::encode(self.options.provider, model_id, request)
     }

@@ -496,6 +496,10 @@ impl StreamDecoder for Decoder {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.is_whole
+    }
+
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,
