@@ -40,7 +40,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("vendor", "name", "make"), constructors(), ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("vendor", "name", "make"), list(constructors()), ids=lambda value: str(value)[:30])
 def test_every_constructor_gives_a_dict_of_the_vendors_words(vendor, name, make):
     made = make(*NEEDED.get((vendor, name), ()))
 
@@ -104,7 +104,7 @@ def answer(**members):
 
 
 def claude(server, name="claude-sonnet-4-5", **options):
-    return anthropic(name, base_url=server.url, api_key=KEY, **options)
+    return anthropic(name, base_url=server.base_url, api_key=KEY, **options)
 
 
 PARAMS = {"max_tokens": 64}
@@ -126,7 +126,7 @@ def test_in_tools_and_in_params_they_reach_the_wire(loopback):
 def test_another_vendor_refuses_them_before_anything_is_sent(loopback):
     server = loopback([])
     own = agent(
-        model=openai("gpt-5", base_url=server.url, api_key=KEY), tools=[weather, native.anthropic.web_search()]
+        model=openai("gpt-5", base_url=server.base_url, api_key=KEY), tools=[weather, native.anthropic.web_search()]
     )
 
     with pytest.raises(UPPError, match=r'"web_search" is a tool of anthropic') as caught:
@@ -169,7 +169,11 @@ def test_without_a_function_the_model_is_told(loopback):
 
 def test_moonshots_helpers_answer_with_what_they_were_called_with(loopback):
     arguments = {"search_result": {"search_id": "abc"}, "usage": {"total_tokens": 13}}
-    call = {"id": "s1", "type": "builtin_function", "function": {"name": "$web_search", "arguments": json.dumps(arguments)}}
+    call = {
+        "id": "s1",
+        "type": "builtin_function",
+        "function": {"name": "$web_search", "arguments": json.dumps(arguments)},
+    }
     bodies = [
         {
             "id": "c1",
@@ -185,7 +189,7 @@ def test_moonshots_helpers_answer_with_what_they_were_called_with(loopback):
     replies = [RawReply(json.dumps(body).encode()) for body in bodies]
     server = loopback(replies)
     own = agent(
-        model=moonshot("kimi-k2", base_url=f"{server.url}/v1", api_key=KEY),
+        model=moonshot("kimi-k2", base_url=server.base_url, api_key=KEY),
         tools=[native.moonshot.web_search(), weather],
     )
 

@@ -30,6 +30,10 @@ class Capabilities(TypedDict, total=False):
 _DEFAULTS: Capabilities = {"streaming": True, "tools": True, "structured_output": True}
 
 
+# Seconds after which a thread that waits for its reader asks whether there is one.
+_PATIENCE = 0.2
+
+
 class ModelResponse:
     """What a model of `create_provider` answered.
 
@@ -262,7 +266,9 @@ def _pump_in_thread(provider: str, events: Any, sink: EventSink) -> Any:
             elif not sink.push(event):
                 room = threading.Event()
                 sink.when_room(room.set)
-                room.wait()
+                # A reader that leaves does not always get to say so; asking again tells.
+                while not room.wait(_PATIENCE):
+                    sink.when_room(room.set)
     finally:
         close = getattr(events, "close", None)
         if close is not None:

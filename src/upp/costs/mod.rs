@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use super::native;
 use super::producer::Producer;
 use super::request::{ModelRequest, ModelResponse};
 use crate::core::json::RawJson;
@@ -192,5 +193,6 @@ fn has_list_price(request: &ModelRequest) -> bool {
         let blocks = request.messages.iter().flat_map(|message| message.content());
         blocks.into_iter().any(|block| matches!(block, ContentBlock::Audio(_) | ContentBlock::Video(_)))
     };
-    is_usual && !is_dear && !has_sound()
+    let has_native = || request.tools.iter().any(native::is_native);
+    is_usual && !is_dear && !has_native() && !has_sound()
 }

@@ -98,9 +98,7 @@ def code_execution(*, version: str = "20250825") -> NativeTool:
     Args:
         version: The date in the tool's type.
     """
-    return NativeTool(
-        _PROVIDER, "code_execution", {"type": f"code_execution_{version}", "name": "code_execution"}
-    )
+    return NativeTool(_PROVIDER, "code_execution", {"type": f"code_execution_{version}", "name": "code_execution"})
 
 
 def tool_search(by: Literal["regex", "bm25"] = "regex", *, version: str = "20251119") -> NativeTool:
