@@ -11,7 +11,7 @@
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Failure> {
     let mut address = String::new();
     let told = server.stdout.take().map(|stdout| BufReader::new(stdout).read_line(&mut address));
     let result = match told.transpose() {
-        Ok(_) => runtime.block_on(measure(address.trim(), load)),
+        Ok(_) => runtime.block_on(measure(address.trim(), &load)),
         Err(error) => Err(error.into()),
     };
     server.kill()?;
@@ -73,16 +73,16 @@ fn main() -> Result<(), Failure> {
 
 /// What all consumers count together.
 struct Counts {
-    events: AtomicUsize,
+    events: AtomicU64,
     /// Gaps between deltas, by their milliseconds.
     gaps: Vec<AtomicU64>,
 }
 
-async fn measure(address: &str, load: Load) -> Result<(), Failure> {
+async fn measure(address: &str, load: &Load) -> Result<(), Failure> {
     let dialect = Arc::new(openai_compatible(format!("http://{address}/v1")));
     let model = Arc::new(HttpModel::new(dialect, "m", ProviderConfig::default()));
     let gaps = (0..=LONGEST_GAP).map(|_| AtomicU64::new(0)).collect();
-    let counts = Arc::new(Counts { events: AtomicUsize::new(0), gaps });
+    let counts = Arc::new(Counts { events: AtomicU64::new(0), gaps });
     consume(Arc::clone(&model), Arc::clone(&counts)).await?;
     let (memory, threads, start) = (process("RssAnon:")?, process("Threads:")?, Instant::now());
 
@@ -99,7 +99,7 @@ async fn measure(address: &str, load: Load) -> Result<(), Failure> {
     }
 
     let seconds = start.elapsed().as_secs_f64();
-    let each = (most_memory - memory) as f64 / load.streams as f64;
+    let each = (most_memory - memory) / u64::try_from(load.streams)?.max(1);
     let mut out = io::stdout();
     writeln!(out, "{} streams of {} deltas, one every {:?}", load.streams, load.deltas, load.interval)?;
     writeln!(
@@ -107,10 +107,10 @@ async fn measure(address: &str, load: Load) -> Result<(), Failure> {
         "time       {seconds:.1} s; paced for {:.1} s",
         (load.interval * u32::try_from(load.deltas)?).as_secs_f64()
     )?;
-    writeln!(out, "memory     {each:.1} KiB a stream at most, {most_memory} KiB in all")?;
+    writeln!(out, "memory     {each} KiB a stream at most, {most_memory} KiB in all")?;
     writeln!(out, "threads    {threads} before, {most_threads} at most")?;
-    for share in [0.5, 0.99, 0.999, 1.0] {
-        writeln!(out, "gap        {share:5} of them within {} ms", counts.quantile(share))?;
+    for share in [500, 990, 999, 1000] {
+        writeln!(out, "gap        {share:4} of 1000 within {} ms", counts.quantile(share))?;
     }
     Ok(())
 }
@@ -138,15 +138,15 @@ async fn consume(model: Arc<HttpModel>, counts: Arc<Counts>) -> Result<(), Failu
 }
 
 impl Counts {
-    /// Within how many milliseconds this share of the gaps lies.
-    fn quantile(&self, share: f64) -> usize {
-        let wanted = self.events.load(Ordering::Relaxed) as f64 * share;
+    /// Within how many milliseconds so many in a thousand gaps lie.
+    fn quantile(&self, per_mille: u64) -> usize {
+        let wanted = self.events.load(Ordering::Relaxed) * per_mille / 1000;
         let mut seen = 0;
         self.gaps
             .iter()
             .position(|count| {
                 seen += count.load(Ordering::Relaxed);
-                seen as f64 >= wanted
+                seen >= wanted
             })
             .unwrap_or(LONGEST_GAP)
     }

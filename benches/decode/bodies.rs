@@ -44,7 +44,7 @@ fn data(body: &mut String, json: std::fmt::Arguments<'_>) {
 }
 
 /// Chat Completions, as `OpenAI` streams it.
-pub fn chat() -> String {
+pub(super) fn chat() -> String {
     let mut body = String::new();
     let mut place = 0;
     let mut choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str| {
@@ -94,7 +94,7 @@ pub fn chat() -> String {
 }
 
 /// Chat Completions with thinking beside the text, as `DeepSeek`, Moonshot and Z.AI stream it.
-pub fn chat_with_reasoning() -> String {
+pub(super) fn chat_with_reasoning() -> String {
     let mut body = String::new();
     let choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str, usage: &str| {
         data(
@@ -125,7 +125,7 @@ pub fn chat_with_reasoning() -> String {
 }
 
 /// Chat Completions with thinking in two places, as `OpenRouter` streams it.
-pub fn openrouter() -> String {
+pub(super) fn openrouter() -> String {
     let mut body = String::from(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n");
     let choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str, usage: &str| {
         data(
@@ -170,16 +170,8 @@ pub fn openrouter() -> String {
 }
 
 /// Responses, as `OpenAI` streams it.
-pub fn responses() -> String {
-    let mut body = String::new();
-    let mut number = 0;
-    let mut event = |body: &mut String, kind: &str, members: std::fmt::Arguments<'_>| {
-        let _ = write!(
-            body,
-            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number},{members}}}\n\n"
-        );
-        number += 1;
-    };
+pub(super) fn responses() -> String {
+    let mut events = Events::default();
     let head = "\"id\":\"resp_68c1\",\"object\":\"response\",\"created_at\":1757000000,\"background\":false,\
                 \"error\":null,\"incomplete_details\":null,\"instructions\":null,\"max_output_tokens\":null,\
                 \"model\":\"gpt-5-2025-08-07\",\"parallel_tool_calls\":true,\"previous_response_id\":null,\
@@ -187,136 +179,122 @@ pub fn responses() -> String {
                 \"store\":true,\"temperature\":1.0,\"text\":{\"format\":{\"type\":\"text\"},\"verbosity\":\"medium\"},\
                 \"tool_choice\":\"auto\",\"tools\":[],\"top_p\":1.0,\"truncation\":\"disabled\",\"metadata\":{}";
     for kind in ["response.created", "response.in_progress"] {
-        event(
-            &mut body,
+        events.push(
             kind,
             format_args!("\"response\":{{{head},\"status\":\"in_progress\",\"output\":[],\"usage\":null}}"),
         );
     }
-    let thought: String = pieces(THOUGHT_PIECES).collect();
-    let thinking = format!(
-        "{{\"id\":\"rs_68c1a\",\"type\":\"reasoning\",\"summary\":[{{\"type\":\"summary_text\",\"text\":\"{thought}\"}}]}}"
-    );
-    event(
-        &mut body,
-        "response.output_item.added",
-        format_args!(
-            "\"output_index\":0,\"item\":{{\"id\":\"rs_68c1a\",\"type\":\"reasoning\",\"summary\":[]}}"
-        ),
-    );
-    for (place, piece) in pieces(THOUGHT_PIECES).enumerate() {
-        event(
-            &mut body,
-            "response.reasoning_summary_text.delta",
-            format_args!(
-                "\"item_id\":\"rs_68c1a\",\"output_index\":0,\"summary_index\":0,\"delta\":\"{piece}\",\
-             \"obfuscation\":\"{}\"",
-                padding(place)
-            ),
-        );
-    }
-    event(
-        &mut body,
-        "response.reasoning_summary_text.done",
-        format_args!(
-            "\"item_id\":\"rs_68c1a\",\"output_index\":0,\"summary_index\":0,\"text\":\"{thought}\""
-        ),
-    );
-    event(&mut body, "response.output_item.done", format_args!("\"output_index\":0,\"item\":{thinking}"));
-    let text: String = pieces(TEXT_PIECES).collect();
-    let part = |text: &str| {
-        format!("{{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":[],\"text\":\"{text}\"}}")
-    };
-    let message = format!(
-        "{{\"id\":\"msg_68c1b\",\"type\":\"message\",\"status\":\"completed\",\"content\":[{}],\"role\":\"assistant\"}}",
-        part(&text)
-    );
-    event(
-        &mut body,
-        "response.output_item.added",
-        format_args!(
-            "\"output_index\":1,\"item\":{{\"id\":\"msg_68c1b\",\"type\":\"message\",\"status\":\"in_progress\",\
-         \"content\":[],\"role\":\"assistant\"}}"
-        ),
-    );
-    event(
-        &mut body,
-        "response.content_part.added",
-        format_args!(
-            "\"item_id\":\"msg_68c1b\",\"output_index\":1,\"content_index\":0,\"part\":{}",
-            part("")
-        ),
-    );
-    for (place, piece) in pieces(TEXT_PIECES).enumerate() {
-        event(
-            &mut body,
-            "response.output_text.delta",
-            format_args!(
-                "\"item_id\":\"msg_68c1b\",\"output_index\":1,\"content_index\":0,\"delta\":\"{piece}\",\"logprobs\":[],\
-             \"obfuscation\":\"{}\"",
-                padding(place)
-            ),
-        );
-    }
-    event(
-        &mut body,
-        "response.output_text.done",
-        format_args!(
-            "\"item_id\":\"msg_68c1b\",\"output_index\":1,\"content_index\":0,\"text\":\"{text}\",\"logprobs\":[]"
-        ),
-    );
-    event(
-        &mut body,
-        "response.content_part.done",
-        format_args!(
-            "\"item_id\":\"msg_68c1b\",\"output_index\":1,\"content_index\":0,\"part\":{}",
-            part(&text)
-        ),
-    );
-    event(&mut body, "response.output_item.done", format_args!("\"output_index\":1,\"item\":{message}"));
-    let call = |arguments: &str, status: &str| {
-        format!(
-            "{{\"id\":\"fc_68c1c\",\"type\":\"function_call\",\"status\":\"{status}\",\"arguments\":\"{arguments}\",\
-             \"call_id\":\"call_9wLk2mQ\",\"name\":\"weather\"}}"
-        )
-    };
-    let arguments = ARGUMENTS.concat();
-    event(
-        &mut body,
-        "response.output_item.added",
-        format_args!("\"output_index\":2,\"item\":{}", call("", "in_progress")),
-    );
-    for (place, piece) in ARGUMENTS.into_iter().enumerate() {
-        event(
-            &mut body,
-            "response.function_call_arguments.delta",
-            format_args!(
-                "\"item_id\":\"fc_68c1c\",\"output_index\":2,\"delta\":\"{piece}\",\"obfuscation\":\"{}\"",
-                padding(place)
-            ),
-        );
-    }
-    event(
-        &mut body,
-        "response.function_call_arguments.done",
-        format_args!("\"item_id\":\"fc_68c1c\",\"output_index\":2,\"arguments\":\"{arguments}\""),
-    );
-    let call = call(&arguments, "completed");
-    event(&mut body, "response.output_item.done", format_args!("\"output_index\":2,\"item\":{call}"));
-    event(
-        &mut body,
+    let items = [events.thought(), events.message(), events.call()].join(",");
+    events.push(
         "response.completed",
         format_args!(
-            "\"response\":{{{head},\"status\":\"completed\",\"output\":[{thinking},{message},{call}],\
-         \"usage\":{{\"input_tokens\":52,\"input_tokens_details\":{{\"cached_tokens\":0}},\"output_tokens\":492,\
-         \"output_tokens_details\":{{\"reasoning_tokens\":80}},\"total_tokens\":544}}}}"
+            "\"response\":{{{head},\"status\":\"completed\",\"output\":[{items}],\
+             \"usage\":{{\"input_tokens\":52,\"input_tokens_details\":{{\"cached_tokens\":0}},\"output_tokens\":492,\
+             \"output_tokens_details\":{{\"reasoning_tokens\":80}},\"total_tokens\":544}}}}"
         ),
     );
-    body
+    events.body
+}
+
+/// The numbered events of a Responses stream.
+#[derive(Default)]
+struct Events {
+    body: String,
+    number: usize,
+}
+
+impl Events {
+    fn push(&mut self, kind: &str, members: std::fmt::Arguments<'_>) {
+        let number = self.number;
+        let _ = write!(
+            self.body,
+            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number},{members}}}\n\n"
+        );
+        self.number += 1;
+    }
+
+    /// An item that is done; gives it.
+    fn done(&mut self, place: usize, item: String) -> String {
+        self.push("response.output_item.done", format_args!("\"output_index\":{place},\"item\":{item}"));
+        item
+    }
+
+    fn thought(&mut self) -> String {
+        let whole: String = pieces(THOUGHT_PIECES).collect();
+        let part = "\"item_id\":\"rs_68c1a\",\"output_index\":0,\"summary_index\":0";
+        self.push(
+            "response.output_item.added",
+            format_args!(
+                "\"output_index\":0,\"item\":{{\"id\":\"rs_68c1a\",\"type\":\"reasoning\",\"summary\":[]}}"
+            ),
+        );
+        for (place, piece) in pieces(THOUGHT_PIECES).enumerate() {
+            let padding = padding(place);
+            self.push(
+                "response.reasoning_summary_text.delta",
+                format_args!("{part},\"delta\":\"{piece}\",\"obfuscation\":\"{padding}\""),
+            );
+        }
+        self.push("response.reasoning_summary_text.done", format_args!("{part},\"text\":\"{whole}\""));
+        let summary = format!("{{\"type\":\"summary_text\",\"text\":\"{whole}\"}}");
+        self.done(0, format!("{{\"id\":\"rs_68c1a\",\"type\":\"reasoning\",\"summary\":[{summary}]}}"))
+    }
+
+    fn message(&mut self) -> String {
+        let whole: String = pieces(TEXT_PIECES).collect();
+        let place = "\"item_id\":\"msg_68c1b\",\"output_index\":1,\"content_index\":0";
+        let part = |text: &str| {
+            format!("{{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":[],\"text\":\"{text}\"}}")
+        };
+        let item = |status: &str, parts: &str| {
+            format!(
+                "{{\"id\":\"msg_68c1b\",\"type\":\"message\",\"status\":\"{status}\",\"content\":[{parts}],\
+                 \"role\":\"assistant\"}}"
+            )
+        };
+        let added = item("in_progress", "");
+        self.push("response.output_item.added", format_args!("\"output_index\":1,\"item\":{added}"));
+        self.push("response.content_part.added", format_args!("{place},\"part\":{}", part("")));
+        for (number, piece) in pieces(TEXT_PIECES).enumerate() {
+            let padding = padding(number);
+            self.push(
+                "response.output_text.delta",
+                format_args!("{place},\"delta\":\"{piece}\",\"logprobs\":[],\"obfuscation\":\"{padding}\""),
+            );
+        }
+        self.push("response.output_text.done", format_args!("{place},\"text\":\"{whole}\",\"logprobs\":[]"));
+        self.push("response.content_part.done", format_args!("{place},\"part\":{}", part(&whole)));
+        self.done(1, item("completed", &part(&whole)))
+    }
+
+    fn call(&mut self) -> String {
+        let arguments = ARGUMENTS.concat();
+        let place = "\"item_id\":\"fc_68c1c\",\"output_index\":2";
+        let item = |arguments: &str, status: &str| {
+            format!(
+                "{{\"id\":\"fc_68c1c\",\"type\":\"function_call\",\"status\":\"{status}\",\
+                 \"arguments\":\"{arguments}\",\"call_id\":\"call_9wLk2mQ\",\"name\":\"weather\"}}"
+            )
+        };
+        let added = item("", "in_progress");
+        self.push("response.output_item.added", format_args!("\"output_index\":2,\"item\":{added}"));
+        for (number, piece) in ARGUMENTS.into_iter().enumerate() {
+            let padding = padding(number);
+            self.push(
+                "response.function_call_arguments.delta",
+                format_args!("{place},\"delta\":\"{piece}\",\"obfuscation\":\"{padding}\""),
+            );
+        }
+        self.push(
+            "response.function_call_arguments.done",
+            format_args!("{place},\"arguments\":\"{arguments}\""),
+        );
+        self.done(2, item(&arguments, "completed"))
+    }
 }
 
 /// Messages, as Anthropic streams it.
-pub fn messages() -> String {
+pub(super) fn messages() -> String {
     let mut body = String::new();
     let event = |body: &mut String, kind: &str, members: std::fmt::Arguments<'_>| {
         let _ = write!(body, "event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n");
@@ -383,7 +361,7 @@ pub fn messages() -> String {
 }
 
 /// generateContent, as Google streams it: several tokens a frame, counts in each.
-pub fn gemini() -> String {
+pub(super) fn gemini() -> String {
     let mut body = String::new();
     let frame = |body: &mut String, place: usize, part: std::fmt::Arguments<'_>, end: &str| {
         data(
@@ -422,7 +400,7 @@ pub fn gemini() -> String {
 }
 
 /// `/api/chat`, as Ollama streams it: one JSON a line.
-pub fn ollama() -> String {
+pub(super) fn ollama() -> String {
     let mut body = String::new();
     let mut place = 0;
     let mut line = |body: &mut String, said: std::fmt::Arguments<'_>, end: &str| {

@@ -16,7 +16,7 @@ struct Response {
 }
 
 /// The streamed bodies of one vendor's API, in the order of their names; none without a corpus.
-pub fn bodies(api: &str) -> Vec<String> {
+pub(super) fn bodies(api: &str) -> Vec<String> {
     let Some(corpus) = std::env::var_os("TURNTREE_CORPUS") else { return Vec::new() };
     let folder = Path::new(&corpus).join("provider-traffic").join(api);
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
