@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{ProviderConfig, endpoint};
 use super::costs::{self, Prices};
-use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
+use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
 use super::native;
 use super::producer::{self, Producer};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
+use super::reader::AnswerReader;
 use super::request::{ModelRequest, ModelResponse};
 use crate::core::http::replay::Mode;
 use crate::core::http::{
@@ -26,20 +27,14 @@ use crate::core::http::{
     Replay, StatusError,
 };
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::ndjson::{self, NdjsonError};
 use crate::core::secret::Secret;
-use crate::core::sse::{self, SseError};
 use crate::core::time::{Clock, SystemClock};
-use crate::message::StreamEvent;
 
 /// Headers that carry a key: with one of them given, no other key is needed.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
 /// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
 const SHORTEST_HIDDEN_KEY: usize = 6;
-
-/// What ends the data of a chat stream.
-const END_OF_STREAM: &str = "[DONE]";
 
 /// A model behind a vendor's HTTP API. Cloning shares everything.
 #[derive(Debug, Clone)]
@@ -200,16 +195,11 @@ impl HttpModel {
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
         let (http, keys) = self.prepare(&request, true).await?;
-        let reader = Reader {
-            frames: Frames::new(self.dialect.framing()),
-            decoder: Some(self.dialect.stream_decoder(&request)),
-            events: Vec::new(),
-            ids: Arc::clone(&self.ids),
-            clock: Arc::clone(&self.clock),
-        };
+        let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
+        let sink = AnswerSink(AnswerReader::new(&*self.dialect, &request, ids, clock));
         let body = self
             .client()?
-            .stream(http, &self.config.retries(), &CancellationToken::new(), reader)
+            .stream(http, &self.config.retries(), &CancellationToken::new(), sink)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
@@ -250,7 +240,6 @@ impl HttpModel {
         match failure {
             StreamFailure::Http(error) => self.http_error(error),
             StreamFailure::Model(error) => *error,
-            StreamFailure::Framing(message) => self.error(ErrorCode::InvalidResponse, message),
         }
     }
 }
@@ -342,12 +331,11 @@ impl Keys {
     }
 }
 
-/// What ends a stream early, before it is known whose stream it was.
+/// What ends a stream early.
 #[derive(Debug)]
 enum StreamFailure {
     Http(HttpError),
     Model(Box<UppError>),
-    Framing(String),
 }
 
 impl From<HttpError> for StreamFailure {
@@ -362,109 +350,19 @@ impl From<UppError> for StreamFailure {
     }
 }
 
-impl From<SseError> for StreamFailure {
-    fn from(error: SseError) -> Self {
-        Self::Framing(error.to_string())
-    }
-}
+/// The reader, in the task that reads the socket.
+struct AnswerSink(AnswerReader);
 
-impl From<NdjsonError> for StreamFailure {
-    fn from(error: NdjsonError) -> Self {
-        Self::Framing(error.to_string())
-    }
-}
-
-enum Frames {
-    Events(sse::Decoder),
-    Lines(ndjson::Decoder),
-}
-
-impl Frames {
-    fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::ServerSentEvents => Self::Events(sse::Decoder::default()),
-            Framing::Lines => Self::Lines(ndjson::Decoder::default()),
-        }
-    }
-
-    /// Feeds the next bytes, or the end of them.
-    fn feed(
-        &mut self,
-        bytes: Option<&[u8]>,
-        mut visit: impl FnMut(Option<&str>, &str) -> Result<(), StreamFailure>,
-    ) -> Result<(), StreamFailure> {
-        match self {
-            Self::Events(decoder) => {
-                let visit = |event: sse::Event<'_>| visit(event.event.as_deref(), &event.data);
-                match bytes {
-                    Some(bytes) => decoder.push(bytes, visit),
-                    None => decoder.finish(visit),
-                }
-            }
-            Self::Lines(decoder) => {
-                let visit = |line: &str| visit(None, line);
-                match bytes {
-                    Some(bytes) => decoder.push(bytes, visit),
-                    None => decoder.finish(visit),
-                }
-            }
-        }
-    }
-}
-
-/// Reads a body: bytes in, the model's events out.
-struct Reader {
-    frames: Frames,
-    /// Gone when the answer is whole.
-    decoder: Option<Box<dyn StreamDecoder>>,
-    events: Vec<StreamEvent>,
-    ids: Arc<dyn IdSource>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Reader {
-    /// Feeds the decoder; tells whether the vendor said that this was all.
-    fn read(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, StreamFailure> {
-        let Self { frames, decoder, events, .. } = self;
-        let Some(decoder) = decoder else { return Ok(true) };
-        let mut is_over = false;
-        let result = frames.feed(bytes, |event, data| {
-            is_over = is_over || data.trim() == END_OF_STREAM;
-            if is_over {
-                return Ok(());
-            }
-            decoder.frame(event, data, events)?;
-            is_over = decoder.is_over();
-            Ok(())
-        });
-        out.extend(events.drain(..).map(ModelEvent::Event));
-        result.map(|()| is_over)
-    }
-
-    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
-        let Some(decoder) = self.decoder.take() else { return Ok(()) };
-        let sources = Sources { ids: &*self.ids, clock: &*self.clock };
-        let result = decoder.finish(sources, &mut self.events);
-        out.extend(self.events.drain(..).map(ModelEvent::Event));
-        out.push(ModelEvent::Done(result?));
-        Ok(())
-    }
-}
-
-impl BodySink for Reader {
+impl BodySink for AnswerSink {
     type Item = ModelEvent;
     type Error = StreamFailure;
 
     fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamFailure> {
-        if !self.read(Some(bytes), out)? {
-            return Ok(Flow::Continue);
-        }
-        self.finish(out)?;
-        Ok(Flow::Done)
+        let is_whole = self.0.push(bytes, out)?;
+        Ok(if is_whole { Flow::Done } else { Flow::Continue })
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
-        self.read(None, out)?;
-        self.finish(out)
+        Ok(self.0.end(out)?)
     }
 }

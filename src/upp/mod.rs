@@ -4,7 +4,7 @@
 //! [`provider`] is the door for anything that serves a model. [`dialect`] describes a vendor's wire without any I/O,
 //! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
 //! file a vendor. Models are found by name in the [`registry`]; [`native`] has the vendors' own tools, [`producer`] what
-//! goes back to the model that made it alone, [`costs`] what calls cost.
+//! goes back to the model that made it alone, [`costs`] what calls cost; [`reader`] reads the body of a streamed answer.
 
 pub mod config;
 pub mod costs;
@@ -17,6 +17,7 @@ pub mod native;
 pub mod producer;
 pub mod provider;
 pub mod providers;
+pub mod reader;
 pub mod registry;
 pub mod request;
 

@@ -20,6 +20,8 @@ mod json;
 mod limits;
 mod llm;
 mod machine;
+#[cfg(target_os = "linux")]
+mod many_streams;
 mod message;
 mod native;
 mod ndjson;

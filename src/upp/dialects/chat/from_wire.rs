@@ -144,8 +144,8 @@ pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
         #[serde(borrow)]
         url: Text<'a>,
     }
-    let raw = said.images.map_or("[]", RawValue::get);
-    let pictures: Few<Picture<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let Some(raw) = said.images else { return Vec::new() };
+    let pictures: Few<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
     urls.filter(|url| !url.is_empty()).map(picture_at).collect()
 }

@@ -116,8 +116,8 @@ impl Decoder {
         let head = &mut self.head;
         // Counts are of the answer so far: the last say it all.
         head.usage = frame.usage_metadata.unwrap_or(head.usage);
-        head.model = frame.model_version.map(Text::owned).or(head.model.take());
-        head.told.response_id = frame.response_id.map(Text::owned).or(head.told.response_id.take());
+        learn(&mut head.model, frame.model_version);
+        learn(&mut head.told.response_id, frame.response_id);
         if let Some(feedback) = frame.prompt_feedback.filter(|raw| raw.get().starts_with('{')) {
             let read: Feedback<'_> =
                 serde_json::from_str(feedback.get()).map_err(|error| self.reading.broken(error))?;
@@ -159,9 +159,18 @@ impl Decoder {
     }
 }
 
+/// Keeps the last word, which is nearly always the first again.
+fn learn(known: &mut Option<String>, told: Option<Text<'_>>) {
+    if let Some(told) = told.filter(|told| known.as_deref() != Some(told.as_str())) {
+        *known = Some(told.owned());
+    }
+}
+
 /// Keeps the last word that says something.
 fn keep(kept: &mut Option<RawJson>, told: Option<&RawValue>) {
-    if let Some(told) = told.filter(|told| !matches!(told.get(), "null" | "{}" | "[]")) {
+    let says_nothing = |told: &&RawValue| matches!(told.get(), "null" | "{}" | "[]");
+    let is_known = |told: &&RawValue| kept.as_ref().is_some_and(|kept| kept.get() == told.get());
+    if let Some(told) = told.filter(|told| !says_nothing(told) && !is_known(told)) {
         *kept = Some(told.into());
     }
 }
