@@ -61,6 +61,13 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
         Framing::ServerSentEvents
     }
 
+    /// The data of the frame that ends every stream of the vendor; `None` where one of its events says so.
+    ///
+    /// A stream that ends without it was cut off, whatever it said before.
+    fn end_marker(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Writes the body of a request.
     ///
     /// # Errors
@@ -97,6 +104,12 @@ pub trait StreamDecoder: Send {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError>;
+
+    /// Whether the vendor has said that the answer is whole. What follows is not read, so that a connection that
+    /// breaks or idles afterwards takes nothing away.
+    fn is_whole(&self) -> bool {
+        false
+    }
 
     /// The stream has ended: the whole answer. May append last events (as a missing `message_stop`).
     ///

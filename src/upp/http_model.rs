@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::{ProviderConfig, endpoint};
 use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
-use super::dialects::common::VendorError;
+use super::dialects::common::{END_OF_STREAM, VendorError, cut_short};
 use super::error::{ErrorCode, UppError};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::request::{ModelRequest, ModelResponse};
@@ -31,11 +31,11 @@ use crate::message::StreamEvent;
 /// Headers that carry a key: with one of them given, no other key is needed.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
+/// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
+const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
+
 /// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
 const SHORTEST_HIDDEN_KEY: usize = 6;
-
-/// What ends the data of a chat stream.
-const END_OF_STREAM: &str = "[DONE]";
 
 /// A model behind a vendor's HTTP API. Cloning shares everything.
 #[derive(Debug, Clone)]
@@ -152,6 +152,8 @@ impl HttpModel {
         let reader = Reader {
             frames: Frames::new(self.dialect.framing()),
             decoder: Some(self.dialect.stream_decoder(&request)),
+            needs_marker: self.dialect.end_marker().is_some(),
+            provider: self.dialect.provider().to_owned(),
             events: Vec::new(),
             ids: Arc::clone(&self.ids),
             clock: Arc::clone(&self.clock),
@@ -327,7 +329,10 @@ impl Frames {
     ) -> Result<(), StreamFailure> {
         match self {
             Self::Events(decoder) => {
-                let visit = |event: sse::Event<'_>| visit(event.event.as_deref(), &event.data);
+                let visit = |event: sse::Event<'_>| match event.is_damaged {
+                    true => Err(StreamFailure::Framing(NOT_UTF8.to_owned())),
+                    false => visit(event.event.as_deref(), &event.data),
+                };
                 match bytes {
                     Some(bytes) => decoder.push(bytes, visit),
                     None => decoder.finish(visit),
@@ -349,6 +354,9 @@ struct Reader {
     frames: Frames,
     /// Gone when the answer is whole.
     decoder: Option<Box<dyn StreamDecoder>>,
+    /// Whether the answer is whole only once the dialect's end marker has come.
+    needs_marker: bool,
+    provider: String,
     events: Vec<StreamEvent>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
@@ -362,7 +370,12 @@ impl Reader {
         let mut is_over = false;
         let result = frames.feed(bytes, |event, data| {
             is_over = is_over || data.trim() == END_OF_STREAM;
-            if is_over { Ok(()) } else { decoder.frame(event, data, events).map_err(StreamFailure::from) }
+            if is_over {
+                return Ok(());
+            }
+            decoder.frame(event, data, events)?;
+            is_over = decoder.is_whole();
+            Ok(())
         });
         out.extend(events.drain(..).map(ModelEvent::Event));
         result.map(|()| is_over)
@@ -391,7 +404,9 @@ impl BodySink for Reader {
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
-        self.read(None, out)?;
+        if !self.read(None, out)? && self.needs_marker {
+            return Err(cut_short(&self.provider).into());
+        }
         self.finish(out)
     }
 }

@@ -207,6 +207,7 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
         data: Cow::Owned(data),
         id: id.map(Cow::Owned),
         retry: retry.map(Duration::from_millis),
+        ..Event::default()
     })
 }
 

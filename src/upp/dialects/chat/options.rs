@@ -41,6 +41,8 @@ pub struct ChatOptions {
     pub after_results: Option<&'static str>,
     /// Whether it knows `stream_options`, without which a stream does not tell its usage.
     pub stream_options: bool,
+    /// Whether each of its streams ends with `[DONE]`; of a host that is not known the reason to finish is enough.
+    pub ends_with_done: bool,
 }
 
 /// Which documents a host takes.
@@ -142,6 +144,7 @@ impl ChatOptions {
             call_ids: CallIds::Any,
             after_results: None,
             stream_options: true,
+            ends_with_done: false,
         }
     }
 
@@ -156,6 +159,7 @@ impl ChatOptions {
             key_is_optional: false,
             capabilities: Capabilities::TEXT,
             documents: Documents::None,
+            ends_with_done: true,
             ..Self::new(provider, base_url)
         }
     }

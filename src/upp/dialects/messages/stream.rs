@@ -455,6 +455,10 @@ impl StreamDecoder for Decoder {
         }
     }
 
+    fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,

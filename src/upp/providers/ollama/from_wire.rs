@@ -132,6 +132,10 @@ impl StreamDecoder for OllamaStream {
         self.run.line(line, &*self.ids, events)
     }
 
+    fn is_whole(&self) -> bool {
+        self.run.is_done
+    }
+
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,
