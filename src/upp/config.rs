@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::http::{Fixed, HttpConfig, KeyStrategy, RetryPolicy, RetryStrategy};
+use crate::core::http::{CaCertificates, Fixed, HttpConfig, KeyStrategy, RetryPolicy, RetryStrategy};
 use crate::core::secret::Secret;
 
 /// Longest wait for the response's headers unless told otherwise.
@@ -44,6 +44,8 @@ pub struct ProviderConfig {
     pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
     /// Longest wait that a server's `Retry-After` is followed for. Default one hour.
     pub retry_after_max: Option<Duration>,
+    /// Authorities that are trusted beside the system's.
+    pub ca_certificates: Option<CaCertificates>,
 }
 
 impl ProviderConfig {
@@ -97,6 +99,7 @@ impl ProviderConfig {
             api_version: self.api_version.clone().or_else(|| base.api_version.clone()),
             retry_strategy: self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
             retry_after_max: self.retry_after_max.or(base.retry_after_max),
+            ca_certificates: self.ca_certificates.clone().or_else(|| base.ca_certificates.clone()),
         };
         for (name, value) in &self.headers {
             merged.set_header(name.clone(), value.clone());
@@ -112,6 +115,7 @@ impl ProviderConfig {
             connect_timeout: self.connect_timeout.unwrap_or_else(|| defaults.connect_timeout.min(timeout)),
             header_timeout: timeout,
             idle_timeout: self.idle_timeout.unwrap_or(timeout),
+            ca_certificates: self.ca_certificates.clone(),
             ..defaults
         }
     }
@@ -154,6 +158,7 @@ impl fmt::Debug for ProviderConfig {
             .field("api_version", &self.api_version)
             .field("retry_strategy", &self.retry_strategy)
             .field("retry_after_max", &self.retry_after_max)
+            .field("ca_certificates", &self.ca_certificates)
             .finish()
     }
 }

@@ -8,6 +8,7 @@ from turntree._core import ModelReference
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from os import PathLike
 
     from typing_extensions import Unpack
 
@@ -26,6 +27,8 @@ class ConnectionOptions(TypedDict, total=False):
         api_version: The version of the vendor's API, where it has versions.
         retry_strategy: Whether failed requests are sent again. Default: they are not.
         retry_after_max: Longest wait that a server's ``Retry-After`` is followed for. Default 3600.
+        ca_certificates: Authorities that are trusted beside the system's: PEM as bytes, or the path of a file. On Linux
+            ``SSL_CERT_FILE`` names another store for all requests.
     """
 
     api_key: str | Callable[[], str | Awaitable[str]] | KeyStrategy | None
@@ -36,6 +39,7 @@ class ConnectionOptions(TypedDict, total=False):
     api_version: str | None
     retry_strategy: RetryStrategy | None
     retry_after_max: float | None
+    ca_certificates: bytes | str | PathLike[str] | None
 
 
 class ConfigOptions(ConnectionOptions, total=False):

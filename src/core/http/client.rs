@@ -249,8 +249,7 @@ fn pooled(transport: Transport) -> Result<reqwest::Client, HttpError> {
 }
 
 fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
-    // Fails when the process has a provider already, and then that one is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_tls();
     let builder = reqwest::Client::builder()
         .connect_timeout(transport.connect_timeout)
         .user_agent(&transport.user_agent)
@@ -268,6 +267,10 @@ fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
         Proxy::Direct => builder.no_proxy(),
         Proxy::Url(url) => builder.proxy(reqwest::Proxy::all(url.expose()).map_err(|_| wrong_proxy())?),
     };
+    let builder = match &transport.ca_certificates {
+        Some(authorities) => builder.tls_certs_merge(authorities.certificates()?),
+        None => builder,
+    };
     builder.build().map_err(|error| HttpError::Request {
         message: format!(
             "the HTTP client does not start ({}); check the user agent, and that CA certificates are \
@@ -275,6 +278,11 @@ fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
             causes(&error.without_url())
         ),
     })
+}
+
+pub(super) fn install_tls() {
+    // Fails when the process has a provider already, and then that one is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The URL itself may hold a password, so it is not repeated.

@@ -13,6 +13,7 @@
 //! | `body` | decoding a stream where it is read, and handing its items over |
 //! | `retry` | when to try again |
 //! | `keys` | where an API key comes from |
+//! | `tls` | certificates beside those of the system |
 //! | `error` | what can go wrong |
 
 mod body;
@@ -23,6 +24,7 @@ mod exchange;
 mod keys;
 mod request;
 mod retry;
+mod tls;
 
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};
@@ -39,3 +41,4 @@ pub use self::retry::{
     Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,
     RetryStrategy, TokenBucket, parse_retry_after,
 };
+pub use self::tls::CaCertificates;

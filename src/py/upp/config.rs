@@ -1,13 +1,16 @@
 //! How to reach a provider, from keyword arguments or from a dict. UPP-1.2 §9.
 
+use std::path::PathBuf;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::held::Held;
 use super::keys::keys_from;
 use super::retry::{seconds, strategy_from};
+use crate::core::http::CaCertificates;
 use crate::core::secret::Secret;
 use crate::upp::ProviderConfig as CoreConfig;
 
@@ -86,11 +89,12 @@ fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, P
         "retry_after_max" | "retryAfterMaxSeconds" => {
             config.retry_after_max = Some(time(value, "retry_after_max")?);
         }
+        "ca_certificates" | "caCertificates" => config.ca_certificates = Some(authorities(value)?),
         "headers" => set_headers(config, value)?,
         other => {
             let message = format!(
                 "unknown option \"{other}\"; known are api_key, base_url, timeout, connect_timeout, idle_timeout, \
-                 headers, api_version, retry_strategy and retry_after_max"
+                 headers, api_version, retry_strategy, retry_after_max and ca_certificates"
             );
             return Err(PyTypeError::new_err(message));
         }
@@ -132,6 +136,20 @@ fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
         return Ok(url);
     }
     Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))
+}
+
+/// Certificates of authorities: PEM as bytes, or the path of a file.
+fn authorities(value: &Bound<'_, PyAny>) -> PyResult<CaCertificates> {
+    let authorities = if let Ok(pem) = value.cast::<PyBytes>() {
+        CaCertificates::from_pem(pem.as_bytes().to_vec())
+    } else {
+        let path: PathBuf = value.extract().map_err(|_| {
+            let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!("ca_certificates must be a path or bytes in PEM, not {found}"))
+        })?;
+        value.py().detach(|| CaCertificates::from_file(&path))
+    };
+    authorities.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn time(value: &Bound<'_, PyAny>, what: &str) -> PyResult<std::time::Duration> {
