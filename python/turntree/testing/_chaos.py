@@ -185,7 +185,11 @@ class _ChaosHandler(Handler):
         plan = owner.plan_of(request) if isinstance(owner, ChaosServer) else None
         if plan is None or not isinstance(owner, ChaosServer):
             return super().write_reply(request, dialect, reply)
-        deed = plan.strike(_answer(owner, request, dialect, reply))
+        try:
+            deed = plan.strike(_answer(owner, request, dialect, reply))
+        except Exception as error:  # a mischief that cannot be done is a defect of ours: the `with` block raises it
+            owner.errors.append(error)
+            raise
         owner.remember(plan, deed)
         self.close_connection = not deed.keeps_open
         for act in deed.acts:

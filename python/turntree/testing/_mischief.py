@@ -401,7 +401,7 @@ def _close(answer: Answer, random: Random) -> Deed:
     return _broken("close", answer, random, "close")
 
 
-@_mischief("stall", 3, is_slow=True)
+@_mischief("stall", 2, is_slow=True)
 def _stall(answer: Answer, random: Random) -> Deed:
     """Silence from anywhere on."""
     return _broken("stall", answer, random, "stall")
@@ -600,9 +600,10 @@ def _broken_event(answer: Answer, random: Random) -> Deed:
 @_mischief("not-utf8", 4)
 def _not_utf8(answer: Answer, random: Random) -> Deed:
     """A byte that no UTF-8 has, somewhere inside of the JSON."""
-    places = [(n, m.start()) for n, piece in enumerate(answer.pieces) for m in re.finditer(rb'(?<=[a-z])[a-z"]', piece)]
-    is_json = [(n, at) for n, at in places if at > answer.pieces[n].index(b"{")] if places else []
-    number, at = random.choice(is_json)
+    documents = [(number, piece.find(b"{")) for number, piece in enumerate(answer.pieces)]
+    number, start = random.choice([(number, start) for number, start in documents if start >= 0])
+    letters = [match.start() for match in re.finditer(rb'(?<=[a-z])[a-z"]', answer.pieces[number][start:])]
+    at = start + random.choice(letters)
     pieces = list(answer.pieces)
     bad = random.choice([b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xc0\xaf"])
     pieces[number] = pieces[number][:at] + bad + pieces[number][at:]
@@ -677,7 +678,7 @@ def _redirect_elsewhere(answer: Answer, random: Random) -> Deed:
             ("301 Moved Permanently", here),
             ("302 Found", f"{here}&chaos-spared=1"),
             ("303 See Other", f"{here}&chaos-spared=1"),
-            ("307 Temporary Redirect", "::not a url::"),
+            ("307 Temporary Redirect", "http://[not-an-address/"),
         ]
     )
     head = answer.head(("location", place), ("content-length", "0"), status=status)

@@ -40,7 +40,8 @@ impl CaCertificates {
     /// # Errors
     /// [`HttpError::Request`] as [`CaCertificates::from_pem`], and when the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, HttpError> {
-        let unreadable = |why: &dyn fmt::Display| wrong(&format!("cannot be read from {}: {why}", path.display()));
+        let unreadable =
+            |why: &dyn fmt::Display| wrong(&format!("cannot be read from {}: {why}", path.display()));
         let size = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
         if size > MAX_BUNDLE {
             return Err(unreadable(&format!("{size} bytes are no bundle of certificates")));
