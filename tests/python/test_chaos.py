@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from turntree import agent
-from turntree.testing import MISCHIEFS, Chaos, Reply, ToolCall, chaos
+from turntree.testing import HTTP2_MISCHIEFS, MISCHIEFS, Reply, ToolCall, chaos
 from turntree.upp import (
     ErrorCode,
     ExponentialBackoff,
@@ -144,13 +144,13 @@ class Told:
             self.ended += 1
 
 
-async def play(server, scenario):
+async def play(server, scenario, **options):
     """Ask; gives the turn or the error, and what the events told."""
     plan = server.plan(scenario.number)
     patience = SILENCE if plan.is_slow else PATIENCE
     retry = ExponentialBackoff(max_attempts=1, base_delay=0.001, max_delay=0.001) if scenario.retries else None
     url = server.scenario(scenario.number, after_tools=scenario.after_tools)
-    model = WIRES[scenario.wire](url, timeout=patience, idle_timeout=patience, retry_strategy=retry)
+    model = WIRES[scenario.wire](url, timeout=patience, idle_timeout=patience, retry_strategy=retry, **options)
     runner = agent(model=model, params={"max_tokens": 100} if scenario.wire == "messages" else {}, tools=[weather])
     told = Told()
 
@@ -262,19 +262,18 @@ def how_to_rerun(number):
     return f"TURNTREE_CHAOS_SEED={SEED} TURNTREE_CHAOS_SCENARIO={number} pytest tests/python/test_chaos.py"
 
 
-@pytest.mark.timeout(900)
-def test_ten_thousand_bad_days(capsys):
-    numbers = [int(ONLY)] if ONLY else range(SCENARIOS)
+def play_all(server, numbers, capsys, **options):
+    """Play scenarios, some at once; fails with what is wrong and how to see it again, gives what was seen."""
     failures, seen = [], Counter()
 
-    async def main(server):
+    async def main():
         busy, silent = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(AT_ONCE)
 
         async def one(number):
             scenario = Scenario.of(number)
             async with silent if server.plan(number).is_slow else busy:
                 try:
-                    outcome, told = await play(server, scenario)
+                    outcome, told = await play(server, scenario, **options)
                 except Exception as error:  # a hang is a TimeoutError, a panic is what it is
                     outcome, told = error, Told()
             problem = judge(server, scenario, outcome, told)
@@ -285,28 +284,45 @@ def test_ten_thousand_bad_days(capsys):
 
         await asyncio.gather(*map(one, numbers))
 
-    began = time.monotonic()
-    with chaos(reply_of, seed=SEED) as server:
-        asyncio.run(main(server))
-    took = time.monotonic() - began
-
+    began, worked = time.monotonic(), time.process_time()
+    asyncio.run(main())
+    took, worked = time.monotonic() - began, time.process_time() - worked
     with capsys.disabled():
-        kinds = len([name for name in seen if name in MISCHIEFS])
         print(
-            f"\nchaos: seed {SEED}, {len(numbers)} scenarios of {kinds} kinds in {took:.1f} s: "
-            f"{seen['whole']} answers, {seen['failed']} errors, {len(failures)} wrong"
+            f"\nchaos: seed {SEED}, {len(numbers)} scenarios of {len(seen) - 2} kinds in {took:.1f} s "
+            f"({worked:.1f} s of a processor): {seen['whole']} answers, {seen['failed']} errors, {len(failures)} wrong"
         )
     assert not failures, f"{len(failures)} wrong:\n" + "\n".join(failures[:20])
-    if not ONLY and SCENARIOS >= 5000:
-        assert set(MISCHIEFS) <= set(seen)
+    return seen
+
+
+@pytest.mark.timeout(900)
+def test_ten_thousand_bad_days(capsys):
+    numbers = [int(ONLY)] if ONLY else range(SCENARIOS)
+
+    with chaos(reply_of, seed=SEED) as server:
+        seen = play_all(server, numbers, capsys)
+
+    assert ONLY or SCENARIOS < 5000 or set(MISCHIEFS) <= set(seen)
+
+
+@pytest.mark.timeout(300)
+def test_bad_days_over_http2(capsys):
+    numbers = [int(ONLY)] if ONLY else range(min(SCENARIOS, 500))
+
+    with chaos(reply_of, seed=SEED, http2=True) as server:
+        seen = play_all(server, numbers, capsys, ca_certificates=server.ca_certificates)
+
+    assert ONLY or SCENARIOS < 500 or set(HTTP2_MISCHIEFS) <= set(seen)
 
 
 def test_a_plan_follows_from_its_seed_and_number():
-    plans = [Chaos.of(7, number) for number in range(200)]
+    def plans(seed):
+        with chaos("Hello", seed=seed) as server:
+            return [server.plan(number).mischief for number in range(200)]
 
-    assert plans == [Chaos.of(7, number) for number in range(200)]
-    assert plans != [Chaos.of(8, number) for number in range(200)]
-    assert len({plan.mischief for plan in plans}) > 20
+    assert plans(7) == plans(7) != plans(8)
+    assert len(set(plans(7))) > 20
 
 
 def test_a_scenario_is_the_same_every_time(run):

@@ -18,6 +18,7 @@ Standard library only. `import turntree` does not load this package.
 """
 
 from turntree.testing._chaos import MISCHIEFS, Chaos, ChaosServer, chaos
+from turntree.testing._http2 import HTTP2_MISCHIEFS
 from turntree.testing._mischief import Deed
 from turntree.testing._replies import (
     ErrorReply,
@@ -51,4 +52,5 @@ __all__ = [
     "Chaos",
     "Deed",
     "MISCHIEFS",
+    "HTTP2_MISCHIEFS",
 ]

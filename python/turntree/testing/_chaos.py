@@ -9,9 +9,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from turntree.testing._mischief import KINDS, Answer, Deed, Pause, Reset, weights
+from turntree.testing._mischief import KINDS, Answer, Deed, Kind, Pause, Reset
 from turntree.testing._replies import Reply, Script
 from turntree.testing._server import Handler, LoopbackServer
 from turntree.testing._wire import Exchange, compact
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turntree.testing._wire import Dialect
 
 MISCHIEFS: tuple[str, ...] = tuple(KINDS)
-"""What can happen to a response, by name."""
+"""What can happen to a response over HTTP/1.1, by name."""
 
 _PREFIX = "chaos"
 _AFTER_TOOLS = "after-tools"
@@ -35,37 +35,29 @@ class Chaos:
     Args:
         seed: The seed of the server.
         number: The number of the scenario.
-        mischief: What happens: one of `MISCHIEFS`.
+        mischief: What happens: one of `MISCHIEFS`, or of `HTTP2_MISCHIEFS`.
+        is_slow: Whether the server may fall silent for ever: give the client a short timeout.
     """
 
     seed: int
     number: int
     mischief: str
-
-    @classmethod
-    def of(cls, seed: int, number: int, only: Sequence[str] = ()) -> Chaos:
-        """The plan of a scenario: the same for the same arguments, in every process.
-
-        Args:
-            seed: Any number.
-            number: From 0.
-            only: Names of `MISCHIEFS` to choose from; by default all.
-        """
-        names = tuple(only) or MISCHIEFS
-        (mischief,) = Random(f"{seed}/{number}").choices(names, weights(names))
-        return cls(seed=seed, number=number, mischief=mischief)
+    is_slow: bool = False
 
     @property
-    def is_slow(self) -> bool:
-        """Whether the server may fall silent for ever: give the client a short timeout."""
-        return KINDS[self.mischief].is_slow
-
-    def strike(self, answer: Answer) -> Deed:
-        """Make of a good answer what the mischief makes of it; the dice fall the same way every time."""
-        return KINDS[self.mischief].make(answer, Random(f"{self.seed}/{self.number}/{self.mischief}"))
+    def random(self) -> Random:
+        """The dice of the scenario, fresh: they fall the same way every time."""
+        return Random(f"{self.seed}/{self.number}/{self.mischief}")
 
 
-def chaos(script: Script, *, seed: int | None = None, only: Sequence[str] = (), strict: bool = True) -> ChaosServer:
+def chaos(
+    script: Script,
+    *,
+    seed: int | None = None,
+    only: Sequence[str] = (),
+    strict: bool = True,
+    http2: bool = False,
+) -> ChaosServer:
     """Start a server whose replies suffer: each is cut, stalled, garbled or framed wrongly, by a seed.
 
     What a client must make of it is known: `ChaosServer.deeds` says of every response whether the answer was delivered
@@ -76,15 +68,22 @@ def chaos(script: Script, *, seed: int | None = None, only: Sequence[str] = (), 
         seed: Decides what happens; by default a new one, which `repr` of the server shows.
         only: Names of `MISCHIEFS` to choose from; by default all.
         strict: Refuse what the vendor would refuse, as for `serve`.
+        http2: Speak HTTP/2 over TLS, with a certificate of the server's own (`server.ca_certificates`), and choose
+            among `HTTP2_MISCHIEFS`. Needs the packages `h2` and `trustme`.
 
     Returns:
         The running server, for a `with` block.
 
     Raises:
+        ImportError: HTTP/2 is asked for and its packages are not installed.
         ValueError: `only` holds a name that is no mischief.
         TypeError: The script holds something that is no reply.
         OSError: No port can be opened.
     """
+    if http2:
+        from turntree.testing._http2 import Http2ChaosServer
+
+        return Http2ChaosServer(script, seed=seed, only=only, strict=strict).start()
     return ChaosServer(script, seed=seed, only=only, strict=strict).start()
 
 
@@ -105,12 +104,17 @@ class ChaosServer(LoopbackServer):
         TypeError: The script holds something that is no reply.
     """
 
+    ca_certificates: bytes | None = None
+    """The certificate that clients have to trust, as PEM; None without TLS."""
+    kinds: ClassVar[dict[str, Kind]] = KINDS
+    """The mischiefs of this server by name."""
+
     def __init__(
         self, script: Script, *, seed: int | None = None, only: Sequence[str] = (), strict: bool = True
     ) -> None:
-        unknown = [name for name in only if name not in KINDS]
+        unknown = [name for name in only if name not in self.kinds]
         if unknown:
-            raise ValueError(f"no such mischief: {', '.join(unknown)}; MISCHIEFS names them all")
+            raise ValueError(f"no such mischief: {', '.join(unknown)}; choose among {', '.join(self.kinds)}")
         super().__init__(script, strict=strict)
         self.handler = _ChaosHandler
         self.seed = secrets.randbelow(2**32) if seed is None else seed
@@ -119,12 +123,22 @@ class ChaosServer(LoopbackServer):
         self._writing = threading.Lock()
 
     def plan(self, number: int) -> Chaos:
-        """What happens in a scenario.
+        """What happens in a scenario: the same for the same seed and number, in every process.
 
         Args:
             number: From 0.
         """
-        return Chaos.of(self.seed, number, self.only)
+        names = self.only or tuple(self.kinds)
+        weights = [self.kinds[name].weight for name in names]
+        (mischief,) = Random(f"{self.seed}/{number}").choices(names, weights)
+        return Chaos(seed=self.seed, number=number, mischief=mischief, is_slow=self.kinds[mischief].is_slow)
+
+    def strike(self, plan: Chaos, answer: Answer) -> Deed:
+        """Make of a good answer what the plan's mischief makes of it."""
+        deed = self.kinds[plan.mischief].make(answer, plan.random)
+        with self._writing:
+            self._deeds.setdefault(plan.number, []).append(deed)
+        return deed
 
     def scenario(self, number: int, *, after_tools: bool = False) -> str:
         """The base URL of a scenario: `http://127.0.0.1:PORT/chaos/NUMBER/v1`.
@@ -171,11 +185,6 @@ class ChaosServer(LoopbackServer):
                 pass
         return None if _SPARED in request.query else self.plan(number)
 
-    def remember(self, plan: Chaos, deed: Deed) -> None:
-        """Keep what is about to be done."""
-        with self._writing:
-            self._deeds.setdefault(plan.number, []).append(deed)
-
 
 class _ChaosHandler(Handler):
     """Writes what a mischief makes of the script's reply."""
@@ -186,11 +195,10 @@ class _ChaosHandler(Handler):
         if plan is None or not isinstance(owner, ChaosServer):
             return super().write_reply(request, dialect, reply)
         try:
-            deed = plan.strike(_answer(owner, request, dialect, reply))
+            deed = owner.strike(plan, answer_of(owner, request, dialect, reply))
         except Exception as error:  # a mischief that cannot be done is a defect of ours: the `with` block raises it
             owner.errors.append(error)
             raise
-        owner.remember(plan, deed)
         self.close_connection = not deed.keeps_open
         for act in deed.acts:
             match act:
@@ -206,7 +214,7 @@ class _ChaosHandler(Handler):
         return "sent" if deed.delivers == "whole" else "faulted"
 
 
-def _answer(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> Answer:
+def answer_of(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> Answer:
     """The good answer, ready to suffer."""
     exchange = Exchange(request=request, reply=reply, calls=tuple(owner._settle(call) for call in reply.tool_calls))
     is_stream = request.stream

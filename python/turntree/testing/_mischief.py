@@ -9,7 +9,7 @@ import gzip
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -51,7 +51,7 @@ class Deed:
         mischief: Its name.
         delivers: Whether the answer got through: "whole", "nothing" (an error must follow), or "either".
         codes: The error codes that are right, where it did not.
-        acts: What was done on the socket, in order.
+        acts: What was done on the socket, in order: bytes to send, or something else.
         keeps_open: Whether the connection serves the next request.
         note: Where it struck, for people.
     """
@@ -59,7 +59,7 @@ class Deed:
     mischief: str
     delivers: Delivers
     codes: frozenset[str] = frozenset()
-    acts: Sequence[Act] = ()
+    acts: Sequence[Any] = ()
     keeps_open: bool = False
     note: str = ""
 
@@ -137,8 +137,8 @@ _CODES: dict[Ending, frozenset[str]] = {
     "stall": frozenset({"TIMEOUT"}),
 }
 
-_NETWORK = frozenset({"NETWORK_ERROR"})
-_INVALID = frozenset({"INVALID_RESPONSE"})
+NETWORK = frozenset({"NETWORK_ERROR"})
+INVALID = frozenset({"INVALID_RESPONSE"})
 
 _CODE_OF_STATUS = {
     400: "INVALID_REQUEST",
@@ -172,11 +172,6 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def weights(names: Iterable[str]) -> list[float]:
-    """How often each is chosen, relative to the others."""
-    return [KINDS[name].weight for name in names]
-
-
 def _mischief(
     name: str, weight: float = 1.0, *, is_slow: bool = False
 ) -> Callable[[Callable[[Answer, Random], Deed]], Callable[[Answer, Random], Deed]]:
@@ -197,7 +192,7 @@ def _chunk(piece: bytes, extension: bytes = b"") -> bytes:
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
-def _cuts(body: bytes, count: int, random: Random) -> list[bytes]:
+def cuts(body: bytes, count: int, random: Random) -> list[bytes]:
     """The body in so many pieces, cut anywhere: inside a character, inside a line end."""
     if not body:
         return []
@@ -229,7 +224,7 @@ def _ended(
 
 def _sent_whole(name: str, answer: Answer, body: bytes, random: Random, *, note: str = "") -> Deed:
     """The body, changed in a way that changes nothing, in a few chunks."""
-    acts = [answer.chunked(), *(_chunk(piece) for piece in _cuts(body, random.randrange(6), random)), _LAST_CHUNK]
+    acts = [answer.chunked(), *(_chunk(piece) for piece in cuts(body, random.randrange(6), random)), _LAST_CHUNK]
     return _whole(name, acts, note=note)
 
 
@@ -266,21 +261,21 @@ def _one_write(answer: Answer, random: Random) -> Deed:
 @_mischief("cut-anywhere", 3)
 def _cut_anywhere(answer: Answer, random: Random) -> Deed:
     """Chunks end inside of events and characters, writes end inside of chunks."""
-    raw = b"".join(map(_chunk, _cuts(answer.body, random.randrange(20), random))) + _LAST_CHUNK
-    return _whole("cut-anywhere", [answer.chunked(), *_cuts(raw, random.randrange(20), random)])
+    raw = b"".join(map(_chunk, cuts(answer.body, random.randrange(20), random))) + _LAST_CHUNK
+    return _whole("cut-anywhere", [answer.chunked(), *cuts(raw, random.randrange(20), random)])
 
 
 @_mischief("until-close", 2)
 def _until_close(answer: Answer, random: Random) -> Deed:
     """No length and no chunks: the body ends where the connection does."""
-    return _whole("until-close", [answer.head(), *_cuts(answer.body, random.randrange(5), random)])
+    return _whole("until-close", [answer.head(), *cuts(answer.body, random.randrange(5), random)])
 
 
 @_mischief("slow-head")
 def _slow_head(answer: Answer, random: Random) -> Deed:
     """The head comes in pieces, with pauses."""
     acts: list[Act] = []
-    for piece in _cuts(answer.sized(len(answer.body)), 3, random):
+    for piece in cuts(answer.sized(len(answer.body)), 3, random):
         acts += [piece, Pause(0.005)]
     return _whole("slow-head", [*acts, answer.body])
 
@@ -289,7 +284,7 @@ def _slow_head(answer: Answer, random: Random) -> Deed:
 def _slow_body(answer: Answer, random: Random) -> Deed:
     """The body comes in pieces, with pauses."""
     acts: list[Act] = [answer.chunked()]
-    for piece in _cuts(answer.body, 3, random):
+    for piece in cuts(answer.body, 3, random):
         acts += [_chunk(piece), Pause(0.005)]
     return _whole("slow-body", [*acts, _LAST_CHUNK])
 
@@ -304,7 +299,7 @@ def _early_hints(answer: Answer, random: Random) -> Deed:
 @_mischief("chunk-extensions")
 def _chunk_extensions(answer: Answer, random: Random) -> Deed:
     """Chunks with extensions, and trailers after the last."""
-    chunks = [_chunk(piece, b';note="a b"') for piece in _cuts(answer.body, 3, random)]
+    chunks = [_chunk(piece, b';note="a b"') for piece in cuts(answer.body, 3, random)]
     return _whole("chunk-extensions", [answer.chunked(), *chunks, b"0\r\nx-checksum: 1\r\n\r\n"])
 
 
@@ -313,7 +308,7 @@ def _compressed(answer: Answer, random: Random) -> Deed:
     """A body in gzip or brotli, asked for or not."""
     coding, packed = _packed(answer.body, random)
     head = answer.chunked(("content-encoding", coding))
-    chunks = [_chunk(piece) for piece in _cuts(packed, random.randrange(5), random)]
+    chunks = [_chunk(piece) for piece in cuts(packed, random.randrange(5), random)]
     return _whole("compressed", [head, *chunks, _LAST_CHUNK], note=coding)
 
 
@@ -359,7 +354,7 @@ def _byte_order_mark(answer: Answer, random: Random) -> Deed:
     deed = _sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
     if answer.is_stream:
         return deed
-    return Deed(mischief=deed.mischief, delivers="either", codes=_INVALID, acts=deed.acts)
+    return Deed(mischief=deed.mischief, delivers="either", codes=INVALID, acts=deed.acts)
 
 
 @_mischief("end-twice", 2)
@@ -425,7 +420,7 @@ def _broken(name: str, answer: Answer, random: Random, ending: Ending) -> Deed:
     # Every byte of a response is as likely as any other; the last few have the most to tell.
     place = random.randrange(len(raw) + 1) if random.random() < 0.7 else len(raw) - random.randrange(16)
     sent = _body_bytes(frames, place, is_chunked=is_chunked)
-    acts = _cuts(raw[:place], random.randrange(4), random)
+    acts = cuts(raw[:place], random.randrange(4), random)
     return _ended(name, answer, acts, sent, ending, is_framed=place == len(raw))
 
 
@@ -448,7 +443,7 @@ def _truncate(answer: Answer, random: Random) -> Deed:
     """The body ends anywhere, in good order: chunks with their end, a length, or the close of the connection."""
     body = answer.body
     place = random.randrange(len(body) + 1) if random.random() < 0.7 else len(body) - random.randrange(min(16, len(body)))
-    pieces = _cuts(body[:place], random.randrange(4), random)
+    pieces = cuts(body[:place], random.randrange(4), random)
     framings: list[Sequence[Act]] = [
         [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK],
         [answer.sized(place), *pieces],
@@ -478,8 +473,8 @@ def _compressed_and_cut(answer: Answer, random: Random) -> Deed:
         mischief="compressed-and-cut",
         # What a decompressor holds back is its own affair.
         delivers="either" if delivers == "whole" else delivers,
-        codes=_NETWORK | _INVALID,
-        acts=[head, *map(_chunk, _cuts(kept, random.randrange(4), random)), ending],
+        codes=NETWORK | INVALID,
+        acts=[head, *map(_chunk, cuts(kept, random.randrange(4), random)), ending],
         note=f"{coding} after {place} of {len(packed)}",
     )
 
@@ -530,7 +525,7 @@ def _length_is_nonsense(answer: Answer, random: Random) -> Deed:
     """A length that is no number, or two that differ."""
     length = random.choice(["banana", "-5", "0x10", "1e3", "12 13", f"{10**40}"])
     heads = [answer.sized(length), answer.sized(len(answer.body), ("content-length", str(len(answer.body) - 1)))]
-    return _failed("length-is-nonsense", [random.choice(heads), answer.body], _NETWORK)
+    return _failed("length-is-nonsense", [random.choice(heads), answer.body], NETWORK)
 
 
 @_mischief("length-and-chunks", 0.5)
@@ -538,7 +533,7 @@ def _length_and_chunks(answer: Answer, random: Random) -> Deed:
     """Both framings at once; chunks win (RFC 9112 §6.3), or it is refused."""
     head = answer.chunked(("content-length", str(random.randrange(len(answer.body)))))
     acts = [head, *map(_chunk, answer.pieces), _LAST_CHUNK]
-    return Deed(mischief="length-and-chunks", delivers="either", codes=_NETWORK, acts=acts)
+    return Deed(mischief="length-and-chunks", delivers="either", codes=NETWORK, acts=acts)
 
 
 @_mischief("chunk-is-nonsense", 4)
@@ -582,7 +577,7 @@ def _last_chunk_missing(answer: Answer, random: Random) -> Deed:
 def _huge_head(answer: Answer, random: Random) -> Deed:
     """A header of two megabytes, or thousands of them."""
     extra = random.choice([[("x-large", "a" * 2_000_000)], [(f"x-{number}", "a") for number in range(5000)]])
-    return _failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], _NETWORK)
+    return _failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], NETWORK)
 
 
 # The content is broken
@@ -594,7 +589,7 @@ def _broken_event(answer: Answer, random: Random) -> Deed:
     count = random.randrange(len(answer.pieces))
     bad = b'{"half": \n' if answer.is_lines else b'data: {"half": \n\n' if answer.is_stream else b'{"half": '
     pieces = [*answer.pieces[:count], bad, *answer.pieces[count:]]
-    return _failed("broken-event", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], _INVALID)
+    return _failed("broken-event", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], INVALID)
 
 
 @_mischief("not-utf8", 4)
@@ -607,7 +602,7 @@ def _not_utf8(answer: Answer, random: Random) -> Deed:
     pieces = list(answer.pieces)
     bad = random.choice([b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xc0\xaf"])
     pieces[number] = pieces[number][:at] + bad + pieces[number][at:]
-    return _failed("not-utf8", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], _INVALID, note=f"event {number}")
+    return _failed("not-utf8", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], INVALID, note=f"event {number}")
 
 
 @_mischief("huge-event", 0.02)
@@ -617,7 +612,7 @@ def _huge_event(answer: Answer, random: Random) -> Deed:
     opening = b"" if answer.is_lines or not answer.is_stream else b"data: "
     times = 18 if answer.is_stream else 66
     acts = [answer.head(), opening + b'{"late":"', *[filler] * times, b'"}\n\n', *answer.pieces]
-    return _failed("huge-event", acts, _INVALID)
+    return _failed("huge-event", acts, INVALID)
 
 
 @_mischief("error-event", 3)
@@ -653,7 +648,7 @@ def _nothing_there(answer: Answer, random: Random) -> Deed:
     body = page if is_page else body
     kind = (b"content-type: " + answer.content_type.encode(), b"content-type: text/html")
     head = answer.sized(len(body))
-    return _failed("nothing-there", [head.replace(*kind) if is_page else head, body], _INVALID, note=repr(body[:20]))
+    return _failed("nothing-there", [head.replace(*kind) if is_page else head, body], INVALID, note=repr(body[:20]))
 
 
 @_mischief("no-http", 2)
@@ -662,7 +657,7 @@ def _no_http(answer: Answer, random: Random) -> Deed:
     said = random.choice(
         [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 banana\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\r\n" * 5, b"{}"]
     )
-    return _failed("no-http", [said, *random.choice([[], [Reset()]])], _NETWORK, note=repr(said))
+    return _failed("no-http", [said, *random.choice([[], [Reset()]])], NETWORK, note=repr(said))
 
 
 @_mischief("redirect-elsewhere")
