@@ -53,7 +53,10 @@ VENDORS = {
     "cerebras.chat_completions": ("openai-chat", lambda url: cerebras("model", base_url=url, api_key=KEY)),
     "crusoe.chat_completions": ("openai-chat", compatible),
     "deepseek.responses": ("openai-responses", lambda url: responses("model", url, api_key=KEY)),
-    "google.generate_content": ("google-generate-content", lambda url: google("gemini-2.5-flash", base_url=url, api_key=KEY)),
+    "google.generate_content": (
+        "google-generate-content",
+        lambda url: google("gemini-2.5-flash", base_url=url, api_key=KEY),
+    ),
     "google.generate_content.vertex": (
         "google-generate-content",
         lambda url: google("gemini-2.5-flash", base_url=f"{url}/publishers/google", api_key=KEY),
@@ -263,7 +266,11 @@ async def replay(api, make, raw, *, is_streamed):
     """The turn of the raw reply, and the requests that follow from it, each checked by the strict server."""
     with serve(lambda request: raw if request.number == 1 else "Well.") as server:
         # With a tool, calls are answered and the conversation goes on; that its name is another does not matter.
-        runner = agent(model=make(server.base_url), tools=[unused], params={"max_tokens": 100} if api == "anthropic-messages" else {})
+        runner = agent(
+            model=make(server.base_url),
+            tools=[unused],
+            params={"max_tokens": 100} if api == "anthropic-messages" else {},
+        )
         turn = await runner.stream("Hi").turn if is_streamed else await runner.run("Hi")
         await runner.run([*turn.messages], "Go on")
         return turn, server.requests
@@ -313,7 +320,9 @@ async def check_agreement(api, make, frames, streamed):
 
 def shows_tools(frames):
     text = json.dumps(frames)
-    return any(name in text for name in ("code_execution", "codeExecutionResult", "code_interpreter_call", "executableCode"))
+    return any(
+        name in text for name in ("code_execution", "codeExecutionResult", "code_interpreter_call", "executableCode")
+    )
 
 
 def is_within(part, whole):
@@ -363,19 +372,24 @@ def lines_of(report):
             yield f"{name:32} excluded: {entry['excluded']}"
             continue
         others = "".join(f", {count} excluded ({reason})" for reason, count in entry["excluded"].items())
-        yield f"{name:32} {entry['exchanges']:4} exchanges, {entry['passed']:4} passed, {len(entry['failed'])} failed{others}"
+        counts = f"{entry['exchanges']:4} exchanges, {entry['passed']:4} passed, {len(entry['failed'])} failed"
+        yield f"{name:32} {counts}{others}"
         for file, reason in entry["failed"].items():
             yield f"    {file}: {reason}"
 
 
 def spelled_out(body):
-    """A request as strict vendors want it: with the type of functions, without empty lists and members that are null."""
+    """A request as strict vendors want it: with the type of functions, without empty lists and null members."""
     if "messages" not in body:
         return body
     body = json.loads(json.dumps(body))
     for message in body["messages"]:
-        for name in [name for name, value in message.items() if value is None and name != "content"]:
-            del message[name]
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        for members in [message, *parts]:
+            for name in [name for name, value in members.items() if value is None and name != "content"]:
+                del members[name]
+        if message.get("content") == []:
+            message["content"] = None
     calls = [call for message in body["messages"] for call in message.get("tool_calls") or ()]
     for function in [*calls, *(body.get("tools") or ())]:
         if "function" in function:

@@ -98,9 +98,7 @@ def test_a_round_of_parallel_tools(run, loopback, make, mode):
         pieces = {}
         for event in events:
             if event.type == "tool_call_delta":
-                pieces[event.delta["toolName"]] = (
-                    pieces.get(event.delta["toolName"], "") + event.delta["argumentsJson"]
-                )
+                pieces[event.delta["toolName"]] = pieces.get(event.delta["toolName"], "") + event.delta["argumentsJson"]
         assert {name: json.loads(text) for name, text in pieces.items()} == {
             "weather": {"city": "Tokyo"},
             "population": {"city": "Kyōto"},
@@ -149,7 +147,11 @@ def test_thinking_is_a_block_of_its_own(run, loopback, make, mode):
 @pytest.mark.parametrize("make", WIRES)
 def test_stream_and_whole_answer_agree(run, loopback, make):
     reply = Reply(
-        "Let me look.", thinking="Hm.", tool_calls=[ToolCall("weather", {"city": "Oslo"})], input_tokens=9, output_tokens=8
+        "Let me look.",
+        thinking="Hm.",
+        tool_calls=[ToolCall("weather", {"city": "Oslo"})],
+        input_tokens=9,
+        output_tokens=8,
     )
     server = loopback([reply, "Sunny.", reply, "Sunny."])
     runner = agent(model=make(server), tools=[weather])

@@ -1,4 +1,4 @@
-"""What vendors take: strict JSON Schemas of their requests, written from their references, and the rules between messages.
+"""What vendors take: strict JSON Schemas of their requests, written from their references.
 
 Members of messages, parts, calls and tools are closed: one that is not listed is a mistake. Parameters at the top are
 open, for vendors add them by the month. The recorded requests that vendors answered with 200 prove that no schema is
@@ -52,7 +52,12 @@ CHAT_PARTS = some(
         CHAT_TEXT,
         of({"type": const("image_url"), "image_url": either(WORDS, of({"url": WORDS}, {"detail": TEXT}))}, CACHE),
         of({"type": const("input_audio"), "input_audio": of({"data": WORDS, "format": WORDS})}),
-        of({"type": const("file"), "file": of({}, {"filename": TEXT, "file_data": TEXT, "file_id": TEXT, "file_url": TEXT})}),
+        of(
+            {
+                "type": const("file"),
+                "file": of({}, {"filename": TEXT, "file_data": TEXT, "file_id": TEXT, "file_url": TEXT}),
+            }
+        ),
         of({"type": const("video_url"), "video_url": of({"url": WORDS})}),
         of({"type": const("document_url"), "document_url": WORDS}, {"document_name": TEXT}),
         of({"type": const("thinking"), "thinking": some(CHAT_TEXT, 0)}),
@@ -60,7 +65,8 @@ CHAT_PARTS = some(
     )
 )
 CHAT_CALL = of(
-    {"id": WORDS, "type": const("function"), "function": of({"name": WORDS, "arguments": TEXT})}, {"index": {"type": "integer"}}
+    {"id": WORDS, "type": const("function"), "function": of({"name": WORDS, "arguments": TEXT})},
+    {"index": {"type": "integer"}},
 )
 CHAT_CONTENT = either(TEXT, CHAT_PARTS)
 CHAT = of(
@@ -95,7 +101,9 @@ CHAT = of(
                 of(
                     {
                         "type": const("function"),
-                        "function": of({"name": WORDS}, {"description": TEXT, "parameters": SCHEMA, "strict": maybe(FLAG)}),
+                        "function": of(
+                            {"name": WORDS}, {"description": TEXT, "parameters": SCHEMA, "strict": maybe(FLAG)}
+                        ),
                     },
                     CACHE,
                 ),
@@ -112,8 +120,14 @@ CHAT = of(
 INPUT_PARTS = some(
     either(
         of({"type": const("input_text"), "text": TEXT}),
-        of({"type": const("input_image")}, {"image_url": TEXT, "file_id": TEXT, "detail": {"enum": ["auto", "low", "high"]}}),
-        of({"type": const("input_file")}, {"filename": TEXT, "file_data": TEXT, "file_url": TEXT, "file_id": TEXT, "detail": TEXT}),
+        of(
+            {"type": const("input_image")},
+            {"image_url": TEXT, "file_id": TEXT, "detail": {"enum": ["auto", "low", "high"]}},
+        ),
+        of(
+            {"type": const("input_file")},
+            {"filename": TEXT, "file_data": TEXT, "file_url": TEXT, "file_id": TEXT, "detail": TEXT},
+        ),
         of({"type": const("input_audio"), "input_audio": ANYTHING}),
         of({"type": const("input_video"), "video_url": TEXT}),
     )
@@ -125,7 +139,11 @@ OUTPUT_PARTS = some(
     ),
     0,
 )
-STATUS = {"status": maybe({"enum": ["in_progress", "completed", "incomplete", "failed", "searching", "interpreting", "generating"]})}
+STATUS = {
+    "status": maybe(
+        {"enum": ["in_progress", "completed", "incomplete", "failed", "searching", "interpreting", "generating"]}
+    )
+}
 KNOWN_ITEMS = ["message", "function_call", "function_call_output", "reasoning"]
 RESPONSES_ITEM = either(
     of(
@@ -185,7 +203,8 @@ SOURCE = either(
 CLAUDE_TEXT = of({"type": const("text"), "text": WORDS}, {**CACHE, "citations": maybe(some(OBJECT, 0))})
 CLAUDE_IMAGE = of({"type": const("image"), "source": SOURCE}, CACHE)
 CLAUDE_DOCUMENT = of(
-    {"type": const("document"), "source": SOURCE}, {**CACHE, "title": maybe(TEXT), "context": maybe(TEXT), "citations": OBJECT}
+    {"type": const("document"), "source": SOURCE},
+    {**CACHE, "title": maybe(TEXT), "context": maybe(TEXT), "citations": OBJECT},
 )
 CLAUDE_KNOWN = ["text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"]
 CLAUDE_OWN_TOOL = {
@@ -196,7 +215,15 @@ CLAUDE_OWN_TOOL = {
 CALLER = {"caller": OBJECT}
 CLAUDE_ASSISTANT = either(
     CLAUDE_TEXT,
-    of({"type": const("tool_use"), "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}, "name": WORDS, "input": OBJECT}, {**CACHE, **CALLER}),
+    of(
+        {
+            "type": const("tool_use"),
+            "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"},
+            "name": WORDS,
+            "input": OBJECT,
+        },
+        {**CACHE, **CALLER},
+    ),
     of({"type": const("thinking"), "thinking": TEXT, "signature": TEXT}),
     of({"type": const("redacted_thinking"), "data": WORDS}),
     CLAUDE_OWN_TOOL,
@@ -229,7 +256,12 @@ MESSAGES = of(
     },
     {
         "system": either(TEXT, some(CLAUDE_TEXT)),
-        "tools": some(either(of({"name": WORDS, "input_schema": SCHEMA}, {"type": const("custom")}, is_open=True), of({"type": WORDS}, is_open=True))),
+        "tools": some(
+            either(
+                of({"name": WORDS, "input_schema": SCHEMA}, {"type": const("custom")}, is_open=True),
+                of({"type": WORDS}, is_open=True),
+            )
+        ),
         "stream": FLAG,
     },
     is_open=True,
@@ -319,14 +351,26 @@ OLLAMA = of(
                     "thinking": TEXT,
                     "tool_name": WORDS,
                     "tool_call_id": WORDS,
-                    "tool_calls": some(of({"function": of({"name": WORDS, "arguments": OBJECT}, {"index": {"type": "integer"}})}, {"id": TEXT})),
+                    "tool_calls": some(
+                        of(
+                            {"function": of({"name": WORDS, "arguments": OBJECT}, {"index": {"type": "integer"}})},
+                            {"id": TEXT},
+                        )
+                    ),
                 },
             )
         ),
         "stream": FLAG,
     },
     {
-        "tools": some(of({"type": const("function"), "function": of({"name": WORDS, "parameters": SCHEMA}, {"description": TEXT})})),
+        "tools": some(
+            of(
+                {
+                    "type": const("function"),
+                    "function": of({"name": WORDS, "parameters": SCHEMA}, {"description": TEXT}),
+                }
+            )
+        ),
         "options": OBJECT,
         "format": either(const("json"), OBJECT),
         "keep_alive": ANYTHING,

@@ -161,17 +161,17 @@ class Http2ChaosServer(ChaosServer):
 
     def __init__(self, script: Script, *, seed: int | None, only: Sequence[str], strict: bool) -> None:
         try:
-            import h2  # noqa: F401
             import trustme
+            from h2.connection import H2Connection
         except ImportError as error:
             raise ImportError("chaos over HTTP/2 needs two packages: pip install h2 trustme") from error
         super().__init__(script, seed=seed, only=only, strict=strict)
         authority = trustme.CA()
-        self.ca_certificates: bytes = authority.cert_pem.bytes()
-        """The certificate to trust, as PEM: what `ca_certificates` of a provider takes."""
+        self.ca_certificates = authority.cert_pem.bytes()
+        self.connect = H2Connection
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["h2"])
-        authority.issue_cert("127.0.0.1", "localhost").configure_cert(self.tls)
+        authority.issue_cert("127.0.0.1", "localhost").configure_cert(self.tls)  # pyright: ignore[reportUnknownMemberType]
         self.handler = _Http2Handler
 
     @property
@@ -186,7 +186,6 @@ class _Http2Handler(Handler):
     def handle(self) -> None:
         """Speak TLS, then frames, until one of the two has enough."""
         import h2.config
-        import h2.connection
         import h2.events
 
         owner = self.server.owner
@@ -197,7 +196,7 @@ class _Http2Handler(Handler):
             return
         self.connection.settimeout(0.1)
         config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8", validate_outbound_headers=False)
-        self.h2: Any = h2.connection.H2Connection(config)
+        self.h2 = owner.connect(config)
         self.h2.initiate_connection()
         try:
             self._flush()
@@ -287,8 +286,8 @@ class _Http2Handler(Handler):
     def _wait_for_the_client(self) -> bool:
         """Silence until the client leaves, or resets the stream and goes on."""
         while data := self._receive():
-            # A frame of type RST_STREAM: the client has given up.
-            if any(type(event).__name__ in ("StreamReset", "ConnectionTerminated") for event in self.h2.receive_data(data)):
+            names = [type(event).__name__ for event in self.h2.receive_data(data)]
+            if "StreamReset" in names or "ConnectionTerminated" in names:
                 return True
         return False
 

@@ -442,7 +442,9 @@ def _body_bytes(frames: Sequence[bytes], place: int, *, is_chunked: bool) -> int
 def _truncate(answer: Answer, random: Random) -> Deed:
     """The body ends anywhere, in good order: chunks with their end, a length, or the close of the connection."""
     body = answer.body
-    place = random.randrange(len(body) + 1) if random.random() < 0.7 else len(body) - random.randrange(min(16, len(body)))
+    place = (
+        random.randrange(len(body) + 1) if random.random() < 0.7 else len(body) - random.randrange(min(16, len(body)))
+    )
     pieces = cuts(body[:place], random.randrange(4), random)
     framings: list[Sequence[Act]] = [
         [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK],
@@ -496,7 +498,7 @@ def _unpacked(packed: bytes, coding: str) -> bytes:
 def _brotli() -> Any:
     """The package `brotli`; without it, which is said once, gzip takes its place."""
     try:
-        import brotli
+        import brotli  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         warnings.warn("chaos uses gzip instead of brotli: pip install brotli", RuntimeWarning, stacklevel=2)
         return None

@@ -51,7 +51,7 @@ class OllamaChat(Dialect):
         return ""
 
     def tool_results(self, body: object) -> dict[str, str]:
-        """The tool messages at the end, by `tool_call_id` or else by the tool's name: `now`, `now:2`, …"""
+        """The tool messages at the end, by `tool_call_id` or else by the tool's name (`now`, then `now:2`)."""
         last: list[Json] = []
         for message in reversed(_messages(body)):
             if message.get("role") != "tool":

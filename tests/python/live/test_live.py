@@ -78,7 +78,9 @@ def limit(name="max_tokens", **more):
 
 VENDORS = [
     Vendor("anthropic", anthropic, "claude-haiku-4-5", ("ANTHROPIC_API_KEY",), limit()),
-    Vendor("openai", openai, "gpt-5-nano", ("OPENAI_API_KEY",), limit("max_output_tokens", reasoning={"effort": "minimal"})),
+    Vendor(
+        "openai", openai, "gpt-5-nano", ("OPENAI_API_KEY",), limit("max_output_tokens", reasoning={"effort": "minimal"})
+    ),
     Vendor(
         "openai-completions",
         lambda model: openai(model, "completions"),
