@@ -295,7 +295,8 @@ class _Http2Handler(Handler):
         """The next bytes; none when the client leaves or the server closes."""
         while not self.server.closing.is_set():
             try:
-                return self.connection.recv(65536)
+                received: bytes = self.connection.recv(65536)
+                return received
             except TimeoutError:
                 continue
         return b""

@@ -212,7 +212,7 @@ def _ended(
     name: str, answer: Answer, acts: Sequence[Act], sent: int, ending: Ending, *, is_framed: bool = False
 ) -> Deed:
     delivers, codes = answer.outcome(sent, ending, is_framed=is_framed)
-    last: tuple[Act, ...] = {"reset": (Reset(),), "stall": (Pause(None),)}.get(ending, ())
+    last: list[Act] = [Reset()] if ending == "reset" else [Pause(None)] if ending == "stall" else []
     return Deed(
         mischief=name,
         delivers=delivers,
@@ -498,7 +498,7 @@ def _unpacked(packed: bytes, coding: str) -> bytes:
 def _brotli() -> Any:
     """The package `brotli`; without it, which is said once, gzip takes its place."""
     try:
-        import brotli  # pyright: ignore[reportMissingTypeStubs]
+        import brotli  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         warnings.warn("chaos uses gzip instead of brotli: pip install brotli", RuntimeWarning, stacklevel=2)
         return None
