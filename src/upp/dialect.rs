@@ -71,6 +71,13 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
         Framing::ServerSentEvents
     }
 
+    /// The data of the frame that ends every stream of the vendor; `None` where one of its events says so.
+    ///
+    /// A stream that ends without it was cut off, whatever it said before.
+    fn end_marker(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Writes the body of a request.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
+use super::dialects::common::{END_OF_STREAM, cut_short};
 use super::error::UppError;
 use super::provider::ModelEvent;
 use super::request::ModelRequest;
@@ -16,8 +17,8 @@ use crate::core::sse::{self, SseError};
 use crate::core::time::Clock;
 use crate::message::StreamEvent;
 
-/// What ends the data of a chat stream.
-const END_OF_STREAM: &str = "[DONE]";
+/// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
+const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
 
 /// Reads one streamed answer.
 ///
@@ -28,6 +29,8 @@ pub struct AnswerReader {
     frames: Frames,
     /// Gone when the answer is whole.
     decoder: Option<Box<dyn StreamDecoder>>,
+    /// Whether the answer is whole only once the dialect's end marker has come.
+    needs_marker: bool,
     events: Vec<StreamEvent>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
@@ -53,6 +56,7 @@ impl AnswerReader {
             provider: dialect.provider().into(),
             frames: Frames::new(dialect.framing()),
             decoder: Some(dialect.stream_decoder(request)),
+            needs_marker: dialect.end_marker().is_some(),
             events: Vec::new(),
             ids,
             clock,
@@ -78,7 +82,9 @@ impl AnswerReader {
     /// # Errors
     /// As [`Self::push`].
     pub fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), UppError> {
-        self.feed(None, out)?;
+        if !self.feed(None, out)? && self.needs_marker {
+            return Err(cut_short(&self.provider));
+        }
         self.finish(out)
     }
 
@@ -134,7 +140,10 @@ impl Frames {
     ) -> Result<(), Failure> {
         match self {
             Self::Events(decoder) => {
-                let visit = |event: sse::Event<'_>| visit(event.event.as_deref(), &event.data);
+                let visit = |event: sse::Event<'_>| match event.is_damaged {
+                    true => Err(Failure::Framing(NOT_UTF8.to_owned())),
+                    false => visit(event.event.as_deref(), &event.data),
+                };
                 match bytes {
                     Some(bytes) => decoder.push(bytes, visit),
                     None => decoder.finish(visit),

@@ -11,6 +11,7 @@ use turntree::message::StreamEvent;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::http_model::HttpModel;
+use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::ollama::ollama;
 use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::{ErrorCode, Model, ModelEvent, ModelResponse, ProviderConfig, UppError};
@@ -315,6 +316,41 @@ async fn broken_streams_are_never_an_answer() {
     assert_eq!((empty.code, json.code), (ErrorCode::InvalidResponse, ErrorCode::InvalidResponse));
     assert_eq!(silent.code, ErrorCode::Timeout);
     assert!(silent.message.starts_with("Request timed out after 200ms"), "{silent}");
+}
+
+#[tokio::test]
+async fn a_chat_stream_without_its_end_marker_was_cut_off() {
+    let cut = TEXT_STREAM.split("data: [DONE]").next().unwrap();
+    let steps = || vec![event_stream(), chunk(cut), last_chunk()];
+    let server = Server::start([steps(), steps()]).await;
+
+    let (events, strict) = drain(&model(config(&server))).await;
+    let lenient = ChatDialect::new(ChatOptions::new("host", "http://127.0.0.1:9"));
+    let (_, unknown_host) = drain(&model_of(lenient, config(&server))).await;
+
+    assert_eq!(strict.unwrap_err().code, ErrorCode::InvalidResponse);
+    assert!(events.len() > 1, "what had arrived is delivered first");
+    assert!(unknown_host.is_ok(), "a host that is not known need not send it");
+}
+
+#[tokio::test]
+async fn what_happens_after_the_end_takes_nothing_away() {
+    let anthropic_stream = concat!(
+        "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"content\":[]}}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    );
+    for ending in [Step::Close, Step::AwaitHangUp] {
+        let steps = |text: &str| vec![event_stream(), chunk(text), ending.clone()];
+        let server = Server::start([steps(TEXT_STREAM), steps(anthropic_stream)]).await;
+        let quick = config(&server).with_timeout(Duration::from_secs(2));
+
+        let (_, chat) = drain(&model(quick.clone())).await;
+        let (_, messages) = drain(&model_of(anthropic::<&str>(&[], &quick), quick)).await;
+
+        assert!(chat.is_ok(), "{chat:?}");
+        assert!(messages.is_ok(), "{messages:?}");
+    }
 }
 
 #[tokio::test]

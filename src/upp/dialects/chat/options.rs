@@ -43,6 +43,8 @@ pub struct ChatOptions {
     pub reports_cost: bool,
     /// Whether it knows `stream_options`, without which a stream does not tell its usage.
     pub stream_options: bool,
+    /// Whether each of its streams ends with `[DONE]`; of a host that is not known the reason to finish is enough.
+    pub ends_with_done: bool,
 }
 
 /// Which documents a host takes.
@@ -145,6 +147,7 @@ impl ChatOptions {
             after_results: None,
             reports_cost: false,
             stream_options: true,
+            ends_with_done: false,
         }
     }
 
@@ -159,6 +162,7 @@ impl ChatOptions {
             key_is_optional: false,
             capabilities: Capabilities::TEXT,
             documents: Documents::None,
+            ends_with_done: true,
             ..Self::new(provider, base_url)
         }
     }

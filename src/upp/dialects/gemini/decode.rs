@@ -72,8 +72,11 @@ struct Feedback<'a> {
 pub(super) fn decode(body: &str, reading: Reading, sources: Sources<'_>) -> Result<ModelResponse, UppError> {
     if body.trim_start().starts_with('[') {
         // Nothing but errors comes in a list.
-        read_body::<&RawValue>(reading.provider, body)?;
-        return Err(told_error(reading.provider, body));
+        let errors = read_body::<Vec<&RawValue>>(reading.provider, body)?;
+        return Err(match errors.as_slice() {
+            [] => reading.broken("an empty list"),
+            _ => told_error(reading.provider, body),
+        });
     }
     let frame: Frame<'_> = read_body(reading.provider, body)?;
     let mut decoder = Decoder::new(reading);
@@ -183,8 +186,11 @@ impl StreamDecoder for Decoder {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
         if data.trim_start().starts_with('[') {
-            read_frame::<&RawValue>(self.reading.provider, data)?;
-            return Err(told_error(self.reading.provider, data));
+            let errors = read_frame::<Vec<&RawValue>>(self.reading.provider, data)?;
+            return Err(match errors.as_deref() {
+                None | Some([]) => self.reading.broken("an empty list"),
+                Some(_) => told_error(self.reading.provider, data),
+            });
         }
         match read_frame::<Frame<'_>>(self.reading.provider, data)? {
             Some(frame) => self.read(frame, data, events),
