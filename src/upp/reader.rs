@@ -19,6 +19,9 @@ use crate::message::StreamEvent;
 /// What ends the data of a chat stream.
 const END_OF_STREAM: &str = "[DONE]";
 
+/// Room kept for the events of the next bytes; a burst's is given back, since a process may read a thousand streams.
+const KEPT_EVENTS: usize = 16;
+
 /// Reads one streamed answer.
 ///
 /// # Cancel safety
@@ -97,6 +100,7 @@ impl AnswerReader {
             Ok(())
         });
         out.extend(events.drain(..).map(ModelEvent::Event));
+        events.shrink_to(KEPT_EVENTS);
         result.map(|()| is_over).map_err(|failure| match failure {
             Failure::Model(error) => *error,
             Failure::Framing(message) => UppError::invalid_response(&*self.provider, message),
