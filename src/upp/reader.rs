@@ -20,6 +20,9 @@ use crate::message::StreamEvent;
 /// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
 const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
 
+/// Room kept for the events of the next bytes; a burst's is given back, since a process may read a thousand streams.
+const KEPT_EVENTS: usize = 16;
+
 /// Reads one streamed answer.
 ///
 /// # Cancel safety
@@ -103,6 +106,7 @@ impl AnswerReader {
             Ok(())
         });
         out.extend(events.drain(..).map(ModelEvent::Event));
+        events.shrink_to(KEPT_EVENTS);
         result.map(|()| is_over).map_err(|failure| match failure {
             Failure::Model(error) => *error,
             Failure::Framing(message) => UppError::invalid_response(&*self.provider, message),

@@ -144,6 +144,8 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
         if let Some(item) = this.first.next() {
             return Poll::Ready(Some(Ok(item)));
         }
+        // A stream may stay open for long: the room of its first items goes back.
+        this.first = Vec::new().into_iter();
         match ready!(this.receiver.poll_recv(context)) {
             Some(Message::Item(item)) => Poll::Ready(Some(Ok(item))),
             Some(Message::Failed(error)) => {
