@@ -158,7 +158,8 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         return [*given.content, *(given.tool_calls or ())], None, None, None, given.metadata, given.id
     if not isinstance(given, ModelResponse):
         given = ModelResponse(given)
-    items: Any = given.content
+    response: Any = given
+    items: Any = response.content
     if isinstance(items, AssistantMessage):
         message = items
         facts = {**(message.metadata or {})}
@@ -170,8 +171,9 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         items = list(cast("tuple[Any, ...]", items))
     elif items is not None and not isinstance(items, list):
         items = [items]
-    metadata = None if given.metadata is None else {provider: dict(given.metadata)}
-    return items, given.usage, given.stop_reason, given.data, metadata, given.id
+    metadata = None if response.metadata is None else {provider: dict(response.metadata)}
+    answer: Any = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
+    return answer
 
 
 def _is_async(function: Any) -> bool:
