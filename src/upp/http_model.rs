@@ -248,7 +248,9 @@ impl HttpModel {
 pub(crate) fn describe(provider: &str, error: &HttpError) -> UppError {
     let (code, message) = match error {
         HttpError::Status(refusal) => return of_status(provider, refusal, None),
-        HttpError::Request { .. } => (ErrorCode::InvalidRequest, error.to_string()),
+        HttpError::Request { .. } | HttpError::Replay { .. } => {
+            (ErrorCode::InvalidRequest, error.to_string())
+        }
         HttpError::Timeout { after, .. } => {
             (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
         }
@@ -260,7 +262,6 @@ pub(crate) fn describe(provider: &str, error: &HttpError) -> UppError {
             (ErrorCode::InvalidResponse, error.to_string())
         }
         HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
-        HttpError::Replay { .. } => (ErrorCode::InvalidRequest, error.to_string()),
         HttpError::Host(_) => (ErrorCode::ProviderError, format!("the retry strategy failed: {error}")),
         _ => (ErrorCode::NetworkError, error.to_string()),
     };

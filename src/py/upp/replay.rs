@@ -27,7 +27,7 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 /// Recorded HTTP exchanges in use: given to a provider as `transport`, or entered with `with`. Made by `replay`.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct Replay {
-    replay: CoreReplay,
+    core: CoreReplay,
     held: Held,
     /// One for each `with` that is open.
     tokens: Mutex<Vec<Py<PyAny>>>,
@@ -46,10 +46,9 @@ pub(crate) fn replay(
 ) -> PyResult<Replay> {
     let mode = match mode {
         "replay" => Mode::Replay,
-        "record" => Mode::Record,
         "auto" => Mode::Auto,
         "once" if path.exists() => Mode::Replay,
-        "once" => Mode::Record,
+        "record" | "once" => Mode::Record,
         other => {
             let message =
                 format!("mode must be \"replay\", \"record\", \"auto\" or \"once\", not \"{other}\"");
@@ -61,7 +60,7 @@ pub(crate) fn replay(
     let options = ReplayOptions { mode, ignore, repeat, redact };
     let opened = py.detach(|| CoreReplay::open(path, options));
     let held = Held { functions: function.into_iter().collect(), ..Held::default() };
-    Ok(Replay { replay: opened.map_err(|error| raised(&error))?, held, tokens: Mutex::default() })
+    Ok(Replay { core: opened.map_err(|error| raised(&error))?, held, tokens: Mutex::default() })
 }
 
 /// The redaction hook of the application; called where the request is polled, and where the file is saved.
@@ -109,7 +108,7 @@ fn ambient(py: Python<'_>) -> PyResult<Option<CoreReplay>> {
 impl Replay {
     /// The recording itself.
     pub(crate) fn core(&self) -> &CoreReplay {
-        &self.replay
+        &self.core
     }
 }
 
@@ -118,13 +117,13 @@ impl Replay {
     /// The file.
     #[getter]
     fn path(&self) -> PathBuf {
-        self.replay.path().to_owned()
+        self.core.path().to_owned()
     }
 
     /// What it is used for: "replay", "record" or "auto".
     #[getter]
     fn mode(&self) -> &'static str {
-        match self.replay.mode() {
+        match self.core.mode() {
             Mode::Replay => "replay",
             Mode::Record => "record",
             Mode::Auto => "auto",
@@ -134,13 +133,13 @@ impl Replay {
     /// Exchanges in the recording.
     #[getter]
     fn recorded(&self) -> usize {
-        self.replay.len()
+        self.core.len()
     }
 
     /// Answers that were played since the beginning, or since the recording was entered or rewound.
     #[getter]
     fn played(&self) -> usize {
-        self.replay.played()
+        self.core.played()
     }
 
     /// The exchanges that were not played, as dicts with `index`, `method` and `url`.
@@ -153,23 +152,23 @@ impl Replay {
             dict.set_item("url", unused.url)?;
             Ok(dict)
         };
-        self.replay.unused().into_iter().map(dict).collect()
+        self.core.unused().into_iter().map(dict).collect()
     }
 
     /// Plays from the first exchange again.
     fn rewind(&self) {
-        self.replay.rewind();
+        self.core.rewind();
     }
 
     /// Writes what was recorded; waits a moment for answers that are still being read.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.replay.save()).map_err(|error| raised(&error))
+        py.detach(|| self.core.save()).map_err(|error| raised(&error))
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let this = slf.get();
         IS_ENTERED.store(true, Ordering::Relaxed);
-        this.replay.rewind();
+        this.core.rewind();
         let token = variable(slf.py())?.call_method1(intern!(slf.py(), "set"), (slf,))?;
         lock(&this.tokens).push(token.unbind());
         Ok(slf.clone())
@@ -190,7 +189,7 @@ impl Replay {
     }
 
     fn __repr__(&self) -> String {
-        let (path, mode) = (self.replay.path().display(), self.mode());
+        let (path, mode) = (self.core.path().display(), self.mode());
         format!("Replay(\"{path}\", mode=\"{mode}\", recorded={}, played={})", self.recorded(), self.played())
     }
 

@@ -137,7 +137,8 @@ impl Comparison<'_> {
             (None, None) => (),
             (one, two) => {
                 let segments = self.path.iter().map(|segment| segment.replace('~', "~0").replace('/', "~1"));
-                let place = segments.map(|segment| format!("/{segment}")).collect();
+                let mut place = String::new();
+                segments.for_each(|segment| place.extend(["/", &segment]));
                 let (recorded, asked) = (one.map(shown), two.map(shown));
                 self.found.push(Difference { place, recorded, asked, is_address: false });
             }

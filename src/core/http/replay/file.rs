@@ -165,7 +165,10 @@ impl Payload {
         let Ok(text) = std::str::from_utf8(bytes) else { return Some(Self::Base64(STANDARD.encode(bytes))) };
         let json = is_json.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
         // Numbers and doubled keys may not survive; then the text is kept.
-        let json = json.filter(|value| value.to_string() == without_spaces(text));
+        let json = json.filter(|value| {
+            let written = value.to_string();
+            written == without_spaces(text)
+        });
         Some(json.map_or_else(|| Self::Text(text.to_owned()), Self::Json))
     }
 

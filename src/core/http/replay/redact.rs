@@ -54,7 +54,7 @@ const KEY_SHAPES: [(&str, usize); 11] = [
 /// Whether a name says that its value is a credential.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let plain: String =
-        name.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect::<String>().to_ascii_lowercase();
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     plain == "key" || plain == "token" || is_secret_member(&plain)
 }
 
