@@ -161,7 +161,7 @@ impl Llm {
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
         let nothing_before = history.is_empty();
-        let (machine, driver) = self.agent.prepare(history, inputs, context)?;
+        let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
