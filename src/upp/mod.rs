@@ -3,17 +3,20 @@
 //!
 //! [`provider`] is the door for anything that serves a model. [`dialect`] describes a vendor's wire without any I/O,
 //! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
-//! file a vendor.
+//! file a vendor. [`embedding`] and [`image`] are the other modalities, each with a door and wires of its own.
 
 pub mod config;
 pub mod dialect;
 pub mod dialects;
+pub mod embedding;
 pub mod error;
 pub mod http_model;
+pub mod image;
 pub mod llm;
 pub mod provider;
 pub mod providers;
 pub mod request;
+pub mod result_stream;
 
 pub use config::ProviderConfig;
 pub use error::{ErrorCode, Modality, UppError};

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `config` | time limits, sizes, proxy: data, hashable |
 //! | `request` | what is sent, with secret headers marked |
+//! | `multipart` | forms with files, as bodies |
 //! | `client` | one client per configuration; `send` and `stream` |
 //! | `exchange` | one attempt, in the background task |
 //! | `body` | decoding a stream where it is read, and handing its items over |
@@ -21,6 +22,7 @@ mod config;
 mod error;
 mod exchange;
 mod keys;
+mod multipart;
 mod request;
 mod retry;
 
@@ -34,6 +36,7 @@ pub use self::error::{HttpError, StatusError, TimeoutPhase};
 pub use self::keys::{
     DynamicKey, Environment, Fixed, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, WeightedKeys,
 };
+pub use self::multipart::Multipart;
 pub use self::request::{Expect, HttpRequest};
 pub use self::retry::{
     Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,
