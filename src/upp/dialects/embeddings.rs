@@ -92,7 +92,9 @@ impl EmbeddingWire for EmbeddingsWire {
 json_object! {
     #[derive(Debug)]
     struct Answer {
+        /// The pictures or vectors.
         pub data: Option<Vec<Item>> = "data",
+        /// What it cost.
         pub usage: Option<RawObject> = "usage",
     }
 }
@@ -100,7 +102,9 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Item {
+        /// The numbers.
         pub embedding: Vector = "embedding",
+        /// Whose vector.
         pub index: Option<u64> = "index",
     }
 }

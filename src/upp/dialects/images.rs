@@ -137,7 +137,9 @@ fn upload(provider: &str, what: &str, image: &ImageBlock) -> Result<(String, Byt
 json_object! {
     #[derive(Debug)]
     struct Answer {
+        /// The pictures or vectors.
         pub data: Option<Vec<Item>> = "data",
+        /// What it cost.
         pub usage: Option<RawObject> = "usage",
     }
 }
@@ -145,7 +147,9 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Item {
+        /// The data.
         pub b64_json: Option<String> = "b64_json",
+        /// Where it is served.
         pub url: Option<String> = "url",
     }
 }
@@ -153,10 +157,15 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Frame {
+        /// What happened.
         pub kind: Option<String> = "type",
+        /// The data.
         pub b64_json: Option<String> = "b64_json",
+        /// Where it is served.
         pub url: Option<String> = "url",
+        /// Which preview.
         pub partial_image_index: Option<u32> = "partial_image_index",
+        /// What it cost.
         pub usage: Option<RawObject> = "usage",
     }
 }

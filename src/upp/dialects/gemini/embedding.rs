@@ -115,7 +115,9 @@ fn number(count: &RawJson) -> Option<u64> {
 json_object! {
     #[derive(Debug)]
     struct Answer {
+        /// The vectors.
         pub embeddings: Option<Vec<Item>> = "embeddings",
+        /// What it cost.
         pub usage_metadata: Option<RawObject> = "usageMetadata",
     }
 }
@@ -123,7 +125,9 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Item {
+        /// The numbers.
         pub values: Vector = "values",
+        /// Of the input.
         pub statistics: Option<RawObject> = "statistics",
     }
 }

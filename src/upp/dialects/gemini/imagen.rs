@@ -22,6 +22,7 @@ pub struct Imagen {
 json_object! {
     #[derive(Debug)]
     struct Answer {
+        /// The pictures.
         pub predictions: Option<Vec<Prediction>> = "predictions",
     }
 }
@@ -29,8 +30,11 @@ json_object! {
 json_object! {
     #[derive(Debug)]
     struct Prediction {
+        /// The pictures or vectors.
         pub data: Option<String> = "bytesBase64Encoded",
+        /// Its media type.
         pub mime_type: Option<String> = "mimeType",
+        /// Why it is kept back.
         pub filtered: Option<String> = "raiFilteredReason",
     }
 }

@@ -63,9 +63,13 @@ impl EmbeddingWire for OllamaEmbeddings {
 json_object! {
     #[derive(Debug)]
     struct Answer {
+        /// The vectors.
         pub embeddings: Option<Vec<Vector>> = "embeddings",
+        /// Tokens.
         pub prompt_eval_count: Option<u64> = "prompt_eval_count",
+        /// Nanoseconds.
         pub total_duration: Option<RawJson> = "total_duration",
+        /// Nanoseconds.
         pub load_duration: Option<RawJson> = "load_duration",
     }
 }
