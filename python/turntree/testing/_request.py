@@ -11,7 +11,17 @@ from turntree.testing._wire import as_object
 if TYPE_CHECKING:
     from turntree.testing._wire import Dialect
 
-Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic-messages"]
+Api: TypeAlias = Literal[
+    "openai-chat",
+    "openai-responses",
+    "anthropic-messages",
+    "openai-embeddings",
+    "google-embeddings",
+    "ollama-embeddings",
+    "openai-images",
+    "openai-image-edits",
+    "google-images",
+]
 """The wire that a request speaks, known by the end of its path."""
 
 Outcome: TypeAlias = Literal["open", "sent", "faulted", "dropped"]

@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._anthropic import AnthropicMessages
+from turntree.testing._embeddings import EMBEDDINGS
+from turntree.testing._images import IMAGES, form_of
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
 from turntree.testing._replies import (
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
+
+_SERVED: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
 
 _MAX_BODY = 256 * 1024 * 1024
 
@@ -66,7 +70,9 @@ def serve(script: Script, *, strict: bool = True) -> LoopbackServer:
 class LoopbackServer:
     """An HTTP/1.1 server on 127.0.0.1 in a background thread, one more thread a connection.
 
-    It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`.
+    It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`,
+    and those of embeddings and images: `…/embeddings`, `…:batchEmbedContents`, `…/api/embed`, `…/images/generations`,
+    `…/images/edits`, `…:predict`.
     Leaving the `with` block closes every connection and raises what the script's function raised,
     if the block itself did not raise.
 
@@ -183,8 +189,8 @@ class LoopbackServer:
         try:
             parsed: Any = json.loads(body)
         except ValueError:  # UnicodeDecodeError is one
-            parsed = None
-        dialect = next((d for d in _DIALECTS if path.rstrip("/").endswith(d.path)), None)
+            parsed = form_of(headers, body)
+        dialect = next((d for d in _SERVED if path.rstrip("/").endswith(d.path)), None)
         with self._changed:
             request = Request(
                 number=len(self._requests) + 1,

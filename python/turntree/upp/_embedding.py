@@ -10,8 +10,7 @@ from turntree.upp._streams import ResultStream, SyncResultStream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
-
-    from typing_extensions import TypeAlias
+    from typing import TypeAlias
 
     EmbeddingInput: TypeAlias = str | _core.Text | _core.Image | Mapping[str, Any]
     InputType: TypeAlias = Literal["document", "query"]

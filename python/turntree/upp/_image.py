@@ -11,8 +11,7 @@ from turntree.upp._streams import ResultStream, SyncResultStream
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
-
-    from typing_extensions import TypeAlias
+    from typing import TypeAlias
 
     Prompt: TypeAlias = str | Mapping[str, Any]
     Picture: TypeAlias = _core.Image | Mapping[str, Any]
