@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::content::{
-    AudioBlock, Base64Source, BytesSource, DocumentBlock, DocumentSource, ImageBlock, ImageSource, TextSource,
-    UrlSource, VideoBlock,
+    AudioBlock, Base64Source, BytesSource, DocumentBlock, DocumentSource, ImageBlock, ImageSource,
+    TextSource, UrlSource, VideoBlock,
 };
 use super::media::{Base64Error, Binary};
 use crate::core::json::Extra;
@@ -174,8 +174,7 @@ pub fn sniff(content: &[u8]) -> Option<&'static str> {
         (8, b"AVI ", "video/x-msvideo"),
         (0, b"\x1a\x45\xdf\xa3", "video/webm"),
     ];
-    let holds =
-        |place: usize, magic: &[u8]| content.get(place..).is_some_and(|rest| rest.starts_with(magic));
+    let holds = |place: usize, magic: &[u8]| content.get(place..).is_some_and(|rest| rest.starts_with(magic));
     if holds(4, b"ftyp") {
         return Some(if holds(8, b"qt") { "video/quicktime" } else { "video/mp4" });
     }
@@ -199,7 +198,11 @@ pub fn read(path: &Path) -> Result<Bytes, MediaError> {
     }
     let mut content = Vec::with_capacity(usize::try_from(facts.len().min(MAX_FILE)).unwrap_or_default());
     if facts.len() <= MAX_FILE {
-        File::open(path).map_err(unreadable)?.take(MAX_FILE + 1).read_to_end(&mut content).map_err(unreadable)?;
+        File::open(path)
+            .map_err(unreadable)?
+            .take(MAX_FILE + 1)
+            .read_to_end(&mut content)
+            .map_err(unreadable)?;
     }
     if facts.len() > MAX_FILE || content.len() as u64 > MAX_FILE {
         return Err(MediaError::TooLarge { path: path.to_owned() });
@@ -279,7 +282,8 @@ impl ImageBlock {
         }
         let scheme = url.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
         check_url(&url, &[scheme], "a URL as https://host/picture.png")?;
-        if scheme.is_empty() || !scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '+') {
+        if scheme.is_empty() || !scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '+')
+        {
             return Err(MediaError::NotAUrl { url, expected: "a URL as https://host/picture.png" });
         }
         let guessed = || Kind::Image.media_type(&url).unwrap_or(UNKNOWN).to_owned();

@@ -9,7 +9,8 @@ use super::data::Data;
 use super::show::{Show, data_class};
 use crate::core::json::Extra;
 use crate::message::content::{
-    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown, VideoBlock,
+    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
+    VideoBlock,
 };
 use crate::message::media::Binary;
 

@@ -135,8 +135,9 @@ impl HttpModel {
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
         let prepared = self.prepare(&request, false).await?;
-        let decode =
-            |body: &str| self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock });
+        let decode = |body: &str| {
+            self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
+        };
         self.send(prepared, None, decode).await
     }
 

@@ -116,7 +116,8 @@ fn matrix<'py>(
     vectors: &[&Vector],
     shape: impl IntoPyObject<'py, Error = PyErr>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (width, numbers) = (vectors.first().map_or(0, |vector| vector.width()), vectors.iter().map(|v| v.len()));
+    let (width, numbers) =
+        (vectors.first().map_or(0, |vector| vector.width()), vectors.iter().map(|v| v.len()));
     let mut bytes = Vec::with_capacity(width * numbers.sum::<usize>());
     vectors.iter().for_each(|vector| vector.write_native(&mut bytes));
     let format = if width == size_of::<f32>() { "f" } else { "d" };
@@ -236,9 +237,12 @@ fn positive(value: &Bound<'_, PyAny>, what: &str) -> PyResult<NonZeroUsize> {
 }
 
 fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {
-    [EmbeddingInputType::Document, EmbeddingInputType::Query].into_iter().find(|known| known.as_str() == name).ok_or_else(|| {
-        PyValueError::new_err(format!("input_type must be \"document\" or \"query\", not \"{name}\""))
-    })
+    [EmbeddingInputType::Document, EmbeddingInputType::Query]
+        .into_iter()
+        .find(|known| known.as_str() == name)
+        .ok_or_else(|| {
+            PyValueError::new_err(format!("input_type must be \"document\" or \"query\", not \"{name}\""))
+        })
 }
 
 /// One input, or any iterable of them.

@@ -14,8 +14,8 @@ use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
 use crate::upp::dialect::Dialect;
-use crate::upp::http_model::HttpModel;
 use crate::upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
+use crate::upp::http_model::HttpModel;
 use crate::upp::image::{HttpImageModel, ImageModel};
 use crate::upp::providers;
 use crate::upp::providers::scripted::Scripted;
@@ -69,7 +69,10 @@ impl ModelReference {
     ///
     /// # Errors
     /// `INVALID_REQUEST` when its provider makes none.
-    pub(crate) fn bind_embedding(&self, config: &ProviderConfig) -> Result<Arc<dyn EmbeddingModel>, UppError> {
+    pub(crate) fn bind_embedding(
+        &self,
+        config: &ProviderConfig,
+    ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
         match (&self.source, providers::embedding_wire(self.provider_name())) {
             (Source::Http { make, .. }, Some(wire)) => {
                 let config = config.over(&self.config);

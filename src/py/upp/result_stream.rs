@@ -46,9 +46,8 @@ impl<E, R: DataClass> Stream for Source<E, R> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = Pin::new(&mut self.stream).poll_next(context);
         if let Some(outcome) = self.stream.outcome() {
-            let shown = outcome.clone().map(|value| -> Shown {
-                Arc::new(move |py| R::wrap(py, Arc::clone(&value)))
-            });
+            let shown =
+                outcome.clone().map(|value| -> Shown { Arc::new(move |py| R::wrap(py, Arc::clone(&value))) });
             lock(&self.outcome).get_or_insert(shown);
         }
         polled.map(|item| item.map(|event| event.map_err(|error| raised(&error))))

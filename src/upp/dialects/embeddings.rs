@@ -117,7 +117,8 @@ impl Serialize for Texts<'_> {
         let mut texts = serializer.serialize_seq(Some(self.0.len()))?;
         for input in self.0 {
             let text = input.as_text();
-            texts.serialize_element(text.ok_or_else(|| serde::ser::Error::custom("only texts are taken"))?)?;
+            texts
+                .serialize_element(text.ok_or_else(|| serde::ser::Error::custom("only texts are taken"))?)?;
         }
         texts.end()
     }

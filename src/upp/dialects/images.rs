@@ -100,12 +100,16 @@ fn form(provider: &str, model_id: &str, request: &ImageRequest) -> Result<ImageB
             form = form.file("mask", &name, &mask.mime_type, bytes);
         }
     }
-    for (name, value) in request.params.iter().filter(|(name, value)| !OWNED.contains(name) && !value.is_null()) {
+    for (name, value) in
+        request.params.iter().filter(|(name, value)| !OWNED.contains(name) && !value.is_null())
+    {
         let items = value.is_array().then(|| value.to::<Vec<RawJson>>().ok()).flatten();
         form = match items {
             Some(items) => {
                 let name = format!("{name}[]");
-                items.iter().fold(form, |form, item| form.text(&name, crate::message::content::raw_as_text(item)))
+                items
+                    .iter()
+                    .fold(form, |form, item| form.text(&name, crate::message::content::raw_as_text(item)))
             }
             None => form.text(name, crate::message::content::raw_as_text(value)),
         };
@@ -196,7 +200,8 @@ impl Reading {
                 (ImageSource::Base64(Base64Source { data, extra: Extra::new() }), mime_type)
             }
             (None, Some(url)) => {
-                let mime_type = files::Kind::Image.media_type(&url).map_or_else(|| self.stated(), str::to_owned);
+                let mime_type =
+                    files::Kind::Image.media_type(&url).map_or_else(|| self.stated(), str::to_owned);
                 (ImageSource::Url(UrlSource { url, extra: Extra::new() }), mime_type)
             }
             (None, None) => return None,

@@ -114,7 +114,8 @@ fn placed(
 ) -> Result<EmbeddingResult, UppError> {
     let found = batch.embeddings.len();
     if found != expected {
-        let message = format!("{provider} sent {found} vectors for {expected} inputs; send the request again");
+        let message =
+            format!("{provider} sent {found} vectors for {expected} inputs; send the request again");
         return Err(UppError::invalid_response(provider, message));
     }
     let mut embeddings = batch.embeddings;
@@ -197,8 +198,10 @@ fn merged(mut calls: Vec<RawObject>) -> Option<RawObject> {
 }
 
 fn merged_namespace(calls: &[RawObject], namespace: &str) -> RawObject {
-    let said: Vec<RawObject> =
-        calls.iter().map(|call| call.get(namespace).and_then(RawObject::from_raw).unwrap_or_default()).collect();
+    let said: Vec<RawObject> = calls
+        .iter()
+        .map(|call| call.get(namespace).and_then(RawObject::from_raw).unwrap_or_default())
+        .collect();
     let mut facts = RawObject::new();
     for (name, value) in said.iter().flat_map(RawObject::iter) {
         if facts.get(name).is_some() {

@@ -67,9 +67,8 @@ fn check(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -
         Operation::Edit => (can.edit, "image editing"),
         Operation::Stream => (can.generate && can.streaming, "image streaming"),
     };
-    let wrong = |message: String| {
-        Err(UppError::invalid_request(provider, message).with_modality(Modality::Image))
-    };
+    let wrong =
+        |message: String| Err(UppError::invalid_request(provider, message).with_modality(Modality::Image));
     if !is_able {
         let model_id = model.model_id();
         return wrong(format!("Provider '{provider}' does not support {what} with model '{model_id}'"));

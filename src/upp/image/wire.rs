@@ -110,15 +110,20 @@ impl HttpImageModel {
     async fn open(
         self,
         request: ImageRequest,
-    ) -> Result<impl futures_util::Stream<Item = Result<Step<ImageEvent, ImageResult>, UppError>> + Send, UppError>
-    {
+    ) -> Result<
+        impl futures_util::Stream<Item = Result<Step<ImageEvent, ImageResult>, UppError>> + Send,
+        UppError,
+    > {
         let provider = self.vendor.provider().to_owned();
         let decoder = self.wire.stream_decoder(&request).ok_or_else(|| {
             let message = format!("Provider '{provider}' does not support image streaming");
             UppError::invalid_request(&provider, message)
         })?;
-        let reader =
-            Reader { frames: sse::Decoder::with_limit(MAX_EVENT), decoder: Some(decoder), events: Vec::new() };
+        let reader = Reader {
+            frames: sse::Decoder::with_limit(MAX_EVENT),
+            decoder: Some(decoder),
+            events: Vec::new(),
+        };
         let ask = self.ask(&request, true)?;
         self.vendor.listen(ask, reader).await
     }
@@ -194,4 +199,3 @@ impl BodySink for Reader {
         Ok(())
     }
 }
-

@@ -18,7 +18,12 @@ pub fn openai_compatible(base_url: impl Into<String>) -> ChatDialect {
 pub const fn openai_compatible_embedding() -> EmbeddingsWire {
     EmbeddingsWire::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed(PROVIDER),
-        limits: |_| EmbeddingLimits { batch_size: None, input_length: None, dimensions: None, image_input: false },
+        limits: |_| EmbeddingLimits {
+            batch_size: None,
+            input_length: None,
+            dimensions: None,
+            image_input: false,
+        },
         input_type: true,
     })
 }

@@ -48,7 +48,12 @@ impl ImageWire for Imagen {
         format!("/{}:predict", resource(model_id))
     }
 
-    fn encode(&self, _model_id: &str, request: &ImageRequest, _streaming: bool) -> Result<ImageBody, UppError> {
+    fn encode(
+        &self,
+        _model_id: &str,
+        request: &ImageRequest,
+        _streaming: bool,
+    ) -> Result<ImageBody, UppError> {
         let no_params = RawObject::new();
         let mut body = BodyWriter::new(self.provider, &no_params);
         body.member("instances", &[serde_json::json!({ "prompt": &*request.prompt })])?;
