@@ -374,8 +374,9 @@ class Document(Data):
     def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
     @classmethod
     def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
-        """Read a document from a file; the extension tells the media type, else the first
-        bytes do. Its data is base64, also that of a text.
+        """Read a document from a file; the extension tells the media type, else the first bytes do.
+
+        Its data is base64, also that of a text.
 
         Args:
             path: The file.
