@@ -214,13 +214,11 @@ impl Reading {
     }
 
     fn no_images(&self, members: &Extra) -> UppError {
-        match members.get("error") {
-            Some(error) => VendorError::of_json(error).into_error(self.provider),
-            None => {
-                let message = format!("the answer of {} holds no images", self.provider);
-                UppError::invalid_response(self.provider, message)
-            }
+        if let Some(error) = members.get("error") {
+            return VendorError::of_json(error).into_error(self.provider);
         }
+        let message = format!("the answer of {} holds no images", self.provider);
+        UppError::invalid_response(self.provider, message)
     }
 }
 
