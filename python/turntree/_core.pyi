@@ -33,6 +33,9 @@ __all__ = [
     "ProviderConfig",
     "EventSink",
     "custom_model",
+    "EmbedderCore",
+    "ImageMakerCore",
+    "ResultStreamCore",
     "DynamicKey",
     "KeyStrategy",
     "RoundRobinKeys",
@@ -95,6 +98,14 @@ __all__ = [
     "Turn",
     "StreamEvent",
     "Thread",
+    "Embedding",
+    "EmbeddingUsage",
+    "EmbeddingResult",
+    "EmbeddingProgress",
+    "GeneratedImage",
+    "ImageUsage",
+    "ImageResult",
+    "ImageEvent",
 ]
 
 __version__: str
@@ -225,16 +236,65 @@ class Reasoning(Data):
 
 @final
 class Image(Data):
-    """A picture. Made by one of its factories. UPP-1.2 §3 and §8."""
+    """A picture; usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``.
+        mime_type: As ``image/png``.
+        width: Pixels across, where known.
+        height: Pixels down, where known.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
 
     type: ClassVar[Literal["image"]]
+    def __new__(
+        cls, source: Mapping[str, Any], mime_type: str, width: int | None = None, height: int | None = None
+    ) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str]) -> Image:
+        """Read a picture from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str]) -> Coroutine[Image]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "image"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @classmethod
     def from_url(cls, url: str, mime_type: str | None = None) -> Image:
-        """Refer to a picture that somebody serves.
+        """Refer to a picture that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
 
         Args:
             url: Where it is.
             mime_type: As ``image/png``. Default: what the URL's extension tells.
+
+        Raises:
+            ValueError: Not a URL.
         """
 
     @classmethod
@@ -306,14 +366,64 @@ class Image(Data):
             ValueError: The image has none.
         """
 
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
 @final
 class Document(Data):
-    """A document: PDF or plain text; in user messages only. Made by one of its factories. UPP-1.2 §3 and §8."""
+    """A document: PDF or plain text; in user messages only. Usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
+        mime_type: ``application/pdf`` or ``text/plain``.
+        title: Shown to the model.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
 
     type: ClassVar[Literal["document"]]
+    def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
+        """Read a document from a file; the extension tells the media type, else the first bytes do.
+
+        Its data is base64, also that of a text.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], title: str | None = None) -> Coroutine[Document]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "document"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @classmethod
     def from_url(cls, url: str, title: str | None = None) -> Document:
-        """Refer to a PDF that somebody serves.
+        """Refer to a PDF that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
 
         Args:
             url: Where it is; http or https.
@@ -375,6 +485,41 @@ class Document(Data):
     def is_text(self) -> bool:
         """Whether it is plain text."""
 
+    @property
+    def has_data(self) -> bool:
+        """Whether the data is here, not at a URL."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text.
+
+        Raises:
+            ValueError: The document is text, or at a URL.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Give the data, a text as UTF-8.
+
+        Raises:
+            ValueError: The document is at a URL.
+        """
+
+    def to_text(self) -> str:
+        """Give the text.
+
+        Raises:
+            ValueError: The document was not given as text.
+        """
+
+    def to_url(self) -> str:
+        """Give the URL.
+
+        Raises:
+            ValueError: The document has none.
+        """
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
 @final
 class Audio(Data):
     """A sound. UPP-1.2 §3 and §8.
@@ -390,6 +535,64 @@ class Audio(Data):
 
     type: ClassVar[Literal["audio"]]
     def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], duration: float | None = None) -> Audio:
+        """Read a sound from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], duration: float | None = None) -> Coroutine[Audio]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+        """
+
+    @classmethod
+    def from_base64(cls, data: str, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "audio"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @property
     def data(self) -> bytes:
         """The file's bytes."""
@@ -401,6 +604,22 @@ class Audio(Data):
     @property
     def duration(self) -> float | None:
         """Length in seconds, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
 
 @final
 class Video(Data):
@@ -427,6 +646,102 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Self: ...
+    @classmethod
+    def from_path(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Read a film from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Coroutine[Video]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes | bytearray,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+        """
+
+    @classmethod
+    def from_base64(
+        cls,
+        data: str,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "video"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @property
     def data(self) -> bytes:
         """The file's bytes."""
@@ -446,6 +761,22 @@ class Video(Data):
     @property
     def height(self) -> int | None:
         """Pixels down, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
 
 @final
 class Binary(Data):
@@ -1175,6 +1506,10 @@ class ModelReference:
         """Whose model, as ``openai``."""
 
     @property
+    def modalities(self) -> tuple[Literal["llm", "embedding", "image"], ...]:
+        """What its provider serves: of ``llm``, ``embedding`` and ``image``."""
+
+    @property
     def capabilities(self) -> dict[str, bool]:
         """What it can take and do.
 
@@ -1544,6 +1879,236 @@ class AgentStreamCore(Generic[_T_co]):
 
     def leave(self) -> None:
         """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
+_Inputs: TypeAlias = str | Text | Image | Mapping[str, Any] | Iterable[str | Text | Image | Mapping[str, Any]]
+_Prompt: TypeAlias = str | Mapping[str, Any]
+_Picture: TypeAlias = Image | Mapping[str, Any]
+_InputType: TypeAlias = Literal["document", "query"]
+_EventT = TypeVar("_EventT")
+_ResultT = TypeVar("_ResultT")
+
+@final
+class Embedding(Data):
+    """The vector of one input. UPP-1.2 §15."""
+
+    @property
+    def vector(self) -> list[float]:
+        """The numbers, a list of the caller's own; `buffer` gives them without a float object each."""
+
+    @property
+    def buffer(self) -> memoryview:
+        """The numbers in memory, read-only, as ``numpy.asarray`` takes it without copying.
+
+        32-bit floats (format ``f``), or 64-bit ones (``d``) where the vendor sent decimals.
+        """
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers."""
+
+    @property
+    def index(self) -> int:
+        """Which of the inputs, from 0."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the input, where the vendor says."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+
+@final
+class EmbeddingUsage(Data):
+    """What embedding cost. UPP-1.2 §15."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of all inputs; 0 where the vendor does not say."""
+
+@final
+class EmbeddingResult(Data):
+    """The vectors of all inputs. UPP-1.2 §15."""
+
+    @property
+    def embeddings(self) -> list[Embedding]:
+        """One an input, in the order of the inputs."""
+
+    @property
+    def usage(self) -> EmbeddingUsage:
+        """What they cost."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing.
+
+        Of several calls: a fact on which all agree as it is, any other as the list of what each says.
+        """
+
+    @property
+    def buffer(self) -> memoryview:
+        """All numbers in memory, read-only: two-dimensional, one row an input, as ``numpy.asarray`` takes it.
+
+        Raises:
+            ValueError: There are no vectors, or they differ in length.
+        """
+
+@final
+class EmbeddingProgress(Data):
+    """One batch of a chunked call is done. UPP-1.2 §15."""
+
+    @property
+    def embeddings(self) -> list[Embedding]:
+        """Its vectors; their `index` counts over all inputs."""
+
+    @property
+    def completed(self) -> int:
+        """Inputs done so far."""
+
+    @property
+    def total(self) -> int:
+        """All inputs."""
+
+    @property
+    def percent(self) -> float:
+        """Done so far, from 0 to 100."""
+
+@final
+class EmbedderCore:
+    """The native half of ``turntree.upp.Embedder``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+    ) -> Self: ...
+    def embed(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> Coroutine[EmbeddingResult]:
+        """Start a call; the coroutine gives its result."""
+
+    def embed_sync(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> EmbeddingResult:
+        """As `embed`, waited for on this thread."""
+
+    def stream(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> ResultStreamCore[EmbeddingProgress, EmbeddingResult]:
+        """Start a call that is listened to."""
+
+@final
+class GeneratedImage(Data):
+    """A finished picture. UPP-1.2 §16."""
+
+    @property
+    def image(self) -> Image:
+        """The picture."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+
+@final
+class ImageUsage(Data):
+    """What pictures cost, as far as the vendor says. UPP-1.2 §16."""
+
+    @property
+    def images_generated(self) -> int | None:
+        """How many pictures."""
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Tokens of prompt and pictures that were read."""
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of the pictures that were made."""
+
+    @property
+    def cost(self) -> float | None:
+        """Money, in the vendor's currency."""
+
+@final
+class ImageResult(Data):
+    """The pictures of a call. UPP-1.2 §16."""
+
+    @property
+    def images(self) -> list[GeneratedImage]:
+        """The pictures, in the vendor's order."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing."""
+
+    @property
+    def usage(self) -> ImageUsage | None:
+        """What they cost; None where the vendor does not say."""
+
+@final
+class ImageEvent(Data):
+    """One step of a streamed call: a preview or a finished picture. UPP-1.2 §16."""
+
+    @property
+    def type(self) -> Literal["preview", "complete"]:
+        """What happened."""
+
+    @property
+    def image(self) -> Image | GeneratedImage:
+        """The picture: an `Image` of a preview, a `GeneratedImage` of a finished one."""
+
+    @property
+    def index(self) -> int:
+        """Which preview, or which picture of the call, from 0."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing."""
+
+@final
+class ImageMakerCore:
+    """The native half of ``turntree.upp.ImageMaker``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+    ) -> Self: ...
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What the model can do, by name."""
+
+    def draw(self, prompt: _Prompt, image: _Picture | None, mask: _Picture | None) -> Coroutine[ImageResult]:
+        """Start a call; the coroutine gives its result. With `image` it is an edit."""
+
+    def draw_sync(self, prompt: _Prompt, image: _Picture | None, mask: _Picture | None) -> ImageResult:
+        """As `draw`, waited for on this thread."""
+
+    def stream(self, prompt: _Prompt) -> ResultStreamCore[ImageEvent, ImageResult]:
+        """Start a call that is listened to."""
+
+@final
+class ResultStreamCore(Generic[_EventT, _ResultT]):
+    """The native half of streams with a result."""
+
+    @property
+    def events(self) -> EventStream[_EventT]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[_EventT]:
+        """Give the synchronous iterator over the same events."""
+
+    def result(self) -> Coroutine[_ResultT]:
+        """Give a coroutine that waits for the result. The work goes on while it is awaited."""
+
+    def result_sync(self) -> _ResultT:
+        """Wait for the result on this thread."""
+
+    def abort(self) -> None:
+        """Stop the work: it ends with CANCELLED."""
 
 # The bridge to asyncio. These classes are given by methods and cannot be imported.
 

@@ -13,6 +13,7 @@ mod convert;
 mod data;
 mod dump;
 mod error;
+mod media;
 mod message;
 mod records;
 mod show;
@@ -32,7 +33,8 @@ mod _core {
 
     use super::agents::tree;
     use super::data::Faces;
-    use super::{content, message, records, thread};
+    use super::upp::{embedding, image};
+    use super::{content, media, message, records, thread};
 
     #[pymodule_export]
     use super::agents::agent::AgentCore;
@@ -51,6 +53,10 @@ mod _core {
     #[pymodule_export]
     use super::upp::custom::{EventSink, custom_model};
     #[pymodule_export]
+    use super::upp::embedding::EmbedderCore;
+    #[pymodule_export]
+    use super::upp::image::ImageMakerCore;
+    #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
     #[pymodule_export]
     use super::upp::model::{ModelReference, ModelRequest};
@@ -58,6 +64,8 @@ mod _core {
     use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
     #[pymodule_export]
     use super::upp::replay::{Replay, replay};
+    #[pymodule_export]
+    use super::upp::result_stream::ResultStream;
     #[pymodule_export]
     use super::upp::retry::{
         ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
@@ -84,10 +92,12 @@ mod _core {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let mut faces = Faces::default();
         data_classes!(module, faces:
-            content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
+            content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
             records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::NodeThread, tree::ThreadDiff,
+            embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
+            image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
         super::thread_protocol::register(module, &mut faces)?;
         faces.publish(module.py());

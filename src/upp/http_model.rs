@@ -36,6 +36,9 @@ const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog
 /// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
 const SHORTEST_HIDDEN_KEY: usize = 6;
 
+/// Largest answer of vectors or pictures: 2048 vectors of 3072 numbers take some 130 MB.
+const MAX_VECTORS_OR_PICTURES: usize = 512 * 1024 * 1024;
+
 /// A model behind a vendor's HTTP API. Cloning shares everything.
 #[derive(Debug, Clone)]
 pub struct HttpModel {
@@ -114,14 +117,21 @@ impl HttpModel {
         let request = native::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
         producer::report(&request.messages, self.producer());
         let body = self.dialect.encode(&self.model_id, &request, streaming)?;
-        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
-        let url = endpoint(base_url, &self.dialect.path(&self.model_id, streaming));
         let expect = match (streaming, self.dialect.framing()) {
             (false, _) => Expect::Json,
             (true, Framing::ServerSentEvents) => Expect::EventStream,
             (true, Framing::Lines) => Expect::JsonLines,
         };
-        let mut http = HttpRequest::post(url, body).header("Content-Type", "application/json").expect(expect);
+        let path = self.dialect.path(&self.model_id, streaming);
+        self.address(Ask::json(path, body), expect).await
+    }
+
+    /// A request to one of the vendor's APIs, with key and headers.
+    async fn address(&self, ask: Ask, expect: Expect) -> Result<(HttpRequest, Keys), UppError> {
+        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
+        let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
+            .header("Content-Type", ask.content_type)
+            .expect(expect);
         // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
         let transport = self.config.transport.as_ref();
         let key = match transport {
@@ -159,15 +169,51 @@ impl HttpModel {
         producer::sign(response, self.producer());
     }
 
-    fn client(&self) -> Result<HttpClient, UppError> {
-        HttpClient::shared(&self.config.http()).map_err(|error| self.http_error(error))
+    fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
+        let mut config = self.config.http();
+        config.max_body = max_body.unwrap_or(config.max_body);
+        HttpClient::shared(&config).map_err(|error| self.http_error(error))
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
-        let (http, keys) = self.prepare(&request, false).await?;
+        let prepared = self.prepare(&request, false).await?;
+        let decode = |body: &str| {
+            self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
+        };
+        let mut answer = self.send(prepared, None, decode).await?;
+        self.complete_answer(&request, &mut answer);
+        Ok(answer)
+    }
+
+    /// Asks another API of the same vendor, reached in the same way: embeddings, images.
+    pub(super) async fn exchange<T>(
+        &self,
+        ask: Ask,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
+        let prepared = self.address(ask, Expect::Json).await?;
+        self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
+    }
+
+    /// As [`Self::exchange`], for an answer that comes as server-sent events.
+    pub(super) async fn listen<S: BodySink<Error = StreamFailure>>(
+        self,
+        ask: Ask,
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
+        let prepared = self.address(ask, Expect::EventStream).await?;
+        self.receive(prepared, sink).await
+    }
+
+    async fn send<T>(
+        &self,
+        (http, keys): (HttpRequest, Keys),
+        max_body: Option<usize>,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
         let cancel = CancellationToken::new();
         let response = self
-            .client()?
+            .client(max_body)?
             .send(http, &self.config.retries(), &cancel)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
@@ -176,13 +222,7 @@ impl HttpModel {
                 UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
                     .with_cause(error)
             })
-            .and_then(|body| {
-                self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
-            });
-        let answer = answer.map(|mut answer| {
-            self.complete_answer(&request, &mut answer);
-            answer
-        });
+            .and_then(read);
         answer.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
@@ -194,19 +234,30 @@ impl HttpModel {
         self,
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
-        let (http, keys) = self.prepare(&request, true).await?;
+        let prepared = self.prepare(&request, true).await?;
         let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
         let sink = AnswerSink(AnswerReader::new(&*self.dialect, &request, ids, clock));
+        let model = self.clone();
+        Ok(self.receive(prepared, sink).await?.map(move |mut item| {
+            if let Ok(ModelEvent::Done(answer)) = &mut item {
+                model.complete_answer(&request, answer);
+            }
+            item
+        }))
+    }
+
+    async fn receive<S: BodySink<Error = StreamFailure>>(
+        self,
+        (http, keys): (HttpRequest, Keys),
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
         let body = self
-            .client()?
+            .client(None)?
             .stream(http, &self.config.retries(), &CancellationToken::new(), sink)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
-        Ok(body.map(move |mut item| {
-            if let Ok(ModelEvent::Done(answer)) = &mut item {
-                self.complete_answer(&request, answer);
-            }
+        Ok(body.map(move |item| {
             item.map_err(|failure| {
                 let error = self.stream_error(failure);
                 let request_id = error.request_id.clone().or_else(|| request_id.clone());
@@ -281,6 +332,22 @@ fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, Str
     }
 }
 
+/// What one of a vendor's APIs is asked.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// The path under the prefix, with its leading slash.
+    pub(super) path: String,
+    /// The media type of the body.
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+impl Ask {
+    pub(super) fn json(path: String, body: Vec<u8>) -> Self {
+        Self { path, content_type: "application/json".to_owned(), body: body.into() }
+    }
+}
+
 impl Model for HttpModel {
     fn model_id(&self) -> &str {
         &self.model_id
@@ -334,7 +401,7 @@ impl Keys {
 
 /// What ends a stream early.
 #[derive(Debug)]
-enum StreamFailure {
+pub(super) enum StreamFailure {
     Http(HttpError),
     Model(Box<UppError>),
 }

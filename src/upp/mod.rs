@@ -5,13 +5,16 @@
 //! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
 //! file a vendor. Models are found by name in the [`registry`]; [`native`] has the vendors' own tools, [`producer`] what
 //! goes back to the model that made it alone, [`costs`] what calls cost; [`reader`] reads the body of a streamed answer.
+//! [`embedding`] and [`image`] are the other modalities, each with a door and wires of its own.
 
 pub mod config;
 pub mod costs;
 pub mod dialect;
 pub mod dialects;
+pub mod embedding;
 pub mod error;
 pub mod http_model;
+pub mod image;
 pub mod llm;
 pub mod native;
 pub mod producer;
@@ -20,6 +23,7 @@ pub mod providers;
 pub mod reader;
 pub mod registry;
 pub mod request;
+pub mod result_stream;
 
 pub use config::ProviderConfig;
 pub use error::{ErrorCode, Modality, UppError};

@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from turntree.testing._wire import Dialect
 
 Api: TypeAlias = Literal[
-    "openai-chat", "openai-responses", "anthropic-messages", "google-generate-content", "ollama-chat"
+    "openai-chat",
+    "openai-responses",
+    "anthropic-messages",
+    "google-generate-content",
+    "ollama-chat",
+    "openai-embeddings",
+    "google-embeddings",
+    "ollama-embeddings",
+    "openai-images",
+    "openai-image-edits",
+    "google-images",
 ]
 """The wire that a request speaks, known by the end of its path."""
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from turntree.testing._anthropic import AnthropicMessages
 from turntree.testing._google import GoogleGenerateContent
 from turntree.testing._ollama import OllamaChat
+from turntree.testing._embeddings import EMBEDDINGS
+from turntree.testing._images import IMAGES, form_of
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
 from turntree.testing._replies import (
@@ -44,6 +46,8 @@ _DIALECTS: tuple[Dialect, ...] = (
     GoogleGenerateContent(),
     OllamaChat(),
 )
+
+_SERVED: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
 
 _MAX_BODY = 256 * 1024 * 1024
 
@@ -75,7 +79,8 @@ class LoopbackServer:
     """An HTTP/1.1 server on 127.0.0.1 in a background thread, one more thread a connection.
 
     It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`, `…:generateContent`,
-    `…:streamGenerateContent`, `…/api/chat`.
+    `…:streamGenerateContent`, `…/api/chat`, and those of embeddings and images: `…/embeddings`, `…:batchEmbedContents`,
+    `…/api/embed`, `…/images/generations`, `…/images/edits`, `…:predict`.
     Leaving the `with` block closes every connection and raises what the script's function raised,
     if the block itself did not raise.
 
@@ -193,8 +198,8 @@ class LoopbackServer:
         try:
             parsed: Any = json.loads(body)
         except ValueError:  # UnicodeDecodeError is one
-            parsed = None
-        dialect = next((d for d in _DIALECTS if d.speaks(path)), None)
+            parsed = form_of(headers, body)
+        dialect = next((d for d in _SERVED if d.speaks(path)), None)
         with self._changed:
             request = Request(
                 number=len(self._requests) + 1,

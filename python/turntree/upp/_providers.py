@@ -104,6 +104,18 @@ class ProviderOptions(HostOptions, total=False):
     base_url: str | None
 
 
+def check_model(model: object) -> ModelReference:
+    """The model, if it is one.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(model, ModelReference):
+        return model
+    message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
+    raise TypeError(message)
+
+
 def _reference(provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `config` | time limits, sizes, proxy: data, hashable |
 //! | `request` | what is sent, with secret headers marked |
+//! | `multipart` | forms with files, as bodies |
 //! | `client` | one client per configuration; `send` and `stream` |
 //! | `exchange` | one attempt, in the background task |
 //! | `body` | decoding a stream where it is read, and handing its items over |
@@ -26,6 +27,7 @@ mod exchange;
 mod keys;
 mod limit;
 pub mod replay;
+mod multipart;
 mod request;
 mod retry;
 mod tls;
@@ -41,6 +43,7 @@ pub use self::keys::{
     DynamicKey, Environment, Fixed, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, WeightedKeys,
 };
 pub use self::replay::Replay;
+pub use self::multipart::Multipart;
 pub use self::request::{Expect, HttpRequest};
 pub use self::retry::{
     Answer, Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,

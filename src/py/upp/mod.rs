@@ -3,10 +3,13 @@
 pub(crate) mod config;
 pub(crate) mod custom;
 pub(crate) mod drops;
+pub(crate) mod embedding;
 pub(crate) mod held;
+pub(crate) mod image;
 pub(crate) mod keys;
 pub(crate) mod model;
 pub(crate) mod prices;
 pub(crate) mod replay;
+pub(crate) mod result_stream;
 pub(crate) mod retry;
 pub(crate) mod scripted;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::config::{config_from, text, warn_of_plain_http};
 use super::custom::CustomModel;
@@ -18,10 +18,14 @@ use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
 use crate::upp::costs::{Price, Prices};
 use crate::upp::dialect::Dialect;
+use crate::upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use crate::upp::http_model::HttpModel;
+use crate::upp::image::{HttpImageModel, ImageModel};
 use crate::upp::providers;
 use crate::upp::providers::scripted::Scripted;
-use crate::upp::{Capabilities, Model, ModelRequest as CoreRequest, ProviderConfig, System};
+use crate::upp::{
+    Capabilities, Modality, Model, ModelRequest as CoreRequest, ProviderConfig, System, UppError,
+};
 
 /// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
 type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
@@ -84,6 +88,45 @@ impl ModelReference {
             Source::Scripted(script) => Arc::new(script.clone()),
             Source::Custom(model) => Arc::new(model.clone()),
         }
+    }
+
+    /// The model as one that makes vectors.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_embedding(
+        &self,
+        config: &ProviderConfig,
+    ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
+        match (&self.source, providers::embedding_wire(self.provider_name())) {
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                Ok(Arc::new(HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+            }
+            _ => Err(self.without(Modality::Embedding)),
+        }
+    }
+
+    /// The model as one that makes pictures.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
+        match (&self.source, providers::image_wire(self.provider_name())) {
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                Ok(Arc::new(HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+            }
+            _ => Err(self.without(Modality::Image)),
+        }
+    }
+
+    fn without(&self, modality: Modality) -> UppError {
+        let (provider, name) = (self.provider_name(), modality.as_str());
+        UppError::invalid_request(provider, format!("Provider '{provider}' does not support {name} modality"))
+            .with_modality(modality)
     }
 
     fn provider_name(&self) -> &str {
@@ -192,6 +235,20 @@ impl ModelReference {
     #[getter]
     fn provider(&self) -> &str {
         self.provider_name()
+    }
+
+    /// What its provider serves: of `llm`, `embedding` and `image`.
+    #[getter]
+    fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let is_remote = matches!(self.source, Source::Http { .. });
+        let provider = self.provider_name();
+        let served = [
+            (Modality::Llm, true),
+            (Modality::Embedding, is_remote && providers::embedding_wire(provider).is_some()),
+            (Modality::Image, is_remote && providers::image_wire(provider).is_some()),
+        ];
+        let names = served.iter().filter(|(_, is_served)| *is_served).map(|(modality, _)| modality.as_str());
+        PyTuple::new(py, names.collect::<Vec<_>>())
     }
 
     /// What it can take and do, by name.

@@ -7,8 +7,10 @@
 
 mod answer;
 mod decode;
+pub mod embedding;
 mod encode;
 mod facts;
+pub mod imagen;
 mod params;
 mod schema;
 mod tools;
