@@ -1879,6 +1879,7 @@ class AgentStreamCore(Generic[_T_co]):
 
     def leave(self) -> None:
         """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
+
 _Inputs: TypeAlias = str | Text | Image | Mapping[str, Any] | Iterable[str | Text | Image | Mapping[str, Any]]
 _Prompt: TypeAlias = str | Mapping[str, Any]
 _Picture: TypeAlias = Image | Mapping[str, Any]

@@ -107,10 +107,7 @@ impl AnswerReader {
         });
         out.extend(events.drain(..).map(ModelEvent::Event));
         events.shrink_to(KEPT_EVENTS);
-        result.map(|()| is_over).map_err(|failure| match failure {
-            Failure::Model(error) => *error,
-            Failure::Framing(message) => UppError::invalid_response(&*self.provider, message),
-        })
+        result.map(|()| is_over).map_err(|failure| failure.of(&self.provider))
     }
 
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), UppError> {
@@ -123,13 +120,14 @@ impl AnswerReader {
     }
 }
 
-enum Frames {
+/// A body cut into what the vendor sent: events or lines.
+pub(super) enum Frames {
     Events(sse::Decoder),
     Lines(ndjson::Decoder),
 }
 
 impl Frames {
-    fn new(framing: Framing) -> Self {
+    pub(super) fn new(framing: Framing) -> Self {
         match framing {
             Framing::ServerSentEvents => Self::Events(sse::Decoder::default()),
             Framing::Lines => Self::Lines(ndjson::Decoder::default()),
@@ -137,7 +135,7 @@ impl Frames {
     }
 
     /// Feeds the next bytes, or the end of them.
-    fn feed(
+    pub(super) fn feed(
         &mut self,
         bytes: Option<&[u8]>,
         mut visit: impl FnMut(Option<&str>, &str) -> Result<(), Failure>,
@@ -165,9 +163,19 @@ impl Frames {
 }
 
 /// What ends a stream early, before it is known whose stream it was.
-enum Failure {
+pub(super) enum Failure {
     Model(Box<UppError>),
     Framing(String),
+}
+
+impl Failure {
+    /// As the error of a provider.
+    pub(super) fn of(self, provider: &str) -> UppError {
+        match self {
+            Self::Model(error) => *error,
+            Self::Framing(message) => UppError::invalid_response(provider, message),
+        }
+    }
 }
 
 impl From<UppError> for Failure {

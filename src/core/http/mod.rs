@@ -26,8 +26,8 @@ mod error;
 mod exchange;
 mod keys;
 mod limit;
-pub mod replay;
 mod multipart;
+pub mod replay;
 mod request;
 mod retry;
 mod tls;
@@ -42,8 +42,8 @@ pub use self::error::{HostFailure, HttpError, StatusError, TimeoutPhase};
 pub use self::keys::{
     DynamicKey, Environment, Fixed, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, WeightedKeys,
 };
-pub use self::replay::Replay;
 pub use self::multipart::Multipart;
+pub use self::replay::Replay;
 pub use self::request::{Expect, HttpRequest};
 pub use self::retry::{
     Answer, Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,

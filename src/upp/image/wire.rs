@@ -12,9 +12,11 @@ use crate::core::http::{BodySink, Flow};
 use crate::core::sse;
 use crate::upp::config::ProviderConfig;
 use crate::upp::dialect::Dialect;
+use crate::upp::dialects::common::END_OF_STREAM;
 use crate::upp::error::{Modality, UppError};
 use crate::upp::http_model::{Ask, HttpModel, StreamFailure};
 use crate::upp::provider::Model as _;
+use crate::upp::reader::Frames;
 use crate::upp::result_stream::Step;
 
 /// Largest event of a stream: a picture of 4096 by 4096 pixels as base64 stays below it.
@@ -120,7 +122,8 @@ impl HttpImageModel {
             UppError::invalid_request(&provider, message)
         })?;
         let reader = Reader {
-            frames: sse::Decoder::with_limit(MAX_EVENT),
+            provider: provider.into(),
+            frames: Frames::Events(sse::Decoder::with_limit(MAX_EVENT)),
             decoder: Some(decoder),
             events: Vec::new(),
         };
@@ -155,7 +158,8 @@ impl ImageModel for HttpImageModel {
 
 /// Reads a body: bytes in, steps out.
 struct Reader {
-    frames: sse::Decoder,
+    provider: Box<str>,
+    frames: Frames,
     /// Gone when the pictures are whole.
     decoder: Option<Box<dyn ImageDecoder>>,
     events: Vec<ImageEvent>,
@@ -165,20 +169,16 @@ type ImageStep = Step<ImageEvent, ImageResult>;
 
 impl Reader {
     fn read(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ImageStep>) -> Result<(), StreamFailure> {
-        let Self { frames, decoder, events } = self;
+        let Self { provider, frames, decoder, events } = self;
         let Some(decoder) = decoder else { return Ok(()) };
-        let visit = |event: sse::Event<'_>| {
-            if event.data.trim() == "[DONE]" {
+        let result = frames.feed(bytes, |_, data| {
+            if data.trim() == END_OF_STREAM {
                 return Ok(());
             }
-            decoder.frame(&event.data, events).map_err(StreamFailure::from)
-        };
-        let result = match bytes {
-            Some(bytes) => frames.push(bytes, visit),
-            None => frames.finish(visit),
-        };
+            Ok(decoder.frame(data, events)?)
+        });
         out.extend(events.drain(..).map(Step::Event));
-        result
+        Ok(result.map_err(|failure| failure.of(provider))?)
     }
 }
 
