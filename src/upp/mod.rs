@@ -11,6 +11,7 @@ pub mod dialects;
 pub mod error;
 pub mod http_model;
 pub mod llm;
+pub mod middleware;
 pub mod provider;
 pub mod providers;
 pub mod request;
