@@ -107,10 +107,28 @@ fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, 
     options.set_item("status_code", error.status_code)?;
     options.set_item("retry_after", error.retry_after)?;
     options.set_item("request_id", error.request_id.as_deref())?;
-    options.set_item("cause", cause.map(|cause| cause.to_string()))?;
+    let raised = cause.as_deref().and_then(raised_in).map(|raised| raised.value(py).clone());
+    match &raised {
+        Some(raised) => options.set_item("cause", raised)?,
+        None => options.set_item("cause", cause.map(|cause| cause.to_string()))?,
+    }
     let turn = partial.map(|partial| super::records::wrap_turn(py, Arc::clone(&partial.turn))).transpose()?;
     options.set_item("partial", turn)?;
-    class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))
+    let exception = class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
+    if let Some(raised) = raised {
+        exception.setattr(intern!(py, "__cause__"), raised)?;
+    }
+    Ok(exception)
+}
+
+/// The caller's own exception behind a cause, where that is an error which carries one.
+fn raised_in<'a>(cause: &'a (dyn std::error::Error + Send + Sync + 'static)) -> Option<&'a Raised> {
+    cause.downcast_ref::<UppError>()?.host.as_deref()?.downcast_ref::<Raised>()
+}
+
+/// Whether an exception is a `UPPError`.
+pub(crate) fn is_upp(py: Python<'_>, raised: &PyErr) -> bool {
+    class(py, "UPPError").is_ok_and(|class| raised.value(py).is_instance(&class).unwrap_or(false))
 }
 
 /// A Python exception as the error of a model: its own fields when it is a `UPPError`. Comes back as the same object.
@@ -118,7 +136,7 @@ pub(crate) fn to_upp(py: Python<'_>, raised: PyErr) -> UppError {
     let value = raised.value(py);
     let text =
         |name: &str| value.getattr(name).ok().and_then(|field| field.str().ok()).map(|text| text.to_string());
-    let is_upp = class(py, "UPPError").is_ok_and(|class| value.is_instance(&class).unwrap_or(false));
+    let is_upp = is_upp(py, &raised);
     let code = if is_upp { text("code") } else { None };
     let code = ErrorCode::ALL.into_iter().find(|known| Some(known.as_str()) == code.as_deref());
     let message = if is_upp { text("message") } else { None };

@@ -19,6 +19,7 @@ mod json;
 mod limits;
 mod machine;
 mod message;
+mod middleware;
 mod ndjson;
 mod ollama;
 mod responses;

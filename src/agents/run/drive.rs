@@ -17,6 +17,7 @@ use super::event::{
 };
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
+use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::stream::EventQueue;
 use crate::agents::tool::Tool;
@@ -38,6 +39,8 @@ pub struct Drive {
     pub identity: Arc<Identity>,
     /// Aborts the run when it fires.
     pub cancellation: Option<CancellationToken>,
+    /// The middleware around it.
+    pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
 }
@@ -56,7 +59,7 @@ impl Drive {
         tools: Arc<[Tool]>,
         identity: Arc<Identity>,
     ) -> Self {
-        Self { model, host, tools, identity, cancellation: None, events: None }
+        Self { model, host, tools, identity, cancellation: None, middleware: None, events: None }
     }
 }
 
@@ -73,6 +76,14 @@ impl Drive {
 /// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+    match &drive.middleware {
+        Some(passage) => passage.through(machine, drive).await,
+        None => perform(machine, drive).await,
+    }
+}
+
+/// As [`drive`], inside the middleware.
+pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
     let tools =
         drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
@@ -149,6 +160,15 @@ impl Scope<'_> {
     }
 
     async fn call_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
+        let Some(passage) = &self.drive.middleware else {
+            return self.ask_model(request, fold).await;
+        };
+        let response = self.ask_model(ModelRequest { tools: passage.offered(), ..request }, fold).await?;
+        passage.answered(&response);
+        Ok(response)
+    }
+
+    async fn ask_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
         let Some(events) = &self.drive.events else {
             return self.drive.model.complete(request).await;
         };
@@ -158,7 +178,7 @@ impl Scope<'_> {
             match item? {
                 ModelEvent::Event(event) => {
                     fold.push(&event);
-                    events.push(AgentStreamEvent::Upp(event));
+                    self.pass_on(events, event)?;
                     events.room().await;
                 }
                 ModelEvent::Done(response) => {
@@ -304,9 +324,23 @@ impl Scope<'_> {
         }
     }
 
-    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) {
-        if let Some(events) = &self.drive.events {
-            events.push(AgentStreamEvent::Upp(event()));
+    /// Tells the listener of an event, which the middleware may change.
+    fn pass_on(&self, events: &EventQueue, event: StreamEvent) -> Result<(), UppError> {
+        match &self.drive.middleware {
+            None => events.push(AgentStreamEvent::Upp(event)),
+            Some(passage) => {
+                for event in passage.event(event)? {
+                    events.push(AgentStreamEvent::Upp(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) -> Result<(), UppError> {
+        match &self.drive.events {
+            Some(events) => self.pass_on(events, event()),
+            None => Ok(()),
         }
     }
 

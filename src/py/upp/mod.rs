@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod held;
 pub(crate) mod keys;
+pub(crate) mod middleware;
 pub(crate) mod model;
 pub(crate) mod retry;
 pub(crate) mod scripted;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::context::{CallContext, Request, Response};
+use super::context::{CallContext, Response};
 use super::hooks::{Emitted, HookFuture, Hooks, Middleware, done};
 use crate::core::json::{RawJson, RawObject};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
@@ -157,7 +157,7 @@ impl Middleware for Logging {
 
     fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         let mut data = facts(context);
-        if let Request::Llm(request) = context.request() {
+        if let Some(request) = context.llm_request() {
             put(&mut data, "messages", &request.messages.len());
             put(&mut data, "tools", &request.tools.len());
             let messages: Vec<_> = request.messages.iter().collect();

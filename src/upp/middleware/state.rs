@@ -64,9 +64,15 @@ impl State {
         self.named().keys().cloned().collect()
     }
 
-    /// The values, in the order of their names.
-    pub fn values(&self) -> Vec<StateValue> {
-        self.named().values().cloned().collect()
+    /// Shows each named value to `see`, until it fails. While another thread changes the state, nothing is shown.
+    ///
+    /// # Errors
+    /// That of `see`.
+    pub fn look<E>(&self, mut see: impl FnMut(&StateValue) -> Result<(), E>) -> Result<(), E> {
+        match self.named.try_lock() {
+            Ok(named) => named.values().try_for_each(&mut see),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Takes all named values away.

@@ -82,7 +82,9 @@ impl Pubsub {
     fn end(&self, context: &CallContext, failure: Option<&UppError>) {
         let (publisher, turn) = std::mem::take(&mut *self.published(context).lock());
         if let Some(publisher) = publisher {
-            publisher.end(failure.map_or(Ok(turn), |error| Err(error.clone())));
+            // An exception of the caller's belongs to the caller: it would keep its frames alive with the stream.
+            let end = failure.map_or(Ok(turn), |error| Err(UppError { host: None, ..error.clone() }));
+            publisher.end(end);
         }
     }
 }

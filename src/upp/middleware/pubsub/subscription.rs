@@ -35,6 +35,12 @@ impl Subscription {
         Self { key: channel.join(), channel, place: 0, reported: false }
     }
 
+    /// The same stream, read once more from its start.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self::new(Arc::clone(&self.channel))
+    }
+
     /// Waits for the end and gives the turn; `None` where no language model was called. Takes no event from the reader.
     ///
     /// # Errors
