@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 from turntree import _core
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.execution import LoopStrategy, loop
+from turntree.upp._structure import schema_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Agent:
             max_iterations=execution.max_iterations,
             tools=tools,
             system=options.get("system"),
-            structure=_schema_of(options.get("structure")),
+            structure=schema_of(options.get("structure")),
             hooks=native_hooks(hooks, tool_strategy),
             id=options.get("id"),
             name=options.get("name"),
@@ -252,7 +253,7 @@ class AgentStream:
 
     __slots__ = ("__weakref__", "_native")
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
 
     def __aiter__(self) -> AsyncIterator[_core.AgentStreamEvent]:
@@ -301,7 +302,7 @@ class _Turn:
 
     __slots__ = ("_native",)
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
 
     def __await__(self) -> Generator[Any, Any, upp.Turn]:
@@ -316,7 +317,7 @@ class SyncAgentStream:
 
     __slots__ = ("__weakref__", "_events", "_native")
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
         self._events: Iterator[_core.AgentStreamEvent] = native.blocking()
 
@@ -358,19 +359,3 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
         return arguments
     message = f"give an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)
-
-
-def _schema_of(structure: Any) -> Any:
-    """JSON Schema from a schema, or from a type that describes itself."""
-    if hasattr(structure, "model_json_schema"):
-        return structure.model_json_schema()
-    # A TypedDict has the methods of a dict too, but is a type.
-    is_type = isinstance(structure, type)
-    if structure is None or (hasattr(structure, "items") and not is_type):
-        return structure
-    if not is_type:
-        message = f"structure must be a JSON Schema or a type, not {type(structure).__name__}"
-        raise TypeError(message)
-    from turntree.upp._signature import schema_of_type
-
-    return schema_of_type(structure)

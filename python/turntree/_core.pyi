@@ -8,7 +8,7 @@ import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, overload, type_check_only
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, overload, type_check_only
 
 from typing_extensions import Self, Unpack, disjoint_base
 
@@ -19,6 +19,7 @@ __all__ = [
     "AgentCore",
     "ToolContext",
     "ExecutionState",
+    "LlmCore",
     "AgentStreamCore",
     "AgentStreamEvent",
     "UapEvent",
@@ -1314,7 +1315,7 @@ class AgentCore:
             UPPError: As `run`, or the model call failed.
         """
 
-    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore:
+    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
         """Start a run that is listened to.
 
         Args:
@@ -1327,14 +1328,55 @@ class AgentCore:
         """
 
 @final
-class AgentStreamCore:
-    """The native half of ``turntree.AgentStream``."""
+class LlmCore:
+    """The native half of ``turntree.upp.LLM``. One serves any number of calls at once."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        max_iterations: int | None,
+        tools: list[Tool[..., Any]],
+        system: str | Sequence[Mapping[str, Any]] | None,
+        structure: Any,
+        hooks: dict[str, Callable[..., Any] | None],
+    ) -> Self: ...
+    def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
+        """Start a call on the caller's event loop; the coroutine gives its turn.
+
+        Raises:
+            UPPError: Something is asked of the model that it cannot do, or an argument is no input; raised at once.
+        """
+
+    def generate_sync(self, arguments: tuple[Any, ...]) -> Turn:
+        """Call on this thread, without an event loop.
+
+        Raises:
+            UPPError: As `generate`, or the model call failed.
+        """
+
+    def stream(self, arguments: tuple[Any, ...], on_loop: bool) -> AgentStreamCore[StreamEvent]:
+        """Start a call that is listened to.
+
+        Args:
+            arguments: The history, if any, and the inputs.
+            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+
+        Raises:
+            UPPError: As `generate`, and for a model that cannot stream.
+        """
+
+@final
+class AgentStreamCore(Generic[_T_co]):
+    """The native half of ``turntree.AgentStream`` and of ``turntree.upp.StreamResult``."""
 
     @property
-    def events(self) -> EventStream[AgentStreamEvent]:
+    def events(self) -> EventStream[_T_co]:
         """The asynchronous iterator over events; always the same one."""
 
-    def blocking(self) -> BlockingEvents[AgentStreamEvent]:
+    def blocking(self) -> BlockingEvents[_T_co]:
         """Give the synchronous iterator over the same events."""
 
     def turn(self) -> Coroutine[Turn]:
@@ -1345,6 +1387,9 @@ class AgentStreamCore:
 
     def abort(self) -> None:
         """Stop the run; the turn is what there is."""
+
+    def leave(self) -> None:
+        """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
 
 # The bridge to asyncio. These classes are given by methods and cannot be imported.
 

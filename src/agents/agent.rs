@@ -13,7 +13,7 @@ use crate::core::ids::IdSource;
 use crate::message::message::History;
 use crate::message::{ToolDefinition, Turn};
 use crate::upp::UppError;
-use crate::upp::llm::{Input, gate};
+use crate::upp::llm::{Input, gate, into_messages};
 
 /// A model, tools, and a strategy that says how to use them.
 ///
@@ -94,7 +94,7 @@ impl Agent {
         input: impl Into<Input> + Send,
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.prepare(history, input.into(), context)?;
+        let (mut machine, driver) = self.prepare(history, [input.into()], context)?;
         drive(&mut machine, &driver).await
     }
 
@@ -116,7 +116,7 @@ impl Agent {
         input: impl Into<Input>,
         context: RunContext,
     ) -> Result<AgentStream, UppError> {
-        let (machine, driver) = self.prepare(history, input.into(), context)?;
+        let (machine, driver) = self.prepare(history, [input.into()], context)?;
         gate::check_streaming(&*driver.model)?;
         Ok(AgentStream::new(machine, driver))
     }
@@ -128,12 +128,12 @@ impl Agent {
     pub fn prepare(
         &self,
         history: History,
-        input: Input,
+        inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
         let Inheritance { model, params } = self.model(&context)?;
-        let input = input.into_message(model.provider(), context.host.ids(), context.host.clock())?;
-        let state = RunState::new(&self.inner.strategy, input, Arc::clone(&context.metadata));
+        let inputs = into_messages(inputs, model.provider(), context.host.ids(), context.host.clock())?;
+        let state = RunState::of_messages(&self.inner.strategy, inputs, Arc::clone(&context.metadata));
         self.assemble(Inheritance { model, params }, history, state, context)
     }
 
@@ -203,7 +203,7 @@ impl Agent {
         Ok(Inheritance { model: Arc::clone(&lent.model), params: Arc::clone(params) })
     }
 
-    fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
+    pub(super) fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
         let mut names = HashSet::with_capacity(self.inner.tools.len());
         for tool in self.inner.tools.iter() {
             let name = tool.definition.name.as_str();

@@ -1,10 +1,12 @@
 //! Agents: a model, tools, and a strategy that says how to use them. UAP-1.0 §4, §5, §11, §12.
 //!
-//! [`agent`] is the door: an [`Agent`] runs, or streams. [`run`] holds one run of it: a machine that decides, a driver
+//! [`agent`] is the door: an [`Agent`] runs, or streams. [`llm`] is the door beside it: UPP's `llm()`, the same loop
+//! without an agent around it. [`run`] holds one run of it: a machine that decides, a driver
 //! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
 //! keeps conversations as trees.
 
 pub mod agent;
+pub mod llm;
 pub mod options;
 pub mod run;
 pub mod strategy;
@@ -12,6 +14,7 @@ pub mod thread;
 pub mod tool;
 
 pub use agent::Agent;
+pub use llm::{Llm, LlmOptions, LlmStream};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use strategy::{LoopOptions, Strategy};
 pub use tool::{Tool, ToolFunction};

@@ -41,6 +41,8 @@ mod _core {
     #[pymodule_export]
     use super::agents::host::PyExecutionState;
     #[pymodule_export]
+    use super::agents::llm::LlmCore;
+    #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, UapEvent};
     #[pymodule_export]
     use super::data::{_restore, Data};

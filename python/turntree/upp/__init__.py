@@ -39,6 +39,7 @@ from turntree._core import (
 from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
+from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
     anthropic,
     cerebras,
@@ -67,6 +68,7 @@ __all__ = [
     "ExponentialBackoff",
     "Image",
     "KeyStrategy",
+    "LLM",
     "LinearBackoff",
     "Message",
     "ModelReference",
@@ -79,6 +81,8 @@ __all__ = [
     "RetryStrategy",
     "RoundRobinKeys",
     "StreamEvent",
+    "StreamResult",
+    "SyncStreamResult",
     "Text",
     "Thread",
     "TokenBucket",
@@ -99,6 +103,7 @@ __all__ = [
     "deepseek",
     "google",
     "groq",
+    "llm",
     "mistral",
     "moonshot",
     "ollama",

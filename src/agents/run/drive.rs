@@ -15,6 +15,7 @@ use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
 };
+use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::passage::Passage;
@@ -25,6 +26,16 @@ use crate::core::json::Extra;
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
+
+/// Whose rules a run keeps, where those of agents and of bare models differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// UAP-1.0: listeners hear of steps, and an aborted run gives the turn it has (§12).
+    #[default]
+    Uap,
+    /// UPP-1.2: listeners hear of models and tools only, and an aborted run fails (§11).
+    Upp,
+}
 
 /// What a driver works with.
 #[derive(Clone)]
@@ -39,6 +50,8 @@ pub struct Drive {
     pub identity: Arc<Identity>,
     /// Aborts the run when it fires.
     pub cancellation: Option<CancellationToken>,
+    /// Whose rules it keeps.
+    pub protocol: Protocol,
     /// The middleware around it.
     pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
@@ -59,14 +72,24 @@ impl Drive {
         tools: Arc<[Tool]>,
         identity: Arc<Identity>,
     ) -> Self {
-        Self { model, host, tools, identity, cancellation: None, middleware: None, events: None }
+        Self {
+            model,
+            host,
+            tools,
+            identity,
+            cancellation: None,
+            protocol: Protocol::Uap,
+            middleware: None,
+            events: None,
+        }
     }
 }
 
 /// Runs a machine to its end.
 ///
 /// When [`Drive::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
-/// dropped, and `metadata.uap.aborted` marks the response.
+/// dropped, and `metadata.uap.aborted` marks the response. Under [`Protocol::Upp`] it fails instead, with that turn
+/// attached.
 ///
 /// # Errors
 /// What the model, a hook or an approval handler failed with, unless `on_error` gave a turn instead;
@@ -151,8 +174,11 @@ impl Scope<'_> {
     fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
         // An ended machine takes no abort; then its own end stands.
-        let _ended = machine.feed(Reply::Aborted(Box::new(abort)));
+        let aborted = machine.feed(Reply::Aborted(Box::new(abort))).is_ok();
         match machine.next() {
+            Action::Done(turn) if aborted && self.drive.protocol == Protocol::Upp => {
+                Err(failure::attach(UppError::cancelled(self.provider()), Turn::clone(&turn)))
+            }
             Action::Done(turn) => Ok(turn),
             Action::Failed(error) | Action::AskRecovery(error) => Err(error),
             _ => Err(UppError::cancelled(self.provider())),
@@ -248,7 +274,8 @@ impl Scope<'_> {
 
     /// Tells the listener where the run is.
     fn announce(&self, machine: &Machine, point: Point) {
-        let Some(events) = &self.drive.events else { return };
+        let listens = self.drive.protocol == Protocol::Uap;
+        let Some(events) = self.drive.events.as_ref().filter(|_| listens) else { return };
         let step_number = machine.state().step();
         let last = machine.state().messages().last();
         let data = match point {

@@ -24,7 +24,7 @@ pub mod stream;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
 pub use context::{Identity, Inheritance, Parent, RunContext};
-pub use drive::{Drive, drive};
+pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};
 pub use failure::{PartialTurn, partial_turn};
 pub use host::{

@@ -233,14 +233,23 @@ impl RunState {
     /// The version of the saved form.
     pub const VERSION: u32 = 1;
 
-    /// The state of a run that has not begun.
+    /// The state of a run that has not begun and starts with one message.
     pub fn new(strategy: &Strategy, input: Arc<Message>, metadata: Arc<RawObject>) -> Self {
+        Self::of_messages(strategy, [input], metadata)
+    }
+
+    /// The state of a run that has not begun. Without input the model goes on from the history.
+    pub fn of_messages(
+        strategy: &Strategy,
+        inputs: impl IntoIterator<Item = Arc<Message>>,
+        metadata: Arc<RawObject>,
+    ) -> Self {
         Self {
             version: Self::VERSION,
             strategy: strategy.start(),
             step: 0,
             step_id: Arc::from(""),
-            collected: Collected { messages: Vector::unit(input), ..Collected::default() },
+            collected: Collected { messages: inputs.into_iter().collect(), ..Collected::default() },
             // The first step's turn starts with the input.
             mark: Mark::default(),
             metadata,
@@ -274,9 +283,6 @@ impl RunState {
     pub(crate) fn check(&self) -> Result<(), StateError> {
         if self.version != Self::VERSION {
             return Err(StateError::Version { found: self.version });
-        }
-        if self.collected.messages.is_empty() {
-            return Err(StateError::Contradiction("it has no input"));
         }
         if !self.collected.holds(self.mark) {
             return Err(StateError::Contradiction("its step begins after its end"));

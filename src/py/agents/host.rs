@@ -1,10 +1,10 @@
 //! The application behind a run, in Python: its tools, its approval handlers, its hooks.
 //!
-//! Functions are reached through the agent object that the run keeps, not held here: so the garbage collector sees
-//! them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
+//! Functions are held once, by the object that was given them, which shows them to the garbage collector and which every
+//! run keeps alive; a run shares them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
-use super::agent::AgentCore;
 use super::context::ToolContext;
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
@@ -25,7 +24,6 @@ use crate::message::Turn;
 use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard::{self, lock};
-use crate::py::bridge::kept::Kept;
 use crate::py::convert::json::{to_python, to_raw};
 use crate::py::data::extract;
 use crate::py::error::Raised;
@@ -152,21 +150,20 @@ impl Place {
 
 /// The host of one run.
 pub(crate) struct PyHost {
-    kept: Kept,
+    callables: Arc<Mutex<Callables>>,
     place: Place,
     hooks: HookSet,
 }
 
 impl PyHost {
-    /// The host of a run of this agent, whose object is the first that `kept` keeps.
-    pub(crate) fn new(agent: &Bound<'_, AgentCore>, kept: Kept, place: Place) -> Self {
-        Self { kept, place, hooks: lock(agent.get().callables()).set }
+    /// The host of a run with these functions; locked for a lookup, never while one is called.
+    pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place) -> Self {
+        Self { callables: Arc::clone(callables), place, hooks: lock(callables).set }
     }
 
     /// Looks something up among the agent's functions.
-    fn look<T>(&self, py: Python<'_>, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
-        let agent = self.kept.get(py, 0)?.cast_into::<AgentCore>()?;
-        let found = find(&lock(agent.get().callables()));
+    fn look<T>(&self, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
+        let found = find(&lock(&self.callables));
         found.ok_or_else(|| PyTypeError::new_err("the agent has no such function any more"))
     }
 
@@ -177,7 +174,7 @@ impl PyHost {
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (callable, mode) = self.look(py, |callables| {
+            let (callable, mode) = self.look(|callables| {
                 callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
             let arguments = Arguments { positional: arguments(py)?, keywords: None };
@@ -188,7 +185,7 @@ impl PyHost {
     /// Starts `_call` of a tool.
     fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (tool, mode, takes_context) = self.look(py, |callables| {
+            let (tool, mode, takes_context) = self.look(|callables| {
                 callables
                     .tools
                     .get(invocation.tool)
@@ -208,7 +205,7 @@ impl PyHost {
 
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (callable, mode) = self.look(py, |callables| {
+            let (callable, mode) = self.look(|callables| {
                 let approval = callables.tools.get(invocation.tool)?.approval.as_ref()?;
                 Some((approval.callable.clone_ref(py), approval.mode))
             })?;
@@ -221,7 +218,7 @@ impl PyHost {
     /// The tool object and the arguments in effect, as most tool hooks take them.
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
         let tool = self
-            .look(py, |callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+            .look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
         Ok(vec![tool, to_python(py, invocation.call.arguments.get())?])
     }
 }
@@ -255,6 +252,15 @@ fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     // An exception without words is told by its type: a model can do nothing with an empty error.
     let message = if words.is_empty() { type_name.clone() } else { words };
     HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
+}
+
+/// A turn of a run with these functions, as Python sees it.
+pub(super) fn show_turn(
+    py: Python<'_>,
+    _callables: &Mutex<Callables>,
+    turn: Arc<Turn>,
+) -> PyResult<Py<PyAny>> {
+    wrap_turn(py, turn)
 }
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {

@@ -4,5 +4,6 @@
 pub(crate) mod agent;
 pub(crate) mod context;
 pub(crate) mod host;
+pub(crate) mod llm;
 pub(crate) mod stream;
 pub(crate) mod tree;
