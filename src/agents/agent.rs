@@ -162,8 +162,11 @@ impl Agent {
         let options = &self.inner.options;
         self.check_tool_names(model.provider())?;
         gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
-        let said = history.iter().chain(state.messages());
-        gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        // Middleware may still change what is said; then it is checked when that is done.
+        if context.middleware.is_empty() {
+            let said = history.iter().chain(state.messages());
+            gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        }
         let setup = Setup {
             history,
             system: options.system.clone(),

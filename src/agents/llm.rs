@@ -15,12 +15,14 @@ use super::agent::Agent;
 use super::options::{AgentOptions, ToolUseStrategy};
 use super::run::failure;
 use super::run::{AgentStream, AgentStreamEvent, Drive, Machine, Protocol, RunContext, drive};
+use super::run::passage::Passage;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
 use crate::message::message::History;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::llm::{Input, gate};
+use crate::upp::middleware::Chain;
 use crate::upp::{Capabilities, Model, System, UppError};
 
 /// What an [`Llm`] is made of. UPP-1.2 §10.
@@ -38,6 +40,8 @@ pub struct LlmOptions {
     pub tool_strategy: ToolUseStrategy,
     /// JSON Schema of the structured answer.
     pub structure: Option<Arc<RawJson>>,
+    /// What is put around each call. UPP-1.2 §17.
+    pub middleware: Chain,
 }
 
 impl LlmOptions {
@@ -50,6 +54,7 @@ impl LlmOptions {
             tools: Vec::new(),
             tool_strategy: ToolUseStrategy::default(),
             structure: None,
+            middleware: Chain::default(),
         }
     }
 }
@@ -61,6 +66,7 @@ impl LlmOptions {
 pub struct Llm {
     model: Arc<dyn Model>,
     agent: Agent,
+    middleware: Chain,
 }
 
 impl Llm {
@@ -70,14 +76,14 @@ impl Llm {
     /// [`crate::upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
     /// wanted, or when two tools share a name.
     pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
-        let LlmOptions { model, params, system, tools, tool_strategy, structure } = options;
+        let LlmOptions { model, params, system, tools, tool_strategy, structure, middleware } = options;
         gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
         let (lent, strategy) = (Some(Arc::clone(&model)), None);
         let options =
             AgentOptions { model: lent, params, system, tools, structure, strategy, tool_strategy, ..AgentOptions::default() };
         let agent = Agent::new(options, ids);
         agent.check_tool_names(model.provider())?;
-        Ok(Self { model, agent })
+        Ok(Self { model, agent, middleware })
     }
 
     /// The model.
@@ -135,7 +141,7 @@ impl Llm {
         context: RunContext,
     ) -> Result<LlmStream, UppError> {
         gate::check_streaming(&*self.model)?;
-        let (machine, driver) = self.start(history, inputs, context)?;
+        let (machine, driver) = self.begin(history, inputs, context, true)?;
         let provider = self.model.provider().into();
         Ok(LlmStream { run: AgentStream::new(machine, driver), provider, outcome: None })
     }
@@ -150,13 +156,28 @@ impl Llm {
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
+        self.begin(history, inputs, context, false)
+    }
+
+    fn begin(
+        &self,
+        history: History,
+        inputs: impl IntoIterator<Item = Input>,
+        mut context: RunContext,
+        streaming: bool,
+    ) -> Result<(Machine, Drive), UppError> {
+        if context.middleware.is_empty() {
+            context.middleware = self.middleware.clone();
+        }
+        let middleware = context.middleware.clone();
         let nothing_before = history.is_empty();
         let (machine, driver) = self.agent.prepare(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
         }
-        Ok((machine, Drive { protocol: Protocol::Upp, ..driver }))
+        let passage = (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
+        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, ..driver }))
     }
 }
 

@@ -32,6 +32,7 @@ def llm(
     tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
+    middleware: Iterable[object] = (),
 ) -> LLM:
     """Make a model ready to be called. UPP-1.2 §10.
 
@@ -43,6 +44,8 @@ def llm(
         tools: Tools or plain functions; names must differ.
         tool_strategy: Hooks of tool use, and the limit of tool rounds (default 10).
         structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict.
+        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
+            objects with hooks.
 
     Raises:
         UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
@@ -56,6 +59,7 @@ def llm(
         tools=tools,
         tool_strategy=tool_strategy,
         structure=structure,
+        middleware=middleware,
     )
 
 
@@ -77,6 +81,7 @@ class LLM:
         tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
+        middleware: Iterable[object] = (),
     ) -> None:
         if not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
@@ -94,6 +99,7 @@ class LLM:
             system=system,
             structure=schema_of(structure),
             hooks=native_hooks(AgentStrategy(), strategy),
+            middleware=_core.MiddlewareChain(middleware),
         )
 
     @property

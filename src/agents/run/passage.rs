@@ -1,18 +1,22 @@
 //! A run that goes through middleware: what its hooks change takes effect, and they hear of what happens. UPP-1.2 §17.
 
+use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
+
+use futures_util::future::{Either, select};
 
 use super::drive::{Drive, perform};
 use super::failure;
-use super::host::{HostError, HostErrorKind};
+use super::host::{Host, HostError, HostErrorKind};
 use super::machine::Machine;
 use super::state::Setup;
-use crate::core::time::Clock;
+use crate::core::time::{Clock, Timestamp};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
 use crate::upp::llm::gate;
 use crate::upp::middleware::context::Called;
 use crate::upp::middleware::{CallContext, Chain, Emitted, Request, Response};
-use crate::upp::{ErrorCode, Modality, Model, ModelRequest, ModelResponse, UppError};
+use crate::upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
 #[derive(Debug, Clone)]
@@ -26,10 +30,10 @@ impl Passage {
     pub(crate) fn new(
         chain: Chain,
         machine: &Machine,
-        model: &dyn Model,
+        drive: &Drive,
         streaming: bool,
-        clock: Arc<dyn Clock>,
     ) -> Self {
+        let model = &drive.model;
         let setup = machine.setup();
         let mut messages = setup.history.clone();
         messages.extend(machine.state().messages().iter().map(Arc::clone));
@@ -46,6 +50,7 @@ impl Passage {
             provider: model.provider().into(),
             streaming,
         };
+        let clock = Arc::new(HostClock(Arc::clone(&drive.host)));
         let context = Arc::new(CallContext::llm(called, request, setup.history.len(), clock));
         Self { chain, context }
     }
@@ -53,10 +58,12 @@ impl Passage {
     /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
     pub(super) async fn through(&self, machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
         let mut made = None;
-        let work = || async {
+        let kept = &mut made;
+        let work = move || async move {
             self.take_over(machine, drive)?;
             let turn = perform(machine, drive).await?;
-            made = Some(Arc::clone(&turn));
+            *kept = Some(Arc::clone(&turn));
+            taken(drive).await?;
             Ok(turn)
         };
         let outcome = self.chain.around(&self.context, drive.cancellation.as_ref(), work).await;
@@ -101,6 +108,31 @@ impl Passage {
 
     pub(super) fn event(&self, event: StreamEvent) -> Result<Emitted, UppError> {
         self.chain.stream_event(event, &self.context)
+    }
+}
+
+/// Waits until the listener has taken the last event: until then the call can be aborted.
+async fn taken(drive: &Drive) -> Result<(), UppError> {
+    let (Some(events), Some(cancellation)) = (&drive.events, &drive.cancellation) else { return Ok(()) };
+    let (cancelled, taken) = (pin!(cancellation.cancelled()), pin!(events.taken()));
+    match select(cancelled, taken).await {
+        Either::Left(_) => Err(UppError::cancelled(drive.model.provider())),
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// The clock of the application.
+struct HostClock(Arc<dyn Host>);
+
+impl fmt::Debug for HostClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HostClock")
+    }
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> Timestamp {
+        self.0.clock().now()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -13,7 +13,9 @@ use std::time::Duration;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::coroutine::Coroutine;
 use super::guard::{self, lock};
+use super::kept::Kept;
 use super::names;
 
 /// How soon Ctrl-C is noticed. A signal does not end a wait on a condition variable, so the main thread looks.
@@ -91,6 +93,27 @@ pub(crate) fn block_on<T>(
         }
         py.check_signals()?;
     }
+}
+
+/// Has `rest` run to its end with nobody waiting for it: as a task of the event loop that runs here, which is called
+/// `name`; without one, on this thread and now.
+///
+/// # Errors
+/// What starting the task raises.
+pub(crate) fn go_on(
+    py: Python<'_>,
+    name: &'static str,
+    rest: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> PyResult<()> {
+    let rest = async move {
+        rest.await;
+        guard::expect_held(|py| Ok(py.None()))
+    };
+    if address_of_running_loop(py)? == 0 || is_blocking_loop(py)? {
+        return run_sync(py, rest).map(drop);
+    }
+    let coroutine = Coroutine::boxed(name, Kept::default(), Box::pin(rest));
+    names::ensure_future(py)?.call1((coroutine,)).map(drop)
 }
 
 thread_local! {

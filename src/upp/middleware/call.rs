@@ -1,9 +1,10 @@
 //! The way of one call through its chain: in, out, or off the road. UPP-1.2 §17.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
 use super::chain::Chain;
@@ -27,8 +28,8 @@ impl Chain {
     /// Makes a call with its hooks around it: start, request, `work`, the end of the stream, response, turn, end.
     ///
     /// `work` begins after the hooks of the request and reads what is asked from the context. It emits through
-    /// [`Chain::stream_event`]. When `cancellation` fires before `work` is over, the call ends with
-    /// [`ErrorCode::Cancelled`]; hooks of the end are not interrupted.
+    /// [`Chain::stream_event`]. When `cancellation` fires before `work` begins, the call ends with
+    /// [`ErrorCode::Cancelled`]; once it has begun, `work` heeds it. Hooks of the end are not interrupted.
     ///
     /// # Errors
     /// What `work` or a hook failed with. `on_error` has heard of it; of the cancellation of a stream `on_abort` has,
@@ -44,16 +45,14 @@ impl Chain {
         work: impl FnOnce() -> F,
     ) -> Result<T, UppError> {
         if self.is_empty() {
-            return until(cancellation, context, work()).await;
+            return work().await;
         }
         let mut unfinished = Unfinished(Some((self.clone(), Arc::clone(context))));
         let outcome = self.through(context, cancellation, work).await;
-        if let Err(error) = &outcome {
-            context.finish();
-            unfinished.0 = None;
-            self.tell_failure(error, context).await;
-        }
         unfinished.0 = None;
+        if let Err(error) = &outcome {
+            Farewell::new(self, error.clone(), context).await;
+        }
         outcome
     }
 
@@ -65,10 +64,10 @@ impl Chain {
     ) -> Result<T, UppError> {
         let inwards = async {
             self.start(context).await?;
-            self.request(context).await?;
-            work().await
+            self.request(context).await
         };
-        let outcome = until(cancellation, context, inwards).await?;
+        until(cancellation, context, inwards).await?;
+        let outcome = work().await?;
         context.finish();
         if context.streaming {
             self.stream_end(context).await?;
@@ -82,6 +81,7 @@ impl Chain {
     }
 
     async fn tell_failure(&self, error: &UppError, context: &Arc<CallContext>) {
+        context.finish();
         if context.streaming && error.code == ErrorCode::Cancelled {
             self.abort(error, context).await;
         } else {
@@ -90,17 +90,17 @@ impl Chain {
     }
 }
 
-/// Runs `work` unless it is cancelled first.
-async fn until<T>(
+/// Runs `hooks` unless they are cancelled first.
+async fn until(
     cancellation: Option<&CancellationToken>,
     context: &CallContext,
-    work: impl Future<Output = Result<T, UppError>>,
-) -> Result<T, UppError> {
+    hooks: impl Future<Output = Result<(), UppError>>,
+) -> Result<(), UppError> {
     let Some(cancellation) = cancellation else {
-        return work.await;
+        return hooks.await;
     };
-    let (cancelled, work) = (pin!(cancellation.cancelled()), pin!(work));
-    match select(cancelled, work).await {
+    let (cancelled, hooks) = (pin!(cancellation.cancelled()), pin!(hooks));
+    match select(cancelled, hooks).await {
         Either::Left(_) => Err(cancelled_call(context)),
         Either::Right((outcome, _)) => outcome,
     }
@@ -117,12 +117,42 @@ struct Unfinished(Option<(Chain, Arc<CallContext>)>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let Some((chain, context)) = self.0.take() else { return };
-        context.finish();
-        let telling = chain.clone();
-        chain.finish(Box::pin(async move {
-            let error = cancelled_call(&context);
-            telling.tell_failure(&error, &context).await;
-        }));
+        if let Some((chain, context)) = self.0.take() {
+            drop(Farewell::new(&chain, cancelled_call(&context), &context));
+        }
+    }
+}
+
+/// The hooks of a failed call. Dropped before they are through, they go on without it.
+struct Farewell {
+    chain: Chain,
+    rest: Option<BoxFuture<'static, ()>>,
+}
+
+impl Farewell {
+    fn new(chain: &Chain, error: UppError, context: &Arc<CallContext>) -> Self {
+        let (telling, context) = (chain.clone(), Arc::clone(context));
+        let rest = Box::pin(async move { telling.tell_failure(&error, &context).await });
+        Self { chain: chain.clone(), rest: Some(rest) }
+    }
+}
+
+impl Future for Farewell {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let polled = self.rest.as_mut().map_or(Poll::Ready(()), |rest| rest.as_mut().poll(context));
+        if polled.is_ready() {
+            self.rest = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            self.chain.finish(rest);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::context::CallContext;
 use super::hooks::{Emitted, HookFuture, Hooks, Middleware, done};
-use crate::core::json::RawJson;
+use crate::core::json::{PartialJson, RawJson};
 use crate::message::{Delta, StreamEvent};
 use crate::upp::error::UppError;
 
@@ -27,9 +27,9 @@ impl Default for ParsedObject {
     }
 }
 
-/// The texts so far, by block.
+/// The documents so far, by block.
 #[derive(Default)]
-struct Texts(Mutex<HashMap<(Kind, u32), String>>);
+struct Documents(Mutex<HashMap<(Kind, u32), PartialJson>>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -37,12 +37,12 @@ enum Kind {
     ToolCall,
 }
 
-impl Texts {
+impl Documents {
     fn parsed(&self, kind: Kind, index: u32, piece: &str) -> Option<RawJson> {
-        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = texts.entry((kind, index)).or_default();
-        text.push_str(piece);
-        partial(text)
+        let mut documents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = documents.entry((kind, index)).or_default();
+        document.push(piece);
+        document.read().map(|read| read.value)
     }
 
     fn clear(&self) {
@@ -50,12 +50,8 @@ impl Texts {
     }
 }
 
-fn partial(text: &str) -> Option<RawJson> {
-    RawJson::from_text(text.to_owned()).ok()
-}
-
 impl ParsedObject {
-    fn texts(&self, context: &CallContext) -> Arc<Texts> {
+    fn documents(&self, context: &CallContext) -> Arc<Documents> {
         context.state.of(self)
     }
 }
@@ -72,15 +68,15 @@ impl Middleware for ParsedObject {
     ) -> Result<Emitted, UppError> {
         match &mut event.delta {
             // Another message begins: its blocks are counted anew.
-            Delta::MessageStart(_) => self.texts(context).clear(),
+            Delta::MessageStart(_) => self.documents(context).clear(),
             Delta::Object(delta) if self.objects => {
-                if let Some(parsed) = self.texts(context).parsed(Kind::Object, event.index, &delta.text) {
+                if let Some(parsed) = self.documents(context).parsed(Kind::Object, event.index, &delta.text) {
                     delta.extra.insert("parsed", parsed);
                 }
             }
             Delta::ToolCall(delta) if self.tool_calls => {
                 let piece = &delta.arguments_json;
-                if let Some(parsed) = self.texts(context).parsed(Kind::ToolCall, event.index, piece) {
+                if let Some(parsed) = self.documents(context).parsed(Kind::ToolCall, event.index, piece) {
                     delta.extra.insert("parsed", parsed);
                 }
             }
@@ -90,7 +86,7 @@ impl Middleware for ParsedObject {
     }
 
     fn on_stream_end<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        self.texts(context).clear();
+        self.documents(context).clear();
         done()
     }
 }

@@ -12,7 +12,7 @@ use crate::core::time::SystemClock;
 use crate::message::Thread as CoreThread;
 use crate::py::bridge::guard;
 use crate::py::data::{DataClass as _, extract};
-use crate::py::thread::{Thread, history_from};
+use crate::py::thread::{Shared, Thread, history_from};
 use crate::py::upp::held::{Function, Held};
 use crate::upp::UppError;
 use crate::upp::middleware::PersistenceAdapter;
@@ -62,7 +62,7 @@ fn thread_from(value: &Bound<'_, PyAny>, id: &str) -> PyResult<Option<CoreThread
     let is_thread = value.is_instance_of::<Thread>()
         || value.cast::<PyDict>().is_ok_and(|dict| dict.contains("createdAt").unwrap_or(false));
     if is_thread {
-        return Ok(Some(Arc::unwrap_or_clone(extract::<Thread>(value, "what load gave")?)));
+        return Ok(Some(extract::<Thread>(value, "what load gave")?.snapshot()));
     }
     let messages = history_from(value, "what load gave")?;
     let thread = CoreThread::new(messages, &RandomIds, &SystemClock);
@@ -94,7 +94,7 @@ impl PersistenceAdapter for PyAdapter {
     fn save(&self, thread: CoreThread) -> BoxFuture<'_, Result<(), UppError>> {
         Box::pin(async move {
             let started = guard::expect_held(|py| {
-                let thread = Thread::wrap(py, Arc::new(thread))?;
+                let thread = Thread::wrap(py, Arc::new(Shared::new(thread)))?;
                 self.save.call(py, (self.id.as_str(), thread).into_pyobject(py)?.unbind())
             });
             let saved = match started {
