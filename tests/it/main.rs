@@ -17,6 +17,7 @@ mod http;
 mod http_model;
 mod json;
 mod limits;
+mod llm_middleware;
 mod machine;
 mod message;
 mod middleware;

@@ -204,7 +204,7 @@ def test_changes_of_the_request_take_effect(run):
         assert asked.system == "Be brief."
         assert asked.params == {"seed": 1, "temperature": 0}
         assert [tool["description"] for tool in asked.tools] == ["Twice."]
-    assert [message.type for message in turn.messages] == ["user", "user", "assistant", "tool_result", "assistant"]
+    assert [message.type for message in turn.messages] == ["user", "assistant", "tool_result", "assistant"]
 
 
 def test_a_tool_that_is_not_offered_is_not_called(run):
