@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 from turntree import _core
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.execution import LoopStrategy, loop
-from turntree.upp._structure import schema_of
+from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class AgentOptions(TypedDict, total=False):
     tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
+    structure_repair: bool
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
     id: str | None
@@ -49,6 +50,7 @@ def agent(
     tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
+    structure_repair: bool = False,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
@@ -63,8 +65,10 @@ def agent(
         execution: How it runs. Default ``loop()``.
         tools: Tools or plain functions; names must differ.
         system: The system prompt, a text or a list of blocks.
-        structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict;
-            ``turn.data`` holds it as plain data.
+        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
+            that does not fit raises `UPPError` INVALID_RESPONSE.
+        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
         strategy: Hooks of the run.
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
@@ -81,6 +85,7 @@ def agent(
         tools=tools,
         system=system,
         structure=structure,
+        structure_repair=structure_repair,
         strategy=strategy,
         tool_strategy=tool_strategy,
         id=id,
@@ -111,6 +116,7 @@ class Agent:
         if model is not None and not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
+        schema, answer = structure_of(options.get("structure"))
         self._options: AgentOptions = {**options, "tools": tuple(tools)}
         self._tools = tuple(tools)
         self._native = _core.AgentCore(
@@ -120,7 +126,9 @@ class Agent:
             max_iterations=execution.max_iterations,
             tools=tools,
             system=options.get("system"),
-            structure=schema_of(options.get("structure")),
+            structure=schema,
+            structure_repair=options.get("structure_repair", False),
+            answer=answer,
             hooks=native_hooks(hooks, tool_strategy),
             id=options.get("id"),
             name=options.get("name"),
@@ -269,6 +277,11 @@ class AgentStream:
         return self._native.events.batches(limit)
 
     @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
+
+    @property
     def turn(self) -> _Turn:
         """The turn: ``await stream.turn``. The run goes on while it is awaited, whether or not events are read.
 
@@ -328,6 +341,11 @@ class SyncAgentStream:
     def __next__(self) -> _core.AgentStreamEvent:
         """Give the next event."""
         return next(self._events)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
 
     @property
     def turn(self) -> upp.Turn:

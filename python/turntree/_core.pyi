@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, o
 from typing_extensions import Self, Unpack, disjoint_base
 
 from turntree.upp._providers import ConfigOptions
+from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
 
 __all__ = [
@@ -775,7 +776,7 @@ class Turn(Data):
 
     @property
     def data(self) -> Any:
-        """The structured answer as plain data, where one was asked for; else None."""
+        """The structured answer, where one was asked for: as the type that was given, or plain data; else None."""
 
 @final
 class StreamEvent(Data):
@@ -1300,6 +1301,8 @@ class AgentCore:
         tools: list[Tool[..., Any]],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
+        structure_repair: bool,
+        answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
         id: str | None,
         name: str | None,
@@ -1349,6 +1352,8 @@ class LlmCore:
         tools: list[Tool[..., Any]],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
+        structure_repair: bool,
+        answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
         middleware: MiddlewareChain,
     ) -> Self: ...
@@ -1387,6 +1392,10 @@ class AgentStreamCore(Generic[_T_co]):
 
     def blocking(self) -> BlockingEvents[_T_co]:
         """Give the synchronous iterator over the same events."""
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far as plain data, by the events that were read; None before there is anything."""
 
     def turn(self) -> Coroutine[Turn]:
         """Give a coroutine that waits for the turn. The run goes on while it is awaited."""

@@ -8,6 +8,7 @@ use super::run::{
     AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
 use super::strategy::Strategy;
+use super::structure::Structure;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
 use crate::message::message::History;
@@ -30,6 +31,7 @@ struct Inner {
     tools: Arc<[Tool]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
+    structure: Option<Arc<Structure>>,
 }
 
 impl Agent {
@@ -39,7 +41,8 @@ impl Agent {
         let tools: Arc<[Tool]> = options.tools.as_slice().into();
         let definitions = tools.iter().map(|tool| tool.definition.clone()).collect();
         let strategy = options.effective_strategy();
-        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy }) }
+        let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
+        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, structure }) }
     }
 
     /// Its id.
@@ -83,8 +86,8 @@ impl Agent {
     /// Runs after what was said before. The history is not changed.
     ///
     /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, or
-    /// something that the model cannot do. Then those of [`drive()`].
+    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, a structure
+    /// that is no JSON Schema, or something that the model cannot do. Then those of [`drive()`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the run: model call and tools are dropped.
@@ -162,6 +165,10 @@ impl Agent {
         let options = &self.inner.options;
         self.check_tool_names(model.provider())?;
         gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
+        let structure = &self.inner.structure;
+        if let Some(structure) = structure {
+            structure.check_schema(model.provider())?;
+        }
         // Middleware may still change what is said; then it is checked when that is done.
         if context.middleware.is_empty() {
             let said = history.iter().chain(state.messages());
@@ -172,7 +179,9 @@ impl Agent {
             system: options.system.clone(),
             params,
             tools: Arc::clone(&self.inner.definitions),
-            structure: options.structure.clone(),
+            structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
+            structure_repair: options.structure_repair,
             provider: Arc::from(model.provider()),
         };
         let machine = Machine::new(setup, state).map_err(|error: StateError| {
@@ -186,7 +195,8 @@ impl Agent {
         };
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        Ok((machine, Drive { cancellation: context.cancellation, ..driver }))
+        let (structure, cancellation) = (structure.clone(), context.cancellation);
+        Ok((machine, Drive { structure, cancellation, ..driver }))
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::agent::Agent;
 use super::options::{AgentOptions, ToolUseStrategy};
 use super::run::failure;
-use super::run::{AgentStream, AgentStreamEvent, Drive, Machine, Protocol, RunContext, drive};
 use super::run::passage::Passage;
+use super::run::{AgentStream, AgentStreamEvent, AnswerSoFar, Drive, Machine, Protocol, RunContext, drive};
 use super::tool::Tool;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
@@ -40,6 +40,8 @@ pub struct LlmOptions {
     pub tool_strategy: ToolUseStrategy,
     /// JSON Schema of the structured answer.
     pub structure: Option<Arc<RawJson>>,
+    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
+    pub structure_repair: bool,
     /// What is put around each call. UPP-1.2 §17.
     pub middleware: Chain,
 }
@@ -54,6 +56,7 @@ impl LlmOptions {
             tools: Vec::new(),
             tool_strategy: ToolUseStrategy::default(),
             structure: None,
+            structure_repair: false,
             middleware: Chain::default(),
         }
     }
@@ -76,11 +79,19 @@ impl Llm {
     /// [`crate::upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
     /// wanted, or when two tools share a name.
     pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
-        let LlmOptions { model, params, system, tools, tool_strategy, structure, middleware } = options;
+        let LlmOptions { model, params, system, tools, tool_strategy, structure, structure_repair, middleware } =
+            options;
         gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
-        let (lent, strategy) = (Some(Arc::clone(&model)), None);
-        let options =
-            AgentOptions { model: lent, params, system, tools, structure, strategy, tool_strategy, ..AgentOptions::default() };
+        let options = AgentOptions {
+            model: Some(Arc::clone(&model)),
+            params,
+            system,
+            tools,
+            tool_strategy,
+            structure,
+            structure_repair,
+            ..AgentOptions::default()
+        };
         let agent = Agent::new(options, ids);
         agent.check_tool_names(model.provider())?;
         Ok(Self { model, agent, middleware })
@@ -115,8 +126,8 @@ impl Llm {
     /// from it.
     ///
     /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent, for media that the model does not take and
-    /// for a call that says nothing. Then those of [`drive()`].
+    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent, for media that the model does not take,
+    /// for a structure that is no JSON Schema, and for a call that says nothing. Then those of [`drive()`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the call: request and tools are dropped.
@@ -210,6 +221,11 @@ impl LlmStream {
         self.run.abort_token()
     }
 
+    /// The structured answer so far, by the events that were taken; for whoever looks on.
+    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.run.answer()
+    }
+
     /// The turn, when the call is over.
     pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
         self.outcome.as_ref()
@@ -267,4 +283,3 @@ impl Stream for LlmStream {
         }
     }
 }
-

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
 from turntree._hooks import AgentStrategy, native_hooks, tool_strategy_of
-from turntree.upp._structure import schema_of
+from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def llm(
     tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
+    structure_repair: bool = False,
     middleware: Iterable[object] = (),
 ) -> LLM:
     """Make a model ready to be called. UPP-1.2 §10.
@@ -43,7 +44,10 @@ def llm(
         system: The system prompt, a text or a list of blocks.
         tools: Tools or plain functions; names must differ.
         tool_strategy: Hooks of tool use, and the limit of tool rounds (default 10).
-        structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict.
+        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
+            that does not fit raises `UPPError` INVALID_RESPONSE.
+        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
         middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
             objects with hooks.
 
@@ -59,6 +63,7 @@ def llm(
         tools=tools,
         tool_strategy=tool_strategy,
         structure=structure,
+        structure_repair=structure_repair,
         middleware=middleware,
     )
 
@@ -81,12 +86,14 @@ class LLM:
         tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
+        structure_repair: bool = False,
         middleware: Iterable[object] = (),
     ) -> None:
         if not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
         strategy = tool_strategy_of(tool_strategy)
+        schema, answer = structure_of(structure)
         self._model = model
         self._params = params
         self._system = system
@@ -97,7 +104,9 @@ class LLM:
             max_iterations=strategy.max_iterations,
             tools=[as_tool(tool) for tool in tools],
             system=system,
-            structure=schema_of(structure),
+            structure=schema,
+            structure_repair=structure_repair,
+            answer=answer,
             hooks=native_hooks(AgentStrategy(), strategy),
             middleware=_core.MiddlewareChain(middleware),
         )
@@ -140,7 +149,8 @@ class LLM:
 
         Raises:
             UPPError: INVALID_REQUEST for what is no input, for media the model does not take, and for one tool round
-                more than the limit; else what the model call failed with. ``partial`` holds the turn so far.
+                more than the limit; INVALID_RESPONSE for an answer that does not fit the structure; else what the
+                model call failed with. ``partial`` holds the turn so far.
             asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
         """
         turn: upp.Turn = await self._native.generate(arguments)
@@ -223,6 +233,11 @@ class StreamResult:
         return _Events(self._native, self._native.events.batches(limit))
 
     @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
+
+    @property
     def turn(self) -> Awaitable[upp.Turn]:
         """The turn: ``await stream.turn``. The call goes on while it is awaited, whether or not events are read.
 
@@ -302,6 +317,11 @@ class SyncStreamResult:
     def __next__(self) -> upp.StreamEvent:
         """Give the next event."""
         return next(self._events)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
 
     @property
     def turn(self) -> upp.Turn:

@@ -21,8 +21,9 @@ use super::machine::Machine;
 use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::stream::EventQueue;
+use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
-use crate::core::json::Extra;
+use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
@@ -48,6 +49,8 @@ pub struct Drive {
     pub tools: Arc<[Tool]>,
     /// Who runs.
     pub identity: Arc<Identity>,
+    /// What a structured answer must look like; unchecked without one.
+    pub structure: Option<Arc<Structure>>,
     /// Aborts the run when it fires.
     pub cancellation: Option<CancellationToken>,
     /// Whose rules it keeps.
@@ -77,6 +80,7 @@ impl Drive {
             host,
             tools,
             identity,
+            structure: None,
             cancellation: None,
             protocol: Protocol::Uap,
             middleware: None,
@@ -92,7 +96,8 @@ impl Drive {
 /// attached.
 ///
 /// # Errors
-/// What the model, a hook or an approval handler failed with, unless `on_error` gave a turn instead;
+/// What the model, a hook or an approval handler failed with, and [`crate::upp::ErrorCode::InvalidResponse`] for an
+/// answer that does not fit the structure, unless `on_error` gave a turn instead;
 /// [`super::partial_turn`] gives what the run had brought.
 ///
 /// # Cancel safety
@@ -154,6 +159,7 @@ impl Scope<'_> {
                 }
                 Action::Notify(point) => self.notify(machine, point).await?,
                 Action::AskStop => self.ask_stop(machine).await?,
+                Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
                 Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
@@ -310,6 +316,18 @@ impl Scope<'_> {
         }
         let outcome = self.drive.host.stop_condition(machine.state().execution_state()).await;
         self.reply("stop_condition", outcome, Reply::Stop)
+    }
+
+    /// The schema first: the application sees only answers that keep to it.
+    async fn check_answer(&self, answer: RawJson) -> Result<Reply, UppError> {
+        let Some(structure) = &self.drive.structure else { return Ok(Reply::Checked(Vec::new())) };
+        let violations = structure.violations(&answer);
+        if !violations.is_empty() || !self.has(HookSet::CHECK_ANSWER) {
+            return Ok(Reply::Checked(violations));
+        }
+        let answer = if structure.is_wrapped() { unwrapped(&answer).unwrap_or_default() } else { answer };
+        let outcome = self.drive.host.check_answer(answer).await;
+        self.reply("the type of the structured answer", outcome, Reply::Checked)
     }
 
     async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {

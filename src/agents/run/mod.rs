@@ -9,6 +9,7 @@
 //! [`Model`]: crate::upp::Model
 
 pub mod action;
+mod answer;
 pub mod context;
 pub mod drive;
 pub mod event;
@@ -23,6 +24,7 @@ pub mod state;
 pub mod stream;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
+pub use answer::AnswerSoFar;
 pub use context::{Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};

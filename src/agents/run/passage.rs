@@ -1,5 +1,6 @@
 //! A run that goes through middleware: what its hooks change takes effect, and they hear of what happens. UPP-1.2 §17.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::failure;
 use super::host::{Host, HostError, HostErrorKind};
 use super::machine::Machine;
 use super::state::Setup;
+use crate::agents::structure::Structure;
 use crate::core::time::{Clock, Timestamp};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
 use crate::upp::llm::gate;
@@ -60,10 +62,10 @@ impl Passage {
         let mut made = None;
         let kept = &mut made;
         let work = move || async move {
-            self.take_over(machine, drive)?;
-            let turn = perform(machine, drive).await?;
+            let drive = self.take_over(machine, drive)?;
+            let turn = perform(machine, &drive).await?;
             *kept = Some(Arc::clone(&turn));
-            taken(drive).await?;
+            taken(&drive).await?;
             Ok(turn)
         };
         let outcome = self.chain.around(&self.context, drive.cancellation.as_ref(), work).await;
@@ -74,22 +76,36 @@ impl Passage {
     }
 
     /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
-    fn take_over(&self, machine: &mut Machine, drive: &Drive) -> Result<(), UppError> {
-        let Some(request) = self.context.llm_request() else { return Ok(()) };
+    fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Drive) -> Result<Cow<'a, Drive>, UppError> {
+        let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(drive)) };
         gate::check_features(&*drive.model, request.structure.is_some(), !request.tools.is_empty())?;
         gate::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
         let start = self.context.turn_start(&request.messages);
+        let before = machine.setup();
+        let drive = match (&request.structure, &before.structure) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => Cow::Borrowed(drive),
+            (None, None) => Cow::Borrowed(drive),
+            (new, _) => {
+                let structure = new.as_ref().map(|schema| Arc::new(Structure::new(schema)));
+                if let Some(structure) = &structure {
+                    structure.check_schema(drive.model.provider())?;
+                }
+                Cow::Owned(Drive { structure, ..drive.clone() })
+            }
+        };
         let setup = Setup {
             history: request.messages.take(start),
             system: request.system,
             params: request.params,
             // All of them: calls are found by their place. What is offered is said with each request.
-            tools: Arc::clone(&machine.setup().tools),
-            structure: request.structure,
-            provider: Arc::clone(&machine.setup().provider),
+            tools: Arc::clone(&before.tools),
+            structure: drive.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            is_wrapped: drive.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
+            structure_repair: before.structure_repair,
+            provider: Arc::clone(&before.provider),
         };
         machine.rewrite(setup, request.messages.skip(start));
-        Ok(())
+        Ok(drive)
     }
 
     /// The tools that are offered to the model.

@@ -11,10 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::action::Slot;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
+use crate::agents::structure::Violation;
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
-use crate::message::{Body, Message, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError};
-use crate::upp::System;
+use crate::message::{
+    Body, Message, MessageKind, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError,
+};
+use crate::upp::{StopReason, System};
 
 /// What a run is started with and what does not change.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +32,10 @@ pub struct Setup {
     pub tools: Arc<[ToolDefinition]>,
     /// JSON Schema of the structured answer, when one is wanted.
     pub structure: Option<Arc<RawJson>>,
+    /// Whether the answer stands in the member [`WRAPPED`](crate::agents::structure::WRAPPED) of what the model gives.
+    pub is_wrapped: bool,
+    /// Whether the model is asked once more when its answer does not fit.
+    pub structure_repair: bool,
     /// Whose model runs; in errors.
     pub provider: Arc<str>,
 }
@@ -63,6 +70,37 @@ pub(crate) struct Collected {
     /// The structured answer; the last one given counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
+    /// How the last answer ended.
+    #[serde(default, skip_serializing_if = "Ending::is_whole")]
+    pub(crate) ending: Ending,
+}
+
+/// How an answer ended, as far as it matters to a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ending {
+    /// It is all there.
+    #[default]
+    Whole,
+    /// It ran out of tokens.
+    Cut,
+    /// It is no answer to what was asked: the model refused, or will go on when asked again.
+    Other,
+}
+
+impl Ending {
+    pub(crate) const fn of(reason: StopReason) -> Self {
+        match reason {
+            StopReason::MaxTokens => Self::Cut,
+            StopReason::ContentFilter | StopReason::PauseTurn => Self::Other,
+            _ => Self::Whole,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// Where a step began in [`Collected`].
@@ -108,6 +146,13 @@ impl Collected {
         self.last().filter(|message| message.has_tool_calls())
     }
 
+    /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
+    /// from; or the model refused.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let response = self.messages.iter().rfind(|message| message.kind() == MessageKind::Assistant);
+        self.ending == Ending::Other || response.is_none_or(|response| response.has_tool_calls())
+    }
+
     /// Whether a mark lies within.
     fn holds(&self, mark: Mark) -> bool {
         mark.messages <= self.messages.len()
@@ -145,6 +190,10 @@ pub(crate) enum Phase {
     Stop,
     /// The limit is crossed.
     Exceeded(u32),
+    /// The structured answer is checked.
+    Checking,
+    /// It did not fit: the model is to be told.
+    Repair(Vec<Violation>),
     /// The turn is whole.
     Completing(Arc<Turn>),
     /// Something went wrong.
@@ -227,6 +276,9 @@ pub struct RunState {
     /// `on_error` has been asked: a second failure is final.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) asked_recovery: bool,
+    /// The model was asked to repair its answer: a second one that does not fit is final.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) asked_repair: bool,
 }
 
 impl RunState {
@@ -255,6 +307,7 @@ impl RunState {
             metadata,
             phase: Phase::StepId,
             asked_recovery: false,
+            asked_repair: false,
         }
     }
 

@@ -13,6 +13,7 @@ use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::answer::AnswerSoFar;
 use super::drive::{Drive, drive};
 use super::event::AgentStreamEvent;
 use super::machine::Machine;
@@ -66,6 +67,7 @@ pub struct AgentStream {
     work: Option<BoxFuture<'static, Result<Arc<Turn>, UppError>>>,
     events: Arc<EventQueue>,
     cancellation: CancellationToken,
+    answer: Arc<AnswerSoFar>,
     outcome: Option<Result<Arc<Turn>, UppError>>,
     /// The error has been given to whoever iterates.
     reported: bool,
@@ -83,10 +85,12 @@ impl AgentStream {
         let events = Arc::new(EventQueue::default());
         let cancellation =
             context.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let is_wrapped = context.structure.as_ref().is_some_and(|structure| structure.is_wrapped());
+        let answer = Arc::new(AnswerSoFar::new(is_wrapped));
         let context =
             Drive { events: Some(Arc::clone(&events)), cancellation: Some(cancellation.clone()), ..context };
         let work = async move { drive(&mut machine, &context).await };
-        Self { work: Some(Box::pin(work)), events, cancellation, outcome: None, reported: false }
+        Self { work: Some(Box::pin(work)), events, cancellation, answer, outcome: None, reported: false }
     }
 
     /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.
@@ -103,7 +107,16 @@ impl AgentStream {
 
     /// An event that is there already, without driving the run.
     pub fn take_buffered(&mut self) -> Option<AgentStreamEvent> {
-        if self.is_silenced() { None } else { self.events.pop() }
+        let event = if self.is_silenced() { None } else { self.events.pop() };
+        if let Some(AgentStreamEvent::Upp(event)) = &event {
+            self.answer.hear(event);
+        }
+        event
+    }
+
+    /// The structured answer so far, by the events that were taken; for whoever looks on.
+    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
+        &self.answer
     }
 
     /// The turn, when the run is over.

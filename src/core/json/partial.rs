@@ -83,9 +83,15 @@ impl Default for State {
 enum Escape {
     None,
     /// After a backslash; `surrogate`: the second half of a pair must follow.
-    Started { surrogate: bool },
+    Started {
+        surrogate: bool,
+    },
     /// In the digits of `\u`.
-    Hex { digits: u8, code: u32, surrogate: bool },
+    Hex {
+        digits: u8,
+        code: u32,
+        surrogate: bool,
+    },
     /// A first half of a pair stands; a backslash must follow.
     Half,
 }
@@ -185,7 +191,11 @@ impl PartialJson {
             State::Text { is_key, escape, solid } => self.in_text(is_key, escape, solid, byte, place),
             State::Number { part, .. } => self.in_number(part, byte, place),
             State::Word { word, at } if word.as_bytes().get(at) == Some(&byte) => {
-                if at + 1 == word.len() { self.ended(place + 1) } else { State::Word { word, at: at + 1 } }
+                if at + 1 == word.len() {
+                    self.ended(place + 1)
+                } else {
+                    State::Word { word, at: at + 1 }
+                }
             }
             State::Word { .. } => self.stop(place),
             State::Broken => State::Broken,
@@ -260,9 +270,10 @@ impl PartialJson {
             (Escape::None, _) => at(Escape::None, place + 1),
             (Escape::Half, b'\\') => at(Escape::Started { surrogate: true }, solid),
             (Escape::Started { surrogate }, b'u') => at(Escape::Hex { digits: 0, code: 0, surrogate }, solid),
-            (Escape::Started { surrogate: false }, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                at(Escape::None, place + 1)
-            }
+            (
+                Escape::Started { surrogate: false },
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
+            ) => at(Escape::None, place + 1),
             (Escape::Hex { digits, code, surrogate }, _) => {
                 let Some(digit) = char::from(byte).to_digit(16) else { return self.stop(place) };
                 let code = code * 16 + digit;

@@ -77,7 +77,7 @@ fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, hooks, id, name))]
+    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
@@ -87,6 +87,8 @@ impl AgentCore {
         tools: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
         id: Option<String>,
         name: Option<String>,
@@ -100,12 +102,13 @@ impl AgentCore {
             system: system.map(system_from).transpose()?.map(Arc::new),
             tools,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            structure_repair,
             strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
             id: id.map(Into::into),
             name: name.map(Into::into),
             ..AgentOptions::default()
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?));
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 

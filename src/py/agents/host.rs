@@ -13,6 +13,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::ToolContext;
+use crate::agents::Violation;
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
     Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
@@ -87,6 +88,8 @@ pub(crate) struct Callables {
     tools: Vec<ToolBinding>,
     hooks: HashMap<&'static str, Function>,
     set: HookSet,
+    /// The type of the structured answer: checks JSON text, and builds the value from it.
+    answer: Option<Py<PyAny>>,
 }
 
 /// The hooks by name, and what tells the driver that they are there.
@@ -119,8 +122,18 @@ impl Callables {
         Ok(callables)
     }
 
+    /// With the type of the structured answer, where that is more than a JSON Schema.
+    #[must_use]
+    pub(crate) fn with_answer(mut self, answer: Option<Py<PyAny>>) -> Self {
+        if answer.is_some() {
+            self.set = self.set | HookSet::CHECK_ANSWER;
+        }
+        Self { answer, ..self }
+    }
+
     /// For `__traverse__` of the agent.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.answer)?;
         for tool in &self.tools {
             visit.call(&tool.tool)?;
             if let Some(approval) = &tool.approval {
@@ -217,8 +230,8 @@ impl PyHost {
 
     /// The tool object and the arguments in effect, as most tool hooks take them.
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
-        let tool = self
-            .look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+        let tool =
+            self.look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
         Ok(vec![tool, to_python(py, invocation.call.arguments.get())?])
     }
 }
@@ -254,13 +267,17 @@ fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
 }
 
-/// A turn of a run with these functions, as Python sees it.
+/// A turn of a run with these functions, as Python sees it: with its data as the type that was asked for.
 pub(super) fn show_turn(
     py: Python<'_>,
-    _callables: &Mutex<Callables>,
+    callables: &Mutex<Callables>,
     turn: Arc<Turn>,
 ) -> PyResult<Py<PyAny>> {
-    wrap_turn(py, turn)
+    let answer = lock(callables).answer.as_ref().map(|answer| answer.clone_ref(py));
+    let (Some(answer), Some(data)) = (answer, &turn.data) else { return wrap_turn(py, turn) };
+    // Data that was not checked, as of a turn that `on_error` gave, may not fit.
+    let built = answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok();
+    PyTurn::with_data(py, turn, built)
 }
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
@@ -361,8 +378,27 @@ impl Host for PyHost {
     }
 
     fn on_complete(&self, turn: Arc<Turn>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_complete", |py| tuple(py, vec![wrap_turn(py, Arc::clone(&turn))?]));
+        let started = self
+            .hook("on_complete", |py| tuple(py, vec![show_turn(py, &self.callables, Arc::clone(&turn))?]));
         Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn check_answer(&self, answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
+        let check = |py: Python<'_>| {
+            let kind = self.look(|callables| callables.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
+            kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
+        };
+        let checked: PyResult<Result<Vec<(String, String, String)>, HostError>> =
+            guard::expect_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
+        let checked =
+            checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
+        let violations = |found: Vec<(String, String, String)>| {
+            found
+                .into_iter()
+                .map(|(pointer, rule, message)| Violation::new(pointer, rule, &message))
+                .collect()
+        };
+        Box::pin(std::future::ready(checked.map(violations)))
     }
 
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {

@@ -44,7 +44,9 @@ pub(crate) struct LlmCore {
 #[pymethods]
 impl LlmCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, hooks, middleware))]
+    #[pyo3(signature = (
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware
+    ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: &Bound<'_, ModelReference>,
@@ -54,6 +56,8 @@ impl LlmCore {
         tools: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
         middleware: Py<MiddlewareChain>,
     ) -> PyResult<Self> {
@@ -66,9 +70,10 @@ impl LlmCore {
             tools,
             tool_strategy: ToolUseStrategy { max_iterations },
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            structure_repair,
             ..LlmOptions::new(model.get().bind(&config))
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?));
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
         let llm = Llm::new(options, &RandomIds);
         let llm = llm.map_err(|error| crate::py::error::upp(model.py(), &error))?;
         Ok(Self { llm, callables, held, middleware })
@@ -91,11 +96,7 @@ impl LlmCore {
     }
 
     /// Starts a call that is listened to. `on_loop` tells whether tools run on the caller's event loop.
-    fn stream(
-        slf: &Bound<'_, Self>,
-        arguments: &Bound<'_, PyTuple>,
-        on_loop: bool,
-    ) -> PyResult<AgentStream> {
+    fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
         let (py, this) = (slf.py(), slf.get());
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
@@ -225,7 +226,8 @@ fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         Some(time) => time.is_instance_of::<pyo3::types::PyDateTime>(),
         None => false,
     };
-    let list = |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
+    let list =
+        |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
     Ok(is_dated
         && match text("type")?.as_deref() {
             Some("user" | "assistant") => list("content")?,
@@ -244,5 +246,9 @@ fn input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
             Ok(dict) => dict.contains("type")? && dict.contains("id")? && dict.contains("timestamp")?,
             Err(_) => false,
         };
-    if is_message { message_from(input, what).map(Input::Message) } else { block_from(input, what).map(Input::Block) }
+    if is_message {
+        message_from(input, what).map(Input::Message)
+    } else {
+        block_from(input, what).map(Input::Block)
+    }
 }

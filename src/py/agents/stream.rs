@@ -15,7 +15,7 @@ use super::agent::raised;
 use super::host::{Callables, show_turn};
 use crate::agents::LlmStream;
 use crate::agents::run::{
-    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent,
+    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, UapEvent as CoreUapEvent,
 };
 use crate::message::{StreamEvent, Turn};
 use crate::py::bridge::coroutine::Coroutine;
@@ -38,6 +38,9 @@ pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpi
     /// The turn, when the run is over.
     fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>>;
 
+    /// The structured answer so far.
+    fn answer(&self) -> &Arc<AnswerSoFar>;
+
     /// Aborts it when cancelled.
     fn abort_token(&self) -> &CancellationToken;
 
@@ -50,6 +53,10 @@ impl Run for CoreStream {
 
     fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
         self.outcome()
+    }
+
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
     }
 
     fn abort_token(&self) -> &CancellationToken {
@@ -68,6 +75,10 @@ impl Run for LlmStream {
         self.outcome()
     }
 
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
+    }
+
     fn abort_token(&self) -> &CancellationToken {
         self.abort_token()
     }
@@ -82,6 +93,7 @@ impl Run for LlmStream {
 pub(crate) struct AgentStream {
     events: Py<PyEventStream>,
     outcome: Outcome,
+    answer: Arc<AnswerSoFar>,
     abort: CancellationToken,
     callables: Arc<Mutex<Callables>>,
 }
@@ -119,9 +131,10 @@ impl AgentStream {
         kept: Kept,
     ) -> PyResult<Self> {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
+        let answer = Arc::clone(stream.answer());
         let source = Source { stream, outcome: Arc::clone(&outcome) };
         let events = Py::new(py, PyEventStream::new(py, source, R::show, kept)?)?;
-        Ok(Self { events, outcome, abort, callables: Arc::clone(callables) })
+        Ok(Self { events, outcome, answer, abort, callables: Arc::clone(callables) })
     }
 
     /// Waits for the end of the run and gives its turn.
@@ -154,6 +167,12 @@ impl AgentStream {
     /// The synchronous iterator over events.
     fn blocking(&self, py: Python<'_>) -> BlockingEvents {
         PyEventStream::blocking(self.events.clone_ref(py))
+    }
+
+    /// The structured answer so far as plain data, by the events that were read; None before there is anything.
+    #[getter]
+    fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.answer.read().map(|partial| partial.value).show(py)
     }
 
     /// A coroutine that gives the turn. The run goes on while it is awaited.

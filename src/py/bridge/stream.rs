@@ -79,8 +79,7 @@ impl PyEventStream {
     /// Lets the source learn at once that it was aborted, though nobody waits for it. Holds the GIL.
     pub(crate) fn settle(&self, py: Python<'_>) {
         // A source that is being polled learns of it from whoever polls it.
-        let _reached =
-            guard::holding(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
+        let _reached = guard::holding(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
     }
 
     /// The synchronous twin: each `next` drives the source on the calling thread.

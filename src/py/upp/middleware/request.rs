@@ -79,7 +79,7 @@ impl CallRequest {
             // The same messages stay the same list: where the turn starts is then known exactly.
             let same = messages.len() == before.messages.len()
                 && messages.iter().zip(&before.messages).all(|(new, old)| Arc::ptr_eq(new, old));
-            request.messages = if same { before.messages } else { messages };
+            request.messages = if same { before.messages.clone() } else { messages };
         }
         if let Some(system) = shown.system.map(|system| system.into_bound(py)) {
             request.system = if system.is_none() { None } else { Some(Arc::new(system_from(&system)?)) };
@@ -93,7 +93,9 @@ impl CallRequest {
         }
         if let Some(structure) = shown.structure.map(|structure| structure.into_bound(py)) {
             let schema = if structure.is_none() { None } else { Some(to_raw(&structure, "request.structure")?) };
-            request.structure = schema.map(Arc::new);
+            if schema.as_ref() != before.structure.as_deref() {
+                request.structure = schema.map(Arc::new);
+            }
         }
         self.core.set_request(Request::Llm(request));
         Ok(())
