@@ -79,8 +79,16 @@ impl Llm {
     /// [`crate::upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
     /// wanted, or when two tools share a name.
     pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
-        let LlmOptions { model, params, system, tools, tool_strategy, structure, structure_repair, middleware } =
-            options;
+        let LlmOptions {
+            model,
+            params,
+            system,
+            tools,
+            tool_strategy,
+            structure,
+            structure_repair,
+            middleware,
+        } = options;
         gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
         let options = AgentOptions {
             model: Some(Arc::clone(&model)),
@@ -187,7 +195,8 @@ impl Llm {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
         }
-        let passage = (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
+        let passage =
+            (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
         Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, ..driver }))
     }
 }

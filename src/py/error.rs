@@ -114,7 +114,8 @@ fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, 
     }
     let turn = partial.map(|partial| super::records::wrap_turn(py, Arc::clone(&partial.turn))).transpose()?;
     options.set_item("partial", turn)?;
-    let exception = class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
+    let exception =
+        class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
     if let Some(raised) = raised {
         exception.setattr(intern!(py, "__cause__"), raised)?;
     }

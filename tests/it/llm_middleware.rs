@@ -48,8 +48,7 @@ fn script(replies: &[bool]) -> Scripted {
 }
 
 fn made(model: Scripted, middleware: Chain) -> (Llm, RunContext) {
-    let options =
-        LlmOptions { tools: vec![doubling()], middleware, ..LlmOptions::new(Arc::new(model)) };
+    let options = LlmOptions { tools: vec![doubling()], middleware, ..LlmOptions::new(Arc::new(model)) };
     let llm = Llm::new(options, &RandomIds).unwrap();
     let host = LocalHost::new(Arc::clone(llm.tools()))
         .with_sources(Arc::new(clock()), Arc::new(CountingIds::default()));
@@ -240,8 +239,13 @@ fn a_tool_that_is_hidden_is_neither_offered_nor_called() {
 fn media_are_checked_when_the_request_is_as_it_will_be_sent() {
     let media = |chain| {
         let (llm, context) = made(script(&[]).with_capabilities(Capabilities::TEXT), chain);
-        let image = raw(r#"{"type": "image", "source": {"type": "url", "url": "x"}, "mimeType": "image/png"}"#);
-        block_on(llm.generate(History::new(), [Input::from("See"), Input::Block(image.to().unwrap())], context))
+        let image =
+            raw(r#"{"type": "image", "source": {"type": "url", "url": "x"}, "mimeType": "image/png"}"#);
+        block_on(llm.generate(
+            History::new(),
+            [Input::from("See"), Input::Block(image.to().unwrap())],
+            context,
+        ))
     };
 
     let refused = media(editing(|_| {})).unwrap_err();

@@ -329,7 +329,8 @@ async fn a_conversation_goes_on_from_the_store() {
     talk(&chain, "one", "1").await.unwrap();
     let second = talk(&chain, "two", "2").await.unwrap();
 
-    let texts = |messages: Vec<Arc<Message>>| messages.iter().map(|message| message.text()).collect::<Vec<_>>();
+    let texts =
+        |messages: Vec<Arc<Message>>| messages.iter().map(|message| message.text()).collect::<Vec<_>>();
     assert_eq!(texts(second.messages.clone()), ["two", "2"]);
     let kept = shelf.kept.lock().unwrap().clone().unwrap();
     assert_eq!(texts(kept.messages.iter().cloned().collect()), ["one", "1", "two", "2"]);

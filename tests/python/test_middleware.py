@@ -329,7 +329,7 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
     async def main():
         stream = model.stream("Hello")
 
-        async def read():
+        async def read(stream):
             async for _ in stream:
                 if way == "break":
                     break
@@ -338,7 +338,7 @@ def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
                 if way == "aclose":
                     await stream.aclose()
 
-        task = asyncio.create_task(read())
+        task = asyncio.create_task(read(stream))
         if way == "cancel":
             await asyncio.sleep(0.02)
             task.cancel()
@@ -485,9 +485,7 @@ def test_logging_takes_a_function_a_level_and_asks_for_contents():
     assert lines[0][:2] == ("info", "llm scripted/scripted starts")
     assert "a word" in json.dumps(lines)
     quiet = []
-    llm(
-        model=scripted(["Hi."]), middleware=[logging("error", lambda *line: quiet.append(line))]
-    ).generate_sync("x")
+    llm(model=scripted(["Hi."]), middleware=[logging("error", lambda *line: quiet.append(line))]).generate_sync("x")
     assert quiet == []
     with pytest.raises(ValueError, match="level must be one of"):
         logging("loud")

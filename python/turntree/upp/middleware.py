@@ -77,11 +77,11 @@ class PersistenceAdapter(Protocol):
         """The conversation's name."""
         ...
 
-    def load(self, id: str, /) -> Any:  # noqa: A002
+    def load(self, id: str, /) -> Any:
         """Give the conversation: a `turntree.upp.Thread`, its dict, a list of messages, or None when there is none."""
         ...
 
-    def save(self, id: str, thread: upp.Thread, /) -> Any:  # noqa: A002
+    def save(self, id: str, thread: upp.Thread, /) -> Any:
         """Store the whole conversation in the place of what is there."""
         ...
 
@@ -177,7 +177,7 @@ _default_pubsub: MemoryPubsub | None = None
 
 
 def _adapter(adapter: MemoryPubsub | None) -> MemoryPubsub:
-    global _default_pubsub  # noqa: PLW0603
+    global _default_pubsub
     if adapter is not None:
         return adapter
     if _default_pubsub is None:
@@ -215,7 +215,7 @@ def subscribe(stream_id: str, adapter: MemoryPubsub | None = None) -> Subscripti
 
 
 def subscribe_sync(stream_id: str, adapter: MemoryPubsub | None = None) -> SyncSubscription:
-    """Read a published stream without an event loop: ``for event in subscribe_sync("…")``.
+    """Read a published stream without an event loop, with ``for``.
 
     Args:
         stream_id: As `subscribe`.

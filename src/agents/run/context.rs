@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::Host;
 use crate::core::json::RawObject;
-use crate::upp::middleware::Chain;
 use crate::upp::Model;
+use crate::upp::middleware::Chain;
 
 /// Who runs. UAP-1.0 §8.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -29,12 +29,7 @@ pub(crate) struct Passage {
 
 impl Passage {
     /// The passage of a run that has not begun.
-    pub(crate) fn new(
-        chain: Chain,
-        machine: &Machine,
-        drive: &Drive,
-        streaming: bool,
-    ) -> Self {
+    pub(crate) fn new(chain: Chain, machine: &Machine, drive: &Drive, streaming: bool) -> Self {
         let model = &drive.model;
         let setup = machine.setup();
         let mut messages = setup.history.clone();

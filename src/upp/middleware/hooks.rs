@@ -120,8 +120,7 @@ impl From<Vec<StreamEvent>> for Emitted {
 /// The events in order.
 impl IntoIterator for Emitted {
     type Item = StreamEvent;
-    type IntoIter =
-        std::iter::Chain<std::option::IntoIter<StreamEvent>, std::vec::IntoIter<StreamEvent>>;
+    type IntoIter = std::iter::Chain<std::option::IntoIter<StreamEvent>, std::vec::IntoIter<StreamEvent>>;
 
     fn into_iter(self) -> Self::IntoIter {
         let (one, many) = match self {

@@ -137,9 +137,9 @@ fn model_of(context: &CallContext) -> String {
 
 impl Middleware for Logging {
     fn hooks(&self) -> Hooks {
-        let calls = if self.level <= Level::Info { Hooks::START | Hooks::TURN | Hooks::END } else { Hooks::NONE };
-        let detail =
-            if self.level <= Level::Debug { Hooks::REQUEST | Hooks::RESPONSE } else { Hooks::NONE };
+        let calls =
+            if self.level <= Level::Info { Hooks::START | Hooks::TURN | Hooks::END } else { Hooks::NONE };
+        let detail = if self.level <= Level::Debug { Hooks::REQUEST | Hooks::RESPONSE } else { Hooks::NONE };
         let events =
             if self.stream_events && self.level <= Level::Debug { Hooks::STREAM_EVENT } else { Hooks::NONE };
         let tools = if self.tool_calls && self.level <= Level::Info {

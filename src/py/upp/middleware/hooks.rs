@@ -63,7 +63,8 @@ impl Functions {
             }
             let function = Function::new(&hook)?;
             if flag == Hooks::STREAM_EVENT && function.is_async() {
-                let words = format!("{name} of {} must not be async: it is called for every event", functions.of);
+                let words =
+                    format!("{name} of {} must not be async: it is called for every event", functions.of);
                 return Err(PyTypeError::new_err(words));
             }
             held.functions.push(Arc::clone(&function));

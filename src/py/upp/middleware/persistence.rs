@@ -76,9 +76,8 @@ impl PersistenceAdapter for PyAdapter {
 
     fn load(&self) -> BoxFuture<'_, Result<Option<CoreThread>, UppError>> {
         Box::pin(async move {
-            let started = guard::expect_held(|py| {
-                self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind())
-            });
+            let started =
+                guard::expect_held(|py| self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind()));
             let loaded = match started {
                 Ok(call) => call.await,
                 Err(error) => Err(error),

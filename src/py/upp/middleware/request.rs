@@ -43,7 +43,9 @@ impl CallRequest {
     }
 
     fn llm(&self) -> PyResult<ModelRequest> {
-        self.core.llm_request().ok_or_else(|| PyTypeError::new_err("only requests of language models have this"))
+        self.core
+            .llm_request()
+            .ok_or_else(|| PyTypeError::new_err("only requests of language models have this"))
     }
 
     fn get<'py>(
@@ -92,7 +94,8 @@ impl CallRequest {
             request.tools = tools.collect::<PyResult<Vec<_>>>()?.into();
         }
         if let Some(structure) = shown.structure.map(|structure| structure.into_bound(py)) {
-            let schema = if structure.is_none() { None } else { Some(to_raw(&structure, "request.structure")?) };
+            let schema =
+                if structure.is_none() { None } else { Some(to_raw(&structure, "request.structure")?) };
             if schema.as_ref() != before.structure.as_deref() {
                 request.structure = schema.map(Arc::new);
             }
@@ -123,9 +126,11 @@ impl CallRequest {
     /// The conversation, oldest first, as a list.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, |shown| &mut shown.messages, |request| {
-            request.messages.iter().cloned().collect::<Vec<_>>().show(py)
-        })
+        self.get(
+            py,
+            |shown| &mut shown.messages,
+            |request| request.messages.iter().cloned().collect::<Vec<_>>().show(py),
+        )
     }
 
     #[setter]
@@ -136,11 +141,15 @@ impl CallRequest {
     /// The system prompt: a text, a list of blocks, or None.
     #[getter]
     fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, |shown| &mut shown.system, |request| match request.system.as_deref() {
-            Some(System::Text(text)) => text.show(py),
-            Some(System::Blocks(blocks)) => blocks.show(py),
-            None => Ok(py.None().into_bound(py)),
-        })
+        self.get(
+            py,
+            |shown| &mut shown.system,
+            |request| match request.system.as_deref() {
+                Some(System::Text(text)) => text.show(py),
+                Some(System::Blocks(blocks)) => blocks.show(py),
+                None => Ok(py.None().into_bound(py)),
+            },
+        )
     }
 
     #[setter]
@@ -162,11 +171,15 @@ impl CallRequest {
     /// The tools that are offered, a list of dicts; tools may be left out, put in another order or described anew.
     #[getter]
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, |shown| &mut shown.tools, |request| {
-            let tools = RawJson::from_value(&*request.tools)
-                .map_err(|error| crate::py::error::serialization(py, &error))?;
-            tools.show(py)
-        })
+        self.get(
+            py,
+            |shown| &mut shown.tools,
+            |request| {
+                let tools = RawJson::from_value(&*request.tools)
+                    .map_err(|error| crate::py::error::serialization(py, &error))?;
+                tools.show(py)
+            },
+        )
     }
 
     #[setter]

@@ -117,7 +117,9 @@ impl MemoryPubsub {
         let channel = found.unwrap_or_else(|| {
             let channel = Arc::new(Channel::default());
             // Whoever waited in vain and left is forgotten here.
-            streams.by_id.retain(|_, slot| !matches!(slot, Slot::Awaited(waited) if waited.strong_count() == 0));
+            streams
+                .by_id
+                .retain(|_, slot| !matches!(slot, Slot::Awaited(waited) if waited.strong_count() == 0));
             streams.by_id.insert(stream_id.into(), Slot::Awaited(Arc::downgrade(&channel)));
             channel
         });
