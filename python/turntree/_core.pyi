@@ -36,6 +36,14 @@ __all__ = [
     "EmbedderCore",
     "ImageMakerCore",
     "ResultStreamCore",
+    "Middleware",
+    "MiddlewareChain",
+    "CallContext",
+    "MemoryPubsub",
+    "SubscriptionCore",
+    "CallRequest",
+    "CallResponse",
+    "CallState",
     "DynamicKey",
     "KeyStrategy",
     "RoundRobinKeys",
@@ -1827,6 +1835,7 @@ class LlmCore:
         structure_repair: bool,
         answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
+        middleware: MiddlewareChain,
     ) -> Self: ...
     def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
         """Start a call on the caller's event loop; the coroutine gives its turn.
@@ -2110,6 +2119,222 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     def abort(self) -> None:
         """Stop the work: it ends with CANCELLED."""
+# Middleware
+
+@final
+class Middleware:
+    """A middleware that comes with turntree: what `logging`, `parsed_object`, `persistence` and `pubsub` give."""
+
+    @staticmethod
+    def logging(
+        *,
+        level: str,
+        logger: Callable[[str, str, dict[str, Any]], object],
+        prefix: str,
+        log_stream_events: bool,
+        log_tool_calls: bool,
+        log_contents: bool,
+    ) -> Middleware:
+        """Log calls to a function of level, message and data.
+
+        Raises:
+            ValueError: An unknown level.
+        """
+
+    @staticmethod
+    def parsed_object(*, parse_objects: bool, parse_tool_calls: bool) -> Middleware:
+        """Add what the JSON of a stream says so far."""
+
+    @staticmethod
+    def persistence(adapter: object) -> Middleware:
+        """Keep a conversation in a store.
+
+        Raises:
+            TypeError: The adapter lacks id, load or save.
+        """
+
+    @staticmethod
+    def pubsub(adapter: MemoryPubsub, stream_id: str | None) -> Middleware:
+        """Publish streams."""
+
+@final
+class MiddlewareChain:
+    """The middlewares of a model, in order.
+
+    Raises:
+        TypeError: An object without any hook, or a hook that is no function.
+    """
+
+    def __new__(cls, middleware: Iterable[object]) -> Self: ...
+    def __len__(self) -> int: ...
+
+@final
+class CallContext:
+    """One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17."""
+
+    @property
+    def modality(self) -> str:
+        """What kind of model: ``llm``, ``embedding`` or ``image``."""
+
+    @property
+    def model_id(self) -> str:
+        """The vendor's name of the model."""
+
+    @property
+    def provider(self) -> str:
+        """Whose model."""
+
+    @property
+    def streaming(self) -> bool:
+        """Whether somebody listens to a stream."""
+
+    @property
+    def request(self) -> CallRequest:
+        """What is asked. Changes made in ``on_start`` and ``on_request`` take effect."""
+
+    @property
+    def response(self) -> CallResponse | None:
+        """The last answer of the model, once there is one."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped last, as ``end_turn``; None before it has."""
+
+    @property
+    def state(self) -> CallState:
+        """What middlewares keep with the call."""
+
+    @property
+    def start_time(self) -> datetime:
+        """When the call began."""
+
+    @property
+    def end_time(self) -> datetime | None:
+        """When the call was over; None while it is not."""
+
+@final
+class CallRequest:
+    """What a model is about to be asked.
+
+    In ``on_start`` and ``on_request`` its members may be set, and their lists and dicts be changed in place: both take
+    effect when the hook is over.
+    """
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest first. Where the turn starts is found by the ids of its messages."""
+
+    @messages.setter
+    def messages(self, value: _History) -> None: ...
+    @property
+    def system(self) -> str | list[dict[str, Any]] | None:
+        """The system prompt: a text or a list of blocks."""
+
+    @system.setter
+    def system(self, value: str | Sequence[Mapping[str, Any]] | None) -> None: ...
+    @property
+    def params(self) -> dict[str, Any]:
+        """The model's own parameters."""
+
+    @params.setter
+    def params(self, value: Mapping[str, Any]) -> None: ...
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that are offered. Tools may be left out, put in another order or described anew.
+
+        A tool that the model was not made with can be offered, but not be called.
+        """
+
+    @tools.setter
+    def tools(self, value: Iterable[Tool[..., Any] | Mapping[str, Any]]) -> None: ...
+    @property
+    def structure(self) -> dict[str, Any] | None:
+        """JSON Schema of the structured answer, where one is wanted."""
+
+    @structure.setter
+    def structure(self, value: Mapping[str, Any] | None) -> None: ...
+
+@final
+class CallResponse:
+    """What a language model answered last."""
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The model's message."""
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens of this answer."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the model stopped, as ``end_turn``."""
+
+    @property
+    def data(self) -> Any:
+        """The structured answer, where one was asked for and came; else None."""
+
+@final
+class CallState:
+    """What middlewares keep with a call: a mapping from names to anything; hooks and stream of the call share it."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
+    def __setitem__(self, key: str, value: Any, /) -> None: ...
+    def __delitem__(self, key: str, /) -> None: ...
+    def __contains__(self, key: str, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give the value under a name, or `default`."""
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Give the value under a name; `default`, which is put there, when there is none."""
+
+    def pop(self, name: str, default: Any = None) -> Any:
+        """Take a value away and give it, or `default`."""
+
+    def keys(self) -> list[str]:
+        """Give the names, sorted."""
+
+@final
+class MemoryPubsub:
+    """Streams of this process, kept in memory: each event once, however many subscribe.
+
+    Args:
+        max_streams: How many streams are kept; 0 keeps none after its end.
+    """
+
+    def __new__(cls, *, max_streams: int = 1000) -> Self: ...
+    @property
+    def max_streams(self) -> int:
+        """How many streams are kept at most; those that run are not let go."""
+
+    def exists(self, stream_id: str) -> bool:
+        """Whether a stream of this name has begun and is still kept."""
+
+    def remove(self, stream_id: str) -> bool:
+        """Let go of a stream that is over; tell whether there was one."""
+
+    def __len__(self) -> int: ...
+    def _subscribe(self, stream_id: str) -> SubscriptionCore:
+        """Begin to read a stream."""
+
+@final
+class SubscriptionCore:
+    """The native half of ``turntree.upp.middleware.Subscription``."""
+
+    @property
+    def events(self) -> EventStream[StreamEvent]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[StreamEvent]:
+        """Give the synchronous iterator over the same events."""
+
+    def turn(self) -> Coroutine[Turn | None]:
+        """Give a coroutine that waits for the end and gives the turn."""
+
+    def turn_sync(self) -> Turn | None:
+        """Wait for the turn on this thread."""
 
 # The bridge to asyncio. These classes are given by methods and cannot be imported.
 

@@ -182,8 +182,11 @@ impl Agent {
         if let Some(structure) = structure {
             structure.check_schema(model.provider())?;
         }
-        let said = history.iter().chain(state.messages());
-        gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        // Middleware may still change what is said; then it is checked when that is done.
+        if context.middleware.is_empty() {
+            let said = history.iter().chain(state.messages());
+            gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        }
         let setup = Setup {
             history,
             system: options.system.clone(),

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::agent::Agent;
 use super::options::{AgentOptions, ToolUseStrategy};
 use super::run::failure;
+use super::run::passage::Passage;
 use super::run::{AgentStream, AgentStreamEvent, AnswerSoFar, Drive, Machine, Protocol, RunContext, drive};
 use super::tool::Tool;
 use crate::core::ids::IdSource;
@@ -21,6 +22,7 @@ use crate::core::json::{RawJson, RawObject};
 use crate::message::message::History;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::llm::{Input, gate};
+use crate::upp::middleware::Chain;
 use crate::upp::{Capabilities, Model, System, UppError};
 
 /// What an [`Llm`] is made of. UPP-1.2 §10.
@@ -40,6 +42,8 @@ pub struct LlmOptions {
     pub structure: Option<Arc<RawJson>>,
     /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
     pub structure_repair: bool,
+    /// What is put around each call. UPP-1.2 §17.
+    pub middleware: Chain,
 }
 
 impl LlmOptions {
@@ -53,6 +57,7 @@ impl LlmOptions {
             tool_strategy: ToolUseStrategy::default(),
             structure: None,
             structure_repair: false,
+            middleware: Chain::default(),
         }
     }
 }
@@ -64,6 +69,7 @@ impl LlmOptions {
 pub struct Llm {
     model: Arc<dyn Model>,
     agent: Agent,
+    middleware: Chain,
 }
 
 impl Llm {
@@ -73,7 +79,16 @@ impl Llm {
     /// [`crate::upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
     /// wanted, or when two tools share a name.
     pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
-        let LlmOptions { model, params, system, tools, tool_strategy, structure, structure_repair } = options;
+        let LlmOptions {
+            model,
+            params,
+            system,
+            tools,
+            tool_strategy,
+            structure,
+            structure_repair,
+            middleware,
+        } = options;
         gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
         let options = AgentOptions {
             model: Some(Arc::clone(&model)),
@@ -87,7 +102,7 @@ impl Llm {
         };
         let agent = Agent::new(options, ids);
         agent.check_tool_names(model.provider())?;
-        Ok(Self { model, agent })
+        Ok(Self { model, agent, middleware })
     }
 
     /// The model.
@@ -145,7 +160,7 @@ impl Llm {
         context: RunContext,
     ) -> Result<LlmStream, UppError> {
         gate::check_streaming(&*self.model)?;
-        let (machine, driver) = self.start(history, inputs, context)?;
+        let (machine, driver) = self.begin(history, inputs, context, true)?;
         let provider = self.model.provider().into();
         Ok(LlmStream { run: AgentStream::new(machine, driver), provider, outcome: None })
     }
@@ -160,13 +175,29 @@ impl Llm {
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
+        self.begin(history, inputs, context, false)
+    }
+
+    fn begin(
+        &self,
+        history: History,
+        inputs: impl IntoIterator<Item = Input>,
+        mut context: RunContext,
+        streaming: bool,
+    ) -> Result<(Machine, Drive), UppError> {
+        if context.middleware.is_empty() {
+            context.middleware = self.middleware.clone();
+        }
+        let middleware = context.middleware.clone();
         let nothing_before = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
         }
-        Ok((machine, Drive { protocol: Protocol::Upp, ..driver }))
+        let passage =
+            (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
+        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, ..driver }))
     }
 }
 

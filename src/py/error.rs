@@ -140,7 +140,8 @@ fn host_failure(error: &UppError) -> Option<&Raised> {
 fn raised_among<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a Raised> {
     let mut cause = Some(cause);
     while let Some(error) = cause {
-        if let Some(raised) = error.downcast_ref() {
+        let host = || error.downcast_ref::<UppError>()?.host.as_deref()?.downcast_ref();
+        if let Some(raised) = error.downcast_ref().or_else(host) {
             return Some(raised);
         }
         cause = error.source();
@@ -172,12 +173,17 @@ fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, 
     Ok(exception)
 }
 
+/// Whether an exception is a `UPPError`.
+pub(crate) fn is_upp(py: Python<'_>, raised: &PyErr) -> bool {
+    class(py, "UPPError").is_ok_and(|class| raised.value(py).is_instance(&class).unwrap_or(false))
+}
+
 /// A Python exception as the error of a model: its own fields when it is a `UPPError`. Comes back as the same object.
 pub(crate) fn to_upp(py: Python<'_>, raised: PyErr) -> UppError {
     let value = raised.value(py);
     let text =
         |name: &str| value.getattr(name).ok().and_then(|field| field.str().ok()).map(|text| text.to_string());
-    let is_upp = class(py, "UPPError").is_ok_and(|class| value.is_instance(&class).unwrap_or(false));
+    let is_upp = is_upp(py, &raised);
     let code = if is_upp { text("code") } else { None };
     let code = ErrorCode::ALL.into_iter().find(|known| Some(known.as_str()) == code.as_deref());
     let message = if is_upp { text("message") } else { None };

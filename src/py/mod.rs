@@ -59,6 +59,18 @@ mod _core {
     #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
     #[pymodule_export]
+    use super::upp::middleware::builtin::Middleware;
+    #[pymodule_export]
+    use super::upp::middleware::chain::MiddlewareChain;
+    #[pymodule_export]
+    use super::upp::middleware::context::CallContext;
+    #[pymodule_export]
+    use super::upp::middleware::pubsub::{MemoryPubsub, SubscriptionCore};
+    #[pymodule_export]
+    use super::upp::middleware::request::{CallRequest, CallResponse};
+    #[pymodule_export]
+    use super::upp::middleware::state::CallState;
+    #[pymodule_export]
     use super::upp::model::{ModelReference, ModelRequest};
     #[pymodule_export]
     use super::upp::prices::{price_rows, set_price_rows, tokens_cost};

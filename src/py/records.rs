@@ -253,7 +253,7 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
         Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
             dict.set_item(pyo3::intern!(py, "data"), piece.data.show(py)?)?;
         }
-        Delta::ToolCall(piece) => {
+        Delta::ToolCall(piece) if piece.extra.is_empty() => {
             dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
             dict.set_item(pyo3::intern!(py, "toolName"), &*piece.tool_name)?;
             dict.set_item(pyo3::intern!(py, "argumentsJson"), &piece.arguments_json)?;

@@ -27,6 +27,16 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A thread that a handle may hold.
+    pub(crate) const fn new(thread: CoreThread) -> Self {
+        Self(Mutex::new(thread))
+    }
+
+    /// The thread at this moment; shares its messages.
+    pub(crate) fn snapshot(&self) -> CoreThread {
+        self.lock().clone()
+    }
+
     /// The messages at this moment; shares them.
     pub(crate) fn messages(&self) -> History {
         self.lock().messages.clone()

@@ -5,7 +5,8 @@
 //! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
 //! file a vendor. Models are found by name in the [`registry`]; [`native`] has the vendors' own tools, [`producer`] what
 //! goes back to the model that made it alone, [`costs`] what calls cost; [`reader`] reads the body of a streamed answer.
-//! [`embedding`] and [`image`] are the other modalities, each with a door and wires of its own.
+//! [`embedding`] and [`image`] are the other modalities, each with a door and wires of its own; [`middleware`] stands
+//! around calls.
 
 pub mod config;
 pub mod costs;
@@ -16,6 +17,7 @@ pub mod error;
 pub mod http_model;
 pub mod image;
 pub mod llm;
+pub mod middleware;
 pub mod native;
 pub mod producer;
 pub mod provider;

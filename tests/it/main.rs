@@ -21,11 +21,13 @@ mod images;
 mod json;
 mod limits;
 mod llm;
+mod llm_middleware;
 mod machine;
 #[cfg(target_os = "linux")]
 mod many_streams;
 mod media_files;
 mod message;
+mod middleware;
 mod native;
 mod ndjson;
 mod ollama;

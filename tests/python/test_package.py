@@ -11,7 +11,7 @@ import pytest
 import turntree
 from turntree import upp
 
-MODULES = ["turntree", "turntree.upp", "turntree.execution", "turntree.testing"]
+MODULES = ["turntree", "turntree.upp", "turntree.upp.middleware", "turntree.execution", "turntree.testing"]
 
 # UAP-1.0 names that exist so far.
 UAP = {

@@ -33,6 +33,7 @@ def llm(
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
+    middleware: Iterable[object] = (),
 ) -> LLM:
     """Make a model ready to be called. UPP-1.2 §10.
 
@@ -47,6 +48,8 @@ def llm(
             dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
             that does not fit raises `UPPError` INVALID_RESPONSE.
         structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
+        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
+            objects with hooks.
 
     Raises:
         UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
@@ -61,6 +64,7 @@ def llm(
         tool_strategy=tool_strategy,
         structure=structure,
         structure_repair=structure_repair,
+        middleware=middleware,
     )
 
 
@@ -83,6 +87,7 @@ class LLM:
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
         structure_repair: bool = False,
+        middleware: Iterable[object] = (),
     ) -> None:
         if not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
@@ -103,6 +108,7 @@ class LLM:
             structure_repair=structure_repair,
             answer=answer,
             hooks=native_hooks(AgentStrategy(), strategy),
+            middleware=_core.MiddlewareChain(middleware),
         )
 
     @property

@@ -18,6 +18,7 @@ use super::event::{
 use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
+use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::stream::EventQueue;
 use crate::agents::structure::{Structure, unwrapped};
@@ -54,6 +55,8 @@ pub struct Drive {
     pub cancellation: Option<CancellationToken>,
     /// Whose rules it keeps.
     pub protocol: Protocol,
+    /// The middleware around it.
+    pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
 }
@@ -72,8 +75,17 @@ impl Drive {
         tools: Arc<[Tool]>,
         identity: Arc<Identity>,
     ) -> Self {
-        let (structure, cancellation, protocol, events) = (None, None, Protocol::Uap, None);
-        Self { model, host, tools, identity, structure, cancellation, protocol, events }
+        Self {
+            model,
+            host,
+            tools,
+            identity,
+            structure: None,
+            cancellation: None,
+            protocol: Protocol::Uap,
+            middleware: None,
+            events: None,
+        }
     }
 }
 
@@ -92,6 +104,14 @@ impl Drive {
 /// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+    match &drive.middleware {
+        Some(passage) => passage.through(machine, drive).await,
+        None => perform(machine, drive).await,
+    }
+}
+
+/// As [`drive`], inside the middleware.
+pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
     let tools =
         drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
@@ -172,6 +192,15 @@ impl Scope<'_> {
     }
 
     async fn call_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
+        let Some(passage) = &self.drive.middleware else {
+            return self.ask_model(request, fold).await;
+        };
+        let response = self.ask_model(ModelRequest { tools: passage.offered(), ..request }, fold).await?;
+        passage.answered(&response);
+        Ok(response)
+    }
+
+    async fn ask_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
         let Some(events) = &self.drive.events else {
             return self.drive.model.complete(request).await;
         };
@@ -181,7 +210,7 @@ impl Scope<'_> {
             match item? {
                 ModelEvent::Event(event) => {
                     fold.push(&event);
-                    events.push(AgentStreamEvent::Upp(event));
+                    self.pass_on(events, event)?;
                     events.room().await;
                 }
                 ModelEvent::Done(response) => {
@@ -340,9 +369,23 @@ impl Scope<'_> {
         }
     }
 
-    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) {
-        if let Some(events) = &self.drive.events {
-            events.push(AgentStreamEvent::Upp(event()));
+    /// Tells the listener of an event, which the middleware may change.
+    fn pass_on(&self, events: &EventQueue, event: StreamEvent) -> Result<(), UppError> {
+        match &self.drive.middleware {
+            None => events.push(AgentStreamEvent::Upp(event)),
+            Some(passage) => {
+                for event in passage.event(event)? {
+                    events.push(AgentStreamEvent::Upp(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) -> Result<(), UppError> {
+        match &self.drive.events {
+            Some(events) => self.pass_on(events, event()),
+            None => Ok(()),
         }
     }
 

@@ -100,6 +100,15 @@ impl Machine {
         &self.setup
     }
 
+    /// Starts from another conversation: what is set up for it, and the messages that are new. Only before the first
+    /// action has been answered.
+    pub(super) fn rewrite(&mut self, setup: Setup, new: History) {
+        self.transcript = setup.history.clone();
+        self.transcript.extend(new.iter().map(Arc::clone));
+        self.setup = Arc::new(setup);
+        self.state.collected.messages = new;
+    }
+
     /// What has to be done now. The same until it is answered.
     pub fn next(&self) -> Action {
         let hook = self.state.strategy.calls_phase_hooks();

@@ -17,6 +17,7 @@ pub mod failure;
 pub mod host;
 pub mod local_host;
 pub mod machine;
+pub(crate) mod passage;
 mod pipeline;
 mod saved;
 pub mod state;

@@ -45,6 +45,11 @@ impl EventQueue {
         poll_fn(|_| if self.lock().len() < CAPACITY { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
+    /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].
+    pub(super) async fn taken(&self) {
+        poll_fn(|_| if self.lock().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
     fn pop(&self) -> Option<AgentStreamEvent> {
         self.lock().pop_front()
     }

@@ -26,6 +26,7 @@ use crate::py::message::{Message, message_from};
 use crate::py::thread::history_from;
 use crate::py::upp::config::config_from;
 use crate::py::upp::held::Held;
+use crate::py::upp::middleware::chain::MiddlewareChain;
 use crate::py::upp::model::{ModelReference, system_from};
 use crate::upp::UppError;
 use crate::upp::llm::Input;
@@ -37,12 +38,15 @@ pub(crate) struct LlmCore {
     callables: Arc<Mutex<Callables>>,
     /// The model's object, and what the LLM's own configuration was given.
     held: Held,
+    middleware: Py<MiddlewareChain>,
 }
 
 #[pymethods]
 impl LlmCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks))]
+    #[pyo3(signature = (
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware
+    ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: &Bound<'_, ModelReference>,
@@ -55,6 +59,7 @@ impl LlmCore {
         structure_repair: bool,
         answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
+        middleware: Py<MiddlewareChain>,
     ) -> PyResult<Self> {
         let (config, mut held) = config_from(config)?;
         held.objects.push(model.clone().into_any().unbind());
@@ -71,14 +76,14 @@ impl LlmCore {
         let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
         let llm = Llm::new(options, &RandomIds);
         let llm = llm.map_err(|error| crate::py::error::upp(model.py(), &error))?;
-        Ok(Self { llm, callables, held })
+        Ok(Self { llm, callables, held, middleware })
     }
 
     /// Starts a call; the coroutine gives its turn.
     fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let (machine, driver) = Self::start(slf, arguments, caller)?;
+        let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
         let turn = perform(machine, driver, Arc::clone(&slf.get().callables));
         Ok(Coroutine::keeping("generate", kept, turn))
     }
@@ -86,7 +91,7 @@ impl LlmCore {
     /// Calls on this thread, without an event loop.
     fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
-        let (machine, driver) = Self::start(slf, arguments, caller)?;
+        let (machine, driver) = Self::start(slf, arguments, caller, &Kept::default())?;
         sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
     }
 
@@ -96,15 +101,17 @@ impl LlmCore {
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
-        let context = RunContext::new(Arc::new(PyHost::new(&this.callables, place)));
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let mut context = RunContext::new(Arc::new(PyHost::new(&this.callables, place)));
+        context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
         let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
         AgentStream::new(py, stream, &this.callables, kept)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.middleware)?;
         // Never wait inside the collector: whoever holds the lock only clones a reference.
         self.held.traverse(&visit)?;
         match self.callables.try_lock() {
@@ -125,11 +132,14 @@ impl LlmCore {
         slf: &Bound<'_, Self>,
         arguments: &Bound<'_, PyTuple>,
         caller: CallerContext,
+        kept: &Kept,
     ) -> PyResult<(Machine, Drive)> {
         let this = slf.get();
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
         let host = PyHost::new(&this.callables, Place::Started(caller));
-        let started = this.llm.start(history, inputs, RunContext::new(Arc::new(host)));
+        let mut context = RunContext::new(Arc::new(host));
+        context.middleware = this.middleware.get().for_call(kept);
+        let started = this.llm.start(history, inputs, context);
         started.map_err(|error| crate::py::error::upp(slf.py(), &error))
     }
 }

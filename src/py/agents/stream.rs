@@ -23,6 +23,7 @@ use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
 use crate::py::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::py::bridge::sync;
+use crate::py::bridge::sync::go_on;
 use crate::py::error::Raised;
 use crate::py::show::Show;
 use crate::upp::UppError;
@@ -211,6 +212,14 @@ impl AgentStream {
         if lock(&self.outcome).is_none() {
             guard::holding(py, || self.abort.cancel());
             self.events.get().settle(py);
+            // Middleware that waits hears of it to the end.
+            if lock(&self.outcome).is_none() {
+                let finished = self.events.get().finished();
+                let rest = async move { drop(finished.await) };
+                if let Err(error) = go_on(py, "leave", Box::pin(rest)) {
+                    error.write_unraisable(py, None);
+                }
+            }
         }
     }
 }

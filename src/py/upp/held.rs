@@ -43,23 +43,28 @@ impl Function {
         Ok(Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode }))
     }
 
+    /// Whether it must be awaited.
+    pub(crate) fn is_async(&self) -> bool {
+        self.mode == CallMode::Task
+    }
+
+    /// The function itself.
+    ///
+    /// # Errors
+    /// `ReferenceError` when the collector has cleared it.
+    pub(crate) fn bound<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let callable = lock(&self.callable).as_ref().map(|callable| callable.bind(py).clone());
+        callable.ok_or_else(|| PyReferenceError::new_err("the function has been collected"))
+    }
+
     /// Calls it where the model is polled: on the caller's event loop, or on the thread of `run_sync`.
     ///
     /// # Errors
     /// `ReferenceError` when the collector has cleared it.
     pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
-        let callable = self.callable(py)?;
+        let callable = self.bound(py)?.unbind();
         let arguments = Arguments { positional, keywords: None };
         Ok(call(callable, arguments, self.mode, &CallerContext::capture(py)?))
-    }
-
-    /// The function itself, for calls that are over when they return.
-    ///
-    /// # Errors
-    /// As [`Function::call`].
-    pub(crate) fn callable(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let callable = lock(&self.callable).as_ref().map(|callable| callable.clone_ref(py));
-        callable.ok_or_else(|| PyReferenceError::new_err("the model's function has been collected"))
     }
 }
 

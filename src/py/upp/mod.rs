@@ -7,6 +7,7 @@ pub(crate) mod embedding;
 pub(crate) mod held;
 pub(crate) mod image;
 pub(crate) mod keys;
+pub(crate) mod middleware;
 pub(crate) mod model;
 pub(crate) mod prices;
 pub(crate) mod replay;

@@ -68,8 +68,8 @@ fn hook(function: Arc<Function>) -> RedactionHook {
     Arc::new(move |exchange| {
         let call = |py: Python<'_>| -> PyResult<serde_json::Value> {
             let exchange = tree_to_python(py, &exchange)?;
-            let changed = function.callable(py)?.call1(py, (exchange,))?;
-            let raw = to_raw(changed.bind(py), "the redaction hook's exchange")?;
+            let changed = function.bound(py)?.call1((exchange,))?;
+            let raw = to_raw(&changed, "the redaction hook's exchange")?;
             serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(error.to_string()))
         };
         let changed = guard::held(call).or_else(|| guard::foreign(call));

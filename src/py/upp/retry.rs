@@ -164,7 +164,7 @@ impl http::RetryStrategy for Custom {
         let (attempt, retry_after) = (failure.attempt, failure.retry_after);
         let started = guard::expect_held(|py| {
             if let (Some(set), Some(retry_after)) = (&self.set_retry_after, retry_after) {
-                set.callable(py)?.call1(py, (retry_after.as_secs_f64(),))?;
+                set.bound(py)?.call1((retry_after.as_secs_f64(),))?;
             }
             let error = upp(py, &error).into_value(py);
             self.on_retry.call(py, (error, attempt).into_pyobject(py)?.unbind())
@@ -181,9 +181,9 @@ impl http::RetryStrategy for Custom {
     fn fork(&self) -> Option<Arc<dyn http::RetryStrategy>> {
         let function = self.fork.as_ref()?;
         let forked = guard::expect_held(|py| {
-            let forked = function.callable(py)?.call0(py)?;
+            let forked = function.bound(py)?.call0()?;
             // The fork lives as long as its request, whose future keeps the model alive: nobody else holds it.
-            strategy_from(forked.bind(py), &mut Held::default())
+            strategy_from(&forked, &mut Held::default())
         });
         Some(forked.unwrap_or_else(|error| Arc::new(Unforked(to_host_failure(error)))))
     }
