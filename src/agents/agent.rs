@@ -97,7 +97,7 @@ impl Agent {
         input: impl Into<Input> + Send,
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.prepare(history, [input.into()], context)?;
+        let (mut machine, driver) = self.prepare(history, input.into(), context)?;
         drive(&mut machine, &driver).await
     }
 
@@ -119,7 +119,7 @@ impl Agent {
         input: impl Into<Input>,
         context: RunContext,
     ) -> Result<AgentStream, UppError> {
-        let (machine, driver) = self.prepare(history, [input.into()], context)?;
+        let (machine, driver) = self.prepare(history, input.into(), context)?;
         gate::check_streaming(&*driver.model)?;
         Ok(AgentStream::new(machine, driver))
     }
@@ -129,6 +129,19 @@ impl Agent {
     /// # Errors
     /// As [`Self::run_with_history`], before anything is sent.
     pub fn prepare(
+        &self,
+        history: History,
+        input: Input,
+        context: RunContext,
+    ) -> Result<(Machine, Drive), UppError> {
+        self.prepare_all(history, [input], context)
+    }
+
+    /// As [`Self::prepare`], with any number of inputs; without one the model goes on from the history.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_all(
         &self,
         history: History,
         inputs: impl IntoIterator<Item = Input>,

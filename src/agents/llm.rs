@@ -190,7 +190,7 @@ impl Llm {
         }
         let middleware = context.middleware.clone();
         let nothing_before = history.is_empty();
-        let (machine, driver) = self.agent.prepare(history, inputs, context)?;
+        let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));

@@ -186,7 +186,6 @@ impl PartialJson {
                 _ => self.stop(place),
             },
             State::Colon if byte == b':' => State::Value { may_close: false },
-            State::Colon => self.stop(place),
             State::After => self.after(byte, place),
             State::Text { is_key, escape, solid } => self.in_text(is_key, escape, solid, byte, place),
             State::Number { part, .. } => self.in_number(part, byte, place),
@@ -197,7 +196,7 @@ impl PartialJson {
                     State::Word { word, at: at + 1 }
                 }
             }
-            State::Word { .. } => self.stop(place),
+            State::Colon | State::Word { .. } => self.stop(place),
             State::Broken => State::Broken,
         }
     }
@@ -265,27 +264,25 @@ impl PartialJson {
             (Escape::None, b'"') if is_key => State::Colon,
             (Escape::None, b'"') => self.ended(place + 1),
             (Escape::None, b'\\') => at(Escape::Started { surrogate: false }, solid),
-            (Escape::None, 0..0x20) => self.stop(place),
             // Pieces are whole characters, so a byte within one is never the last that is looked at.
-            (Escape::None, _) => at(Escape::None, place + 1),
-            (Escape::Half, b'\\') => at(Escape::Started { surrogate: true }, solid),
-            (Escape::Started { surrogate }, b'u') => at(Escape::Hex { digits: 0, code: 0, surrogate }, solid),
-            (
+            (Escape::None, 0x20..)
+            | (
                 Escape::Started { surrogate: false },
                 b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
             ) => at(Escape::None, place + 1),
+            (Escape::Half, b'\\') => at(Escape::Started { surrogate: true }, solid),
+            (Escape::Started { surrogate }, b'u') => at(Escape::Hex { digits: 0, code: 0, surrogate }, solid),
             (Escape::Hex { digits, code, surrogate }, _) => {
                 let Some(digit) = char::from(byte).to_digit(16) else { return self.stop(place) };
                 let code = code * 16 + digit;
                 match (digits, surrogate, code) {
                     (0..=2, ..) => at(Escape::Hex { digits: digits + 1, code, surrogate }, solid),
                     (_, false, 0xd800..=0xdbff) => at(Escape::Half, solid),
-                    (_, false, 0xdc00..=0xdfff) => self.stop(place),
-                    (_, true, 0..=0xdbff | 0xe000..) => self.stop(place),
+                    (_, false, 0xdc00..=0xdfff) | (_, true, 0..=0xdbff | 0xe000..) => self.stop(place),
                     _ => at(Escape::None, place + 1),
                 }
             }
-            (Escape::Half | Escape::Started { .. }, _) => self.stop(place),
+            (Escape::None | Escape::Half | Escape::Started { .. }, _) => self.stop(place),
         }
     }
 

@@ -185,7 +185,7 @@ impl AgentCore {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let context = RunContext::new(Arc::new(PyHost::new(&slf.get().callables, Place::Started(caller))));
-        let prepared = slf.get().agent.prepare(start.history, [start.input], context);
+        let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))
     }
