@@ -2119,6 +2119,7 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     def abort(self) -> None:
         """Stop the work: it ends with CANCELLED."""
+
 # Middleware
 
 @final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from turntree._core import AssistantMessage, custom_model
@@ -166,13 +167,14 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         if given.metadata is not None:
             facts[provider] = {**facts.get(provider, {}), **given.metadata}
         items = [*message.content, *(message.tool_calls or ())]
-        return items, given.usage, given.stop_reason, given.data, facts, given.id or message.id
+        told: tuple[Any, ...] = (items, given.usage, given.stop_reason, given.data, facts, given.id or message.id)
+        return told
     if isinstance(items, tuple):
         items = list(cast("tuple[Any, ...]", items))
     elif items is not None and not isinstance(items, list):
         items = [items]
     metadata = None if response.metadata is None else {provider: dict(response.metadata)}
-    answer: Any = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
+    answer: tuple[Any, ...] = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
     return answer
 
 
@@ -240,7 +242,7 @@ async def _pump(provider: str, events: Any, sink: EventSink) -> Any:
                 end = event
             elif not sink.push(event):
                 room = loop.create_future()
-                sink.when_room(lambda room=room: _wake(loop, room))
+                sink.when_room(partial(_wake, loop, room))
                 await room
     finally:
         close = getattr(events, "aclose", None)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turntree import _core
 from turntree.upp._providers import check_model
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     Picture: TypeAlias = _core.Image | Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ImageCapabilities:
+class ImageCapabilities(NamedTuple):
     """What a model can do with pictures. UPP-1.2 §16.
 
     Attributes:
