@@ -51,9 +51,9 @@ from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import native, prices
 from turntree.upp._custom import Capabilities, ModelResponse, Provider, create_provider
-from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._embedding import Embedder, EmbeddingStream, SyncEmbeddingStream, embedding
 from turntree.upp._image import ImageCapabilities, ImageMaker, ImageStream, SyncImageStream, image
+from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
     CustomRetry,
     anthropic,
