@@ -60,12 +60,12 @@ class ModelResponse:
         metadata: Mapping[str, Any] | None = None,
         id: str | None = None,
     ) -> None:
-        self.content = content
-        self.usage = usage
-        self.stop_reason = stop_reason
-        self.data = data
-        self.metadata = metadata
-        self.id = id
+        self.content: Any = content
+        self.usage: TokenUsage | None = usage
+        self.stop_reason: str | None = stop_reason
+        self.data: Any = data
+        self.metadata: Mapping[str, Any] | None = metadata
+        self.id: str | None = id
 
     def __repr__(self) -> str:
         return f"ModelResponse({self.content!r}, usage={self.usage!r}, stop_reason={self.stop_reason!r})"
@@ -77,8 +77,8 @@ class Provider:
     __slots__ = ("_capabilities", "_llm", "name", "version")
 
     def __init__(self, name: str, llm: Any, capabilities: Capabilities, version: str) -> None:
-        self.name = name
-        self.version = version
+        self.name: str = name
+        self.version: str = version
         self._llm = llm
         self._capabilities = capabilities
 
@@ -167,15 +167,14 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         if given.metadata is not None:
             facts[provider] = {**facts.get(provider, {}), **given.metadata}
         items = [*message.content, *(message.tool_calls or ())]
-        told: tuple[Any, ...] = (items, given.usage, given.stop_reason, given.data, facts, given.id or message.id)
-        return told
+        identity = given.id or message.id
+        return cast("tuple[Any, ...]", (items, given.usage, given.stop_reason, given.data, facts, identity))
     if isinstance(items, tuple):
         items = list(cast("tuple[Any, ...]", items))
     elif items is not None and not isinstance(items, list):
         items = [items]
-    metadata = None if response.metadata is None else {provider: dict(response.metadata)}
-    told: tuple[Any, ...] = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
-    return told
+    metadata: Any = None if response.metadata is None else {provider: dict(response.metadata)}
+    return cast("tuple[Any, ...]", (items, response.usage, response.stop_reason, response.data, metadata, response.id))
 
 
 def _is_async(function: Any) -> bool:
