@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._anthropic import AnthropicMessages
-from turntree.testing._google import GoogleGenerateContent
-from turntree.testing._ollama import OllamaChat
 from turntree.testing._embeddings import EMBEDDINGS
+from turntree.testing._google import GoogleGenerateContent
 from turntree.testing._images import IMAGES, form_of
+from turntree.testing._ollama import OllamaChat
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
 from turntree.testing._replies import (
