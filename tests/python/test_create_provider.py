@@ -516,7 +516,8 @@ def test_an_own_provider_makes_pictures(implementation, run):
     edited = maker.edit_sync(PICTURE, "a dog", mask=PICTURE)
     assert (edited.images[0].image, edited.usage.images_generated) == (PICTURE, 1)
     assert (own.requests[-1].prompt, own.requests[-1].mask) == ("a dog", PICTURE)
-    assert maker.capabilities == {"generate": True, "streaming": True, "edit": True, "max_images": None}
+    capabilities = maker.capabilities
+    assert (capabilities.generate, capabilities.streaming, capabilities.edit) == (True, True, True)
     assert reference.modalities == ("image",)
 
 

@@ -145,7 +145,7 @@ class Provider:
                 media["batch_size"] = batch_size
         for name in ("draw", "edit"):
             if name in functions:
-                media[name] = _asking(ImageRequest, functions[name])
+                media[name] = _asking(ImageRequest, functions[name], _as_it_is)
         return custom_model(
             self.name,
             model,
@@ -213,7 +213,7 @@ def _functions(name: str, llm: Any) -> dict[str, Any]:
 
 
 def _asking(
-    request: Callable[..., Any], function: Callable[[Any], Any], read: Callable[[Any], Any] = lambda given: given
+    request: Callable[..., Any], function: Callable[[Any], Any], read: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     """The function as the native half calls it, with the members of its request."""
     import inspect
@@ -236,6 +236,10 @@ def _asking(
         return read(given)
 
     return ask_in_thread
+
+
+def _as_it_is(given: Any) -> Any:
+    return given
 
 
 def _vectors(given: Any) -> Any:
@@ -267,7 +271,7 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
     elif items is not None and not isinstance(items, list):
         items = [items]
     metadata = None if response.metadata is None else {provider: dict(response.metadata)}
-    answer: Any = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
+    answer: tuple[Any, ...] = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
     return answer
 
 
