@@ -1567,6 +1567,13 @@ class EventSink:
             RuntimeError: Nobody reads the stream any more.
         """
 
+    def wait(self) -> None:
+        """Wait on this thread until there is room again.
+
+        Raises:
+            RuntimeError: Nobody reads the stream any more.
+        """
+
     def when_room(self, function: Callable[[], object]) -> None:
         """Have a function called once, when there is room again or nobody reads any more; at once where there is."""
 
@@ -1576,6 +1583,7 @@ def custom_model(
     capabilities: dict[str, Any],
     generate: Callable[[ModelRequest], Any] | None,
     stream: Callable[[ModelRequest, EventSink], Any] | None,
+    media: dict[str, Any],
 ) -> ModelReference:
     """Refer to a model of a provider that is written in Python; `create_provider` does.
 
@@ -1585,6 +1593,8 @@ def custom_model(
         capabilities: As `ModelReference.capabilities`.
         generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
         stream: Puts events into the sink and gives the same; items may be None.
+        media: What makes vectors and pictures: ``embed(inputs, params, input_type)`` with its ``batch_size``, ``draw``
+            and ``edit``, each ``(prompt, params, image, mask)``.
     """
 
 def price_rows() -> list[Price]:

@@ -36,6 +36,7 @@ mod producer;
 mod registry;
 mod responses;
 mod retry;
+mod rounds;
 mod scripted;
 mod sse;
 mod support;
