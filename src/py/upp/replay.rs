@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -18,8 +18,14 @@ use crate::core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions}
 use crate::py::bridge::guard::{self, lock};
 use crate::py::convert::any::tree_to_python;
 use crate::py::convert::json::to_raw;
+use crate::upp::embedding::{
+    EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
+};
 use crate::upp::http_model::HttpModel;
-use crate::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, UppError};
+use crate::upp::image::{
+    HttpImageModel, ImageCapabilities, ImageModel, ImageRequest, ImageResult, ImageSteps,
+};
+use crate::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, ProviderConfig, UppError};
 
 /// Whether a recording has been entered in this process: until then no request looks for one.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -209,12 +215,37 @@ impl Replay {
     }
 }
 
+/// A model over HTTP, of any modality.
+pub(crate) trait OverHttp: Clone {
+    /// How it is reached.
+    fn config(&self) -> &ProviderConfig;
+
+    /// With a recording in place of the network.
+    fn with_transport(self, transport: CoreReplay) -> Self;
+}
+
+macro_rules! over_http {
+    ($($model:ty),+) => {$(
+        impl OverHttp for $model {
+            fn config(&self) -> &ProviderConfig {
+                self.config()
+            }
+
+            fn with_transport(self, transport: CoreReplay) -> Self {
+                self.with_transport(transport)
+            }
+        }
+    )+};
+}
+
+over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
+
 /// A model that looks for the ambient recording before each request. One in its configuration goes before.
 #[derive(Debug)]
-pub(crate) struct Ambient(pub(crate) HttpModel);
+pub(crate) struct Ambient<M>(pub(crate) M);
 
-impl Ambient {
-    fn effective(&self) -> Result<HttpModel, UppError> {
+impl<M: OverHttp> Ambient<M> {
+    fn effective(&self) -> Result<M, UppError> {
         if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
             return Ok(self.0.clone());
         }
@@ -227,7 +258,7 @@ impl Ambient {
     }
 }
 
-impl Model for Ambient {
+impl Model for Ambient<HttpModel> {
     fn model_id(&self) -> &str {
         self.0.model_id()
     }
@@ -243,11 +274,60 @@ impl Model for Ambient {
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
         match self.effective() {
             Ok(model) => model.complete(request),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        match self.effective() {
+            Ok(model) => model.stream(request),
+            Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
+        }
+    }
+}
+
+impl EmbeddingModel for Ambient<HttpEmbeddingModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn limits(&self) -> EmbeddingLimits {
+        self.0.limits()
+    }
+
+    fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.embed(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+}
+
+impl ImageModel for Ambient<HttpImageModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn capabilities(&self) -> ImageCapabilities {
+        self.0.capabilities()
+    }
+
+    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.draw(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn stream(&self, request: ImageRequest) -> ImageSteps {
         match self.effective() {
             Ok(model) => model.stream(request),
             Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
