@@ -1295,13 +1295,14 @@ class WeightedKeys(KeyStrategy):
     """A key drawn at random, as often as its weight says. UPP-1.2 §13.1.
 
     Args:
-        keys: Keys with their weights; only the ratios matter.
+        keys: Keys with their weights, as pairs or as dicts of ``key`` and ``weight``; only the ratios matter.
 
     Raises:
         ValueError: There are none, or a weight is not above 0.
+        TypeError: Something else than that.
     """
 
-    def __new__(cls, keys: Sequence[tuple[str, float]]) -> Self: ...
+    def __new__(cls, keys: Sequence[tuple[str, float] | Mapping[str, Any]]) -> Self: ...
 
 @final
 class DynamicKey(KeyStrategy):

@@ -9,35 +9,54 @@ use crate::message::{Delta, StreamEvent};
 /// The structured answer so far; shared between a stream and whoever looks on.
 #[derive(Debug, Default)]
 pub struct AnswerSoFar {
-    json: Mutex<PartialJson>,
+    text: Mutex<Text>,
     is_wrapped: bool,
+}
+
+#[derive(Debug, Default)]
+struct Text {
+    json: PartialJson,
+    /// What was read of it; gone when something is added.
+    read: Option<Option<Partial>>,
 }
 
 impl AnswerSoFar {
     /// Nothing yet. `is_wrapped`: as [`crate::agents::Structure::is_wrapped`].
     pub(crate) fn new(is_wrapped: bool) -> Self {
-        Self { json: Mutex::default(), is_wrapped }
+        Self { text: Mutex::default(), is_wrapped }
     }
 
-    fn lock(&self) -> MutexGuard<'_, PartialJson> {
-        self.json.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Text> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what an event brings. Each message of a model begins anew.
     pub(crate) fn hear(&self, event: &StreamEvent) {
         match &event.delta {
-            Delta::Object(delta) => self.lock().push(&delta.text),
-            Delta::MessageStart(_) => self.lock().clear(),
+            Delta::Object(delta) => {
+                let mut text = self.lock();
+                text.read = None;
+                text.json.push(&delta.text);
+            }
+            Delta::MessageStart(_) => *self.lock() = Text::default(),
             _ => {}
         }
     }
 
-    /// The object so far; `None` before there is anything to read.
+    /// The object so far; `None` before there is anything to read. Made once for each piece that came, however often it
+    /// is read.
     pub fn read(&self) -> Option<Partial> {
-        let partial = self.lock().read()?;
-        if !self.is_wrapped {
-            return Some(partial);
+        let mut text = self.lock();
+        if let Some(read) = &text.read {
+            return read.clone();
         }
-        Some(Partial { value: unwrapped(&partial.value)?, ..partial })
+        let read = text.json.read().and_then(|partial| {
+            if !self.is_wrapped {
+                return Some(partial);
+            }
+            Some(Partial { value: unwrapped(&partial.value)?, ..partial })
+        });
+        text.read = Some(read.clone());
+        read
     }
 }

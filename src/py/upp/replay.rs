@@ -13,11 +13,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::held::{Function, Held};
-use crate::core::http::Replay as CoreReplay;
 use crate::core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
+use crate::core::http::{HostFailure, Replay as CoreReplay};
 use crate::py::bridge::guard::{self, lock};
 use crate::py::convert::any::tree_to_python;
 use crate::py::convert::json::to_raw;
+use crate::py::error::Raised;
 use crate::upp::embedding::{
     EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
 };
@@ -66,25 +67,30 @@ pub(crate) fn replay(
     let options = ReplayOptions { mode, ignore, repeat, redact };
     let opened = py.detach(|| CoreReplay::open(path, options));
     let held = Held { functions: function.into_iter().collect(), ..Held::default() };
-    Ok(Replay { core: opened.map_err(|error| raised(&error))?, held, tokens: Mutex::default() })
+    Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
 }
 
 /// The redaction hook of the application; called where the request is polled, and where the file is saved.
 fn hook(function: Arc<Function>) -> RedactionHook {
     Arc::new(move |exchange| {
-        let call = |py: Python<'_>| -> PyResult<serde_json::Value> {
+        let change = |py: Python<'_>| -> PyResult<serde_json::Value> {
             let exchange = tree_to_python(py, &exchange)?;
             let changed = function.bound(py)?.call1((exchange,))?;
             let raw = to_raw(&changed, "the redaction hook's exchange")?;
             serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(error.to_string()))
         };
-        let changed = guard::held(call).or_else(|| guard::foreign(call));
-        let changed = changed.ok_or_else(|| "the interpreter is exiting".to_owned())?;
-        changed.map_err(|error| error.to_string())
+        let call = |py: Python<'_>| change(py).map_err(|error| HostFailure::new(Raised::new(py, error)));
+        let exiting = || HostFailure::new(std::io::Error::other("the interpreter is exiting"));
+        guard::held(call).or_else(|| guard::foreign(call)).unwrap_or_else(|| Err(exiting()))
     })
 }
 
-fn raised(error: &ReplayError) -> PyErr {
+fn raised(py: Python<'_>, error: &ReplayError) -> PyErr {
+    if let ReplayError::Hook { failure, .. } = error
+        && let Some(raised) = failure.downcast_ref::<Raised>()
+    {
+        return raised.error(py);
+    }
     let message = error.to_string();
     match error {
         ReplayError::Missing { .. } => PyFileNotFoundError::new_err(message),
@@ -168,7 +174,7 @@ impl Replay {
 
     /// Writes what was recorded; waits a moment for answers that are still being read.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.core.save()).map_err(|error| raised(&error))
+        py.detach(|| self.core.save()).map_err(|error| raised(py, &error))
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
