@@ -2122,6 +2122,7 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     def abort(self) -> None:
         """Stop the work: it ends with CANCELLED."""
+
 # Middleware
 
 @final
