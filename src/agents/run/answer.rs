@@ -1,6 +1,6 @@
 //! The structured answer of a streamed run, as far as it has come. UPP-1.3, `object_delta`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agents::structure::unwrapped;
 use crate::core::json::{Partial, PartialJson};
@@ -17,7 +17,7 @@ pub struct AnswerSoFar {
 struct Text {
     json: PartialJson,
     /// What was read of it; gone when something is added.
-    read: Option<Option<Partial>>,
+    read: Option<Option<Arc<Partial>>>,
 }
 
 impl AnswerSoFar {
@@ -45,7 +45,7 @@ impl AnswerSoFar {
 
     /// The object so far; `None` before there is anything to read. Made once for each piece that came, however often it
     /// is read.
-    pub fn read(&self) -> Option<Partial> {
+    pub fn read(&self) -> Option<Arc<Partial>> {
         let mut text = self.lock();
         if let Some(read) = &text.read {
             return read.clone();
@@ -56,6 +56,7 @@ impl AnswerSoFar {
             }
             Some(Partial { value: unwrapped(&partial.value)?, ..partial })
         });
+        let read = read.map(Arc::new);
         text.read = Some(read.clone());
         read
     }

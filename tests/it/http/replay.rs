@@ -416,7 +416,7 @@ async fn secrets_inside_of_bytes_are_taken_out_and_the_other_bytes_stay() {
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    let server = Server::start([vec![send(head), Step::Send(body.clone())]]).await;
+    let server = Server::start([vec![Step::Send(head.into_bytes()), Step::Send(body.clone())]]).await;
     let recording = with(Mode::Record, &path);
 
     let lived = post(&server.url("/v1"), &value!({}), &recording).await.unwrap();
