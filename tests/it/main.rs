@@ -35,6 +35,7 @@ mod partial_json;
 mod producer;
 mod registry;
 mod responses;
+mod result_middleware;
 mod retry;
 mod rounds;
 mod scripted;

@@ -106,7 +106,8 @@ impl ModelReference {
             (Source::Http { make, .. }, Some(wire)) => {
                 let config = config.over(&self.config);
                 let vendor = make(&config);
-                Ok(Arc::new(HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+                let model = HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
             }
             _ => Err(self.without(Modality::Embedding)),
         }
@@ -124,7 +125,8 @@ impl ModelReference {
             (Source::Http { make, .. }, Some(wire)) => {
                 let config = config.over(&self.config);
                 let vendor = make(&config);
-                Ok(Arc::new(HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+                let model = HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
             }
             _ => Err(self.without(Modality::Image)),
         }
