@@ -187,7 +187,8 @@ fn unescape_onto(quoted: &str, out: &mut String) -> Result<(), serde_json::Error
     let start = out.len();
     out.reserve(inner.len());
     let mut rest = inner;
-    while let Some((plain, escaped)) = memchr(b'\\', rest.as_bytes()).and_then(|at| rest.split_at_checked(at)) {
+    while let Some((plain, escaped)) = memchr(b'\\', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+    {
         out.push_str(plain);
         out.push(match escaped.as_bytes().get(1) {
             Some(mark @ (b'"' | b'\\' | b'/')) => char::from(*mark),
