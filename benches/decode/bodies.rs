@@ -45,6 +45,15 @@ fn data(body: &mut String, json: std::fmt::Arguments<'_>) {
 
 /// Chat Completions, as `OpenAI` streams it.
 pub(super) fn chat() -> String {
+    chat_of(TEXT_PIECES)
+}
+
+/// The same with one piece of text: what a stream costs besides its deltas.
+pub(super) fn shortest_chat() -> String {
+    chat_of(1)
+}
+
+fn chat_of(text_pieces: usize) -> String {
     let mut body = String::new();
     let mut place = 0;
     let mut choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str| {
@@ -61,7 +70,7 @@ pub(super) fn chat() -> String {
         );
     };
     choice(&mut body, format_args!("{{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null}}"), "null");
-    for piece in pieces(TEXT_PIECES) {
+    for piece in pieces(text_pieces) {
         choice(&mut body, format_args!("{{\"content\":\"{piece}\"}}"), "null");
     }
     choice(

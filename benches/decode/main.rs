@@ -44,6 +44,7 @@ fn cases() -> Vec<Case> {
     let config = ProviderConfig::default();
     vec![
         case("openai chat", openai_chat(), bodies::chat(), "openai.chat_completions"),
+        case("openai chat, short", openai_chat(), bodies::shortest_chat(), None),
         case("openai responses", openai(), bodies::responses(), "openai.responses"),
         case("anthropic", anthropic::<&str>(&[], &config), bodies::messages(), "anthropic.messages"),
         case("google", google(&config), bodies::gemini(), "google.generate_content"),

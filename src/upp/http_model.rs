@@ -366,7 +366,8 @@ impl Model for HttpModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        Box::pin(self.clone().open(request).try_flatten_stream())
+        // The inner box goes once the stream is open: it is three times what the stream needs from then on.
+        Box::pin(Box::pin(self.clone().open(request)).try_flatten_stream())
     }
 }
 

@@ -20,8 +20,8 @@ use crate::message::StreamEvent;
 /// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
 const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
 
-/// Room kept for the events of the next bytes; a burst's is given back, since a process may read a thousand streams.
-const KEPT_EVENTS: usize = 16;
+/// Room kept for the events of the next frame; more is given back, since a process may read a thousand streams.
+const KEPT_EVENTS: usize = 8;
 
 /// Reads one streamed answer.
 ///
@@ -101,11 +101,13 @@ impl AnswerReader {
             if is_over {
                 return Ok(());
             }
-            decoder.frame(event, data, events)?;
+            let read = decoder.frame(event, data, events);
+            // Frame by frame, so that a burst needs no room here.
+            out.extend(events.drain(..).map(ModelEvent::Event));
+            read?;
             is_over = decoder.is_over();
             Ok(())
         });
-        out.extend(events.drain(..).map(ModelEvent::Event));
         events.shrink_to(KEPT_EVENTS);
         result.map(|()| is_over).map_err(|failure| failure.of(&self.provider))
     }

@@ -373,6 +373,34 @@ fn calls_are_told_apart_however_hosts_number_them() {
 }
 
 #[test]
+fn escapes_in_arguments_are_read_as_json_has_them() {
+    let arguments = "{\"a\\/b\":\"\\u00e9 \u{1f600} \\\\ \\n\t\r\u{8}\u{c}/\"}";
+    // As few hosts write it: every letter as a number, and `/` escaped.
+    let numbers: String = arguments.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let usual = serde_json::to_string(arguments).unwrap();
+    for written in [usual.replace('/', "\\/"), usual, format!("\"{numbers}\"")] {
+        let chunk = format!(
+            "{{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"id\":\"a\",\"function\":{{\"name\":\"f\",\"arguments\":{written}}}}}]}}}}]}}"
+        );
+        let (events, _) = streamed(&openai(), [chunk.as_str()], &hello());
+        let told = events.iter().find_map(|event| match &event.delta {
+            Delta::ToolCall(call) => Some(call.arguments_json.as_str()),
+            _ => None,
+        });
+        assert_eq!(told, Some(arguments), "{written}");
+    }
+}
+
+#[test]
+fn half_a_surrogate_pair_in_arguments_is_an_error() {
+    let chunk = r#"{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"x\ud83d"}}]}}]}"#;
+
+    let (_, end) = streamed(&openai(), [chunk], &hello());
+
+    assert!(end.unwrap_err().to_string().contains("the arguments of a tool call are neither"));
+}
+
+#[test]
 fn arguments_that_are_no_object_become_an_empty_one() {
     for arguments in ["not json", "[1]", "\"text\"", "{\"cut\":"] {
         let piece = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}});

@@ -142,10 +142,12 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
             return Poll::Ready(Some(Err(HttpError::Cancelled.into())));
         }
         if let Some(item) = this.first.next() {
+            // With the last of them, whenever the next comes: a stream may stay open for long.
+            if this.first.as_slice().is_empty() {
+                this.first = Vec::new().into_iter();
+            }
             return Poll::Ready(Some(Ok(item)));
         }
-        // A stream may stay open for long: the room of its first items goes back.
-        this.first = Vec::new().into_iter();
         match ready!(this.receiver.poll_recv(context)) {
             Some(Message::Item(item)) => Poll::Ready(Some(Ok(item))),
             Some(Message::Failed(error)) => {
@@ -216,7 +218,8 @@ impl<S: BodySink> Pump<S> {
     /// Reads the body to its end, until the sink has enough, or until nobody listens.
     pub(super) async fn run(self, exchange: Arc<Exchange>, attempt: Attempt) {
         let Self { started, sender, mut sink } = self;
-        let (mut body, first) = match begin(exchange, attempt).await {
+        // Apart, as the end is: what it takes to send a request would be kept for as long as the stream.
+        let (mut body, first) = match Box::pin(begin(exchange, attempt)).await {
             Ok(begun) => begun,
             Err(error) => {
                 // Nobody listens if this fails, and then it does not matter.
@@ -244,7 +247,7 @@ impl<S: BodySink> Pump<S> {
                 Step::Finished => {
                     let _ = sender.send(Message::Finished).await;
                     drop(sender);
-                    body.drain().await;
+                    Box::pin(body.drain()).await;
                     return;
                 }
             }

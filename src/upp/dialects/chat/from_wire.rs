@@ -168,14 +168,15 @@ fn tool_calls(provider: &str, said: &Said<'_>, sources: Sources<'_>) -> Result<V
         let Some(function) = call.function.as_ref().filter(|function| !function.name.is_empty()) else {
             continue;
         };
-        let arguments = function.arguments().map_err(|error| unreadable_arguments(provider, error))?;
+        let mut arguments = String::new();
+        function.arguments_onto(&mut arguments).map_err(|error| unreadable_arguments(provider, error))?;
         calls.push(ToolCall {
             tool_call_id: match call.id.as_str() {
                 "" => new_call_id(sources.ids),
                 id => id.to_owned(),
             },
             tool_name: function.name.as_str().to_owned(),
-            arguments: arguments_of(arguments.into_owned()),
+            arguments: arguments_of(arguments),
             extra: Extra::new(),
         });
     }

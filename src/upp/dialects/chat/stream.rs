@@ -156,8 +156,6 @@ impl ChatStream {
         }
         let nothing = Function::default();
         let function = piece.function.as_ref().unwrap_or(&nothing);
-        let arguments =
-            function.arguments().map_err(|error| unreadable_arguments(&self.options.provider, error))?;
         let ids = Arc::clone(&self.ids);
         let Some(call) = self.call_of(piece, function) else { return Ok(()) };
         if call.id.is_empty() && !piece.id.is_empty() {
@@ -166,8 +164,9 @@ impl ChatStream {
         if call.name.is_empty() {
             call.name = function.name.as_str().into();
         }
-        call.pending.push_str(&arguments);
+        let read = function.arguments_onto(&mut call.pending);
         let event = call.next_event(&*ids);
+        read.map_err(|error| unreadable_arguments(&self.options.provider, error))?;
         self.emit(event, events);
         Ok(())
     }

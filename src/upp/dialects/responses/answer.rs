@@ -144,9 +144,10 @@ impl Assembly {
     }
 
     fn data(&self, reading: &Reading) -> Option<RawJson> {
-        let texts = self.rest.iter().rev().filter_map(ContentBlock::as_text);
-        let mut values = texts.filter_map(data_of);
-        values.next().filter(|_| reading.is_structured && !self.is_refused)
+        if !reading.is_structured || self.is_refused {
+            return None;
+        }
+        self.rest.iter().rev().filter_map(ContentBlock::as_text).find_map(data_of)
     }
 
     fn stop_reason(&self, head: &Head) -> StopReason {

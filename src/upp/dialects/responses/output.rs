@@ -72,6 +72,8 @@ pub(super) struct ItemKind<'a> {
 /// Every member of an item that we know.
 #[derive(Deserialize)]
 struct Item<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
     #[serde(default)]
     id: Option<RawJson>,
     #[serde(default)]
@@ -122,21 +124,29 @@ struct Sealed<'a> {
     encrypted_content: Option<&'a RawValue>,
 }
 
+/// The kinds of items that we know.
+const KINDS: [&str; 4] = ["message", "reasoning", "function_call", "image_generation_call"];
+
 /// Reads an item; one of a kind that is not known need not look like those that are.
 pub(super) fn read_item(text: &str, reading: &Reading) -> Result<Output, UppError> {
-    let kind: ItemKind<'_> = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
-    let kind = kind.kind.as_ref().map_or("", Text::as_str);
-    let is_known = matches!(kind, "message" | "reasoning" | "function_call" | "image_generation_call");
-    if !is_known {
+    let verbatim = || {
         let item = RawJson::from_text(text.to_owned()).map_err(|error| reading.broken(error))?;
-        return Ok(Output::Verbatim(item));
-    }
-    let item: Item<'_> = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
-    match kind {
+        Ok(Output::Verbatim(item))
+    };
+    let item: Item<'_> = match serde_json::from_str(text) {
+        Ok(item) => item,
+        Err(error) => {
+            let told: ItemKind<'_> = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
+            let is_known = told.kind.is_some_and(|kind| KINDS.contains(&kind.as_str()));
+            return if is_known { Err(reading.broken(error)) } else { verbatim() };
+        }
+    };
+    match item.kind.as_ref().map_or("", Text::as_str) {
         "message" => item.into_message(reading),
         "reasoning" => item.into_reasoning(reading),
         "function_call" => Ok(Output::Call(item.into_call())),
-        _ => item.into_image(text, reading),
+        "image_generation_call" => item.into_image(text, reading),
+        _ => verbatim(),
     }
 }
 
