@@ -152,7 +152,7 @@ impl ImageModel for CustomImages {
                 Step::Event(ImageEvent::Complete(ImageComplete { image, index, extra: Extra::new() }))
             });
             let steps: Vec<_> = finished.collect();
-            stream::iter(steps.into_iter().chain([Step::Done(result)]).map(Ok))
+            stream::iter(steps.into_iter().chain([Step::Done(Arc::new(result))]).map(Ok))
         });
         steps.try_flatten_stream().boxed()
     }
