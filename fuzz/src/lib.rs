@@ -96,7 +96,9 @@ pub fn sse(bytes: &[u8]) {
     };
     decoder.push(&encoded, &mut keep).unwrap();
     decoder.finish(&mut keep).unwrap();
-    assert_eq!(again, events);
+    // What was replaced once is valid text now.
+    let healed: Vec<_> = events.into_iter().map(|event| Event { is_damaged: false, ..event }).collect();
+    assert_eq!(again, healed);
 }
 
 fn events_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<Event<'static>>, SseError> {

@@ -1295,13 +1295,14 @@ class WeightedKeys(KeyStrategy):
     """A key drawn at random, as often as its weight says. UPP-1.2 §13.1.
 
     Args:
-        keys: Keys with their weights; only the ratios matter.
+        keys: Keys with their weights, as pairs or as dicts of ``key`` and ``weight``; only the ratios matter.
 
     Raises:
         ValueError: There are none, or a weight is not above 0.
+        TypeError: Something else than that.
     """
 
-    def __new__(cls, keys: Sequence[tuple[str, float]]) -> Self: ...
+    def __new__(cls, keys: Sequence[tuple[str, float] | Mapping[str, Any]]) -> Self: ...
 
 @final
 class DynamicKey(KeyStrategy):
@@ -1567,6 +1568,13 @@ class EventSink:
             RuntimeError: Nobody reads the stream any more.
         """
 
+    def wait(self) -> None:
+        """Wait on this thread until there is room again.
+
+        Raises:
+            RuntimeError: Nobody reads the stream any more.
+        """
+
     def when_room(self, function: Callable[[], object]) -> None:
         """Have a function called once, when there is room again or nobody reads any more; at once where there is."""
 
@@ -1576,6 +1584,7 @@ def custom_model(
     capabilities: dict[str, Any],
     generate: Callable[[ModelRequest], Any] | None,
     stream: Callable[[ModelRequest, EventSink], Any] | None,
+    media: dict[str, Any],
 ) -> ModelReference:
     """Refer to a model of a provider that is written in Python; `create_provider` does.
 
@@ -1585,6 +1594,8 @@ def custom_model(
         capabilities: As `ModelReference.capabilities`.
         generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
         stream: Puts events into the sink and gives the same; items may be None.
+        media: What makes vectors and pictures: ``embed(inputs, params, input_type)`` with its ``batch_size``, ``draw``
+            and ``edit``, each ``(prompt, params, image, mask)``.
     """
 
 def price_rows() -> list[Price]:
@@ -1992,6 +2003,7 @@ class EmbedderCore:
         model: ModelReference,
         params: Mapping[str, Any] | None,
         config: ProviderConfig | Mapping[str, Any] | None,
+        middleware: MiddlewareChain,
     ) -> Self: ...
     def embed(
         self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
@@ -2086,6 +2098,7 @@ class ImageMakerCore:
         model: ModelReference,
         params: Mapping[str, Any] | None,
         config: ProviderConfig | Mapping[str, Any] | None,
+        middleware: MiddlewareChain,
     ) -> Self: ...
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -2119,6 +2132,7 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     def abort(self) -> None:
         """Stop the work: it ends with CANCELLED."""
+
 # Middleware
 
 @final
@@ -2193,12 +2207,12 @@ class CallContext:
         """What is asked. Changes made in ``on_start`` and ``on_request`` take effect."""
 
     @property
-    def response(self) -> CallResponse | None:
-        """The last answer of the model, once there is one."""
+    def response(self) -> CallResponse | EmbeddingResult | ImageResult | None:
+        """The last answer, once there is one: a `CallResponse` of a language model, else the result of the call."""
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the model stopped last, as ``end_turn``; None before it has."""
+        """Why a language model stopped last, as ``end_turn``; None before it has."""
 
     @property
     def state(self) -> CallState:
@@ -2217,7 +2231,9 @@ class CallRequest:
     """What a model is about to be asked.
 
     In ``on_start`` and ``on_request`` its members may be set, and their lists and dicts be changed in place: both take
-    effect when the hook is over.
+    effect when the hook is over. Language models have `messages`, `system`, `tools` and `structure`, models that make
+    vectors `inputs` and `input_type`, those that make pictures `prompt`; all have `params`. Another model's member
+    raises `TypeError`.
     """
 
     @property
@@ -2253,6 +2269,24 @@ class CallRequest:
 
     @structure.setter
     def structure(self, value: Mapping[str, Any] | None) -> None: ...
+    @property
+    def inputs(self) -> list[str | Image]:
+        """What vectors are wanted of: all inputs of the call, before they are cut into batches."""
+
+    @inputs.setter
+    def inputs(self, value: _Inputs) -> None: ...
+    @property
+    def input_type(self) -> _InputType | None:
+        """What the vectors are for."""
+
+    @input_type.setter
+    def input_type(self, value: _InputType | None) -> None: ...
+    @property
+    def prompt(self) -> str:
+        """What to draw, or what to change of a picture."""
+
+    @prompt.setter
+    def prompt(self, value: _Prompt) -> None: ...
 
 @final
 class CallResponse:

@@ -313,7 +313,7 @@ pub(crate) fn describe(provider: &str, error: &HttpError) -> UppError {
             (ErrorCode::InvalidResponse, error.to_string())
         }
         HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
-        HttpError::Host(_) => (ErrorCode::ProviderError, format!("the retry strategy failed: {error}")),
+        HttpError::Host(_) => (ErrorCode::ProviderError, format!("code of the application failed: {error}")),
         _ => (ErrorCode::NetworkError, error.to_string()),
     };
     UppError::new(code, provider, message)

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use futures_util::{Stream, StreamExt as _};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use futures_util::future::poll_fn;
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
 
 use super::error::{ErrorCode, Modality, UppError};
+use super::middleware::call::Outcome;
+use super::middleware::{CallContext, Chain, Response};
 
 /// One step of the work.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +19,7 @@ pub enum Step<E, R> {
     /// Something happened.
     Event(E),
     /// It is done; the last item of every stream that does not fail.
-    Done(R),
+    Done(Arc<R>),
 }
 
 /// The steps of the work; an error is the last item.
@@ -33,7 +36,6 @@ pub struct ResultStream<E, R> {
     /// Gone when it is over.
     steps: Option<Steps<E, R>>,
     cancellation: CancellationToken,
-    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     outcome: Option<Result<Arc<R>, UppError>>,
     provider: Arc<str>,
     modality: Modality,
@@ -50,15 +52,33 @@ impl<E, R> fmt::Debug for ResultStream<E, R> {
     }
 }
 
-impl<E, R> ResultStream<E, R> {
+impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
     /// Work that has not started; `provider` and `modality` are those of its errors.
     pub fn new(steps: Steps<E, R>, provider: impl Into<Arc<str>>, modality: Modality) -> Self {
-        let cancellation = CancellationToken::new();
-        let cancelled = Box::pin(cancellation.clone().cancelled_owned());
-        let provider = provider.into();
-        Self { steps: Some(steps), cancellation, cancelled, outcome: None, provider, modality }
+        let (provider, cancellation) = (provider.into(), CancellationToken::new());
+        let steps = heeding(steps, &cancellation, stopped(&provider, modality));
+        Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
     }
 
+    /// Work with the hooks of a chain around it: `begin` is called after those of the request.
+    ///
+    /// An abort ends the work, not the hooks of its end. UPP-1.2 §17.
+    pub fn around(
+        chain: Chain,
+        context: Arc<CallContext>,
+        begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
+    ) -> Self
+    where
+        Arc<R>: Outcome + Into<Response>,
+    {
+        let (provider, modality) = (Arc::clone(&context.provider), context.modality);
+        let cancellation = CancellationToken::new();
+        let steps = hooked(chain, context, cancellation.clone(), begin);
+        Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
+    }
+}
+
+impl<E, R> ResultStream<E, R> {
     /// Stops the work: it ends with [`ErrorCode::Cancelled`]. No effect when it is over.
     pub fn abort(&self) {
         self.cancellation.cancel();
@@ -83,11 +103,7 @@ impl<E, R> ResultStream<E, R> {
     /// Interrupted, it drops the events that came meanwhile; the work goes on when it is polled again.
     pub async fn result(&mut self) -> Result<Arc<R>, UppError> {
         while self.next().await.is_some() {}
-        self.outcome.clone().unwrap_or_else(|| Err(self.stopped()))
-    }
-
-    fn stopped(&self) -> UppError {
-        UppError::cancelled(&*self.provider).with_modality(self.modality)
+        self.outcome.clone().unwrap_or_else(|| Err(stopped(&self.provider, self.modality)))
     }
 
     /// Ends with an error, which is given to whoever iterates, and kept.
@@ -108,24 +124,108 @@ impl<E, R> Stream for ResultStream<E, R> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let Some(steps) = &mut this.steps else { return Poll::Ready(None) };
-        if this.cancelled.as_mut().poll(context).is_ready() {
-            let error = this.stopped();
-            return this.fail(error);
-        }
         match steps.as_mut().poll_next(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(Step::Event(event)))) => Poll::Ready(Some(Ok(event))),
             Poll::Ready(Some(Ok(Step::Done(result)))) => {
                 this.steps = None;
-                this.outcome = Some(Ok(Arc::new(result)));
+                this.outcome = Some(Ok(result));
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
-                let message = "the model ended without a result; report this to its provider's author";
-                let error = UppError::new(ErrorCode::ProviderError, &*this.provider, message);
+                let error = without_result(&this.provider);
                 this.fail(error)
             }
         }
+    }
+}
+
+fn stopped(provider: &str, modality: Modality) -> UppError {
+    UppError::cancelled(provider).with_modality(modality)
+}
+
+fn without_result(provider: &str) -> UppError {
+    let message = "the model ended without a result; report this to its provider's author";
+    UppError::new(ErrorCode::ProviderError, provider, message)
+}
+
+/// The steps until they are cancelled, which ends them with `error`.
+fn heeding<E: 'static, R: 'static>(
+    steps: Steps<E, R>,
+    cancellation: &CancellationToken,
+    error: UppError,
+) -> Steps<E, R> {
+    let mut cancelled = Box::pin(cancellation.clone().cancelled_owned());
+    let mut open = Some((steps, error));
+    Box::pin(stream::poll_fn(move |context| {
+        if cancelled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(open.take().map(|(_, error)| Err(error)));
+        }
+        open.as_mut().map_or(Poll::Ready(None), |(steps, _)| steps.as_mut().poll_next(context))
+    }))
+}
+
+/// The steps of work that goes on inside its hooks.
+///
+/// The work hands over one event at a time and goes on when that was taken: it never runs ahead of its listener.
+fn hooked<E: Send + 'static, R: Send + Sync + 'static>(
+    chain: Chain,
+    context: Arc<CallContext>,
+    cancellation: CancellationToken,
+    begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
+) -> Steps<E, R>
+where
+    Arc<R>: Outcome + Into<Response>,
+{
+    let hand = Arc::new(Hand(Mutex::new(None)));
+    let given = Arc::clone(&hand);
+    let call = async move {
+        let work = || async {
+            let error = stopped(&context.provider, context.modality);
+            let mut steps = heeding(begin()?, &cancellation, error);
+            while let Some(step) = steps.next().await {
+                match step.map_err(|error| error.with_modality(context.modality))? {
+                    Step::Event(event) => given.give(event).await,
+                    Step::Done(result) => {
+                        context.set_response(Arc::clone(&result).into());
+                        return Ok(result);
+                    }
+                }
+            }
+            Err(without_result(&context.provider))
+        };
+        chain.around(&context, Some(&cancellation), work).await
+    };
+    let mut call = Some(Box::pin(call));
+    Box::pin(stream::poll_fn(move |context| {
+        let Some(running) = &mut call else { return Poll::Ready(None) };
+        let polled = running.as_mut().poll(context);
+        if let Some(event) = hand.take() {
+            return Poll::Ready(Some(Ok(Step::Event(event))));
+        }
+        polled.map(|outcome| {
+            call = None;
+            Some(outcome.map(Step::Done))
+        })
+    }))
+}
+
+/// Where an event waits for whoever polls the work.
+struct Hand<E>(Mutex<Option<E>>);
+
+impl<E> Hand<E> {
+    fn take(&self) -> Option<E> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives an event and waits until it was taken. Nobody need be woken: taking is what polls the work again.
+    async fn give(&self, event: E) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(event);
+        poll_fn(|_| {
+            let is_taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+            if is_taken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }

@@ -292,6 +292,27 @@ fn a_refusal_is_a_text_of_its_own_and_stops_for_the_filter() {
     assert_eq!((response.stop_reason, response.data), (StopReason::ContentFilter, None));
 }
 
+#[test]
+fn reasons_to_stop_are_said_in_our_words() {
+    let reasons = [
+        ("stop", StopReason::EndTurn),
+        ("length", StopReason::MaxTokens),
+        ("tool_calls", StopReason::ToolUse),
+        ("content_filter", StopReason::ContentFilter),
+        ("of_tomorrow", StopReason::EndTurn),
+    ];
+    for (reason, ours) in reasons {
+        let whole = json!({"choices": [{"message": {"content": "x"}, "finish_reason": reason}]}).to_string();
+        let piece =
+            json!({"id": "1", "choices": [{"delta": {"content": "x"}, "finish_reason": reason}]}).to_string();
+
+        let whole = decoded(&openai(), &whole, &hello()).unwrap();
+        let (_, end) = streamed(&openai(), [piece.as_str()], &hello());
+
+        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (ours, ours), "{reason}");
+    }
+}
+
 /// The calls that come of these pieces, as `id name arguments`.
 fn calls(pieces: &[serde_json::Value]) -> String {
     let mut chunks: Vec<String> = pieces

@@ -9,6 +9,8 @@ use turntree::message::{Message, StreamEvent, ToolDefinition};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::{ModelRequest, ModelResponse, System, UppError};
 
+use crate::dialects::one_kind_an_index;
+
 /// A request for these messages; each needs neither id nor time.
 pub(crate) fn request(messages: serde_json::Value) -> ModelRequest {
     let serde_json::Value::Array(messages) = messages else { panic!("messages are a list") };
@@ -82,6 +84,7 @@ pub(crate) fn streamed<'a>(
         }
     }
     let end = decoder.finish(Sources { ids: &CountingIds::default(), clock: &clock() }, &mut events);
+    one_kind_an_index(&dialect.provider().into(), &events);
     (events, end)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The format is described in `tests/data/upp/README.md`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use turntree::core::ids::CountingIds;
 use turntree::core::json::RawJson;
 use turntree::core::time::{FixedClock, Timestamp};
 use turntree::message::fold::Fold;
-use turntree::message::{Delta, Message, StreamEvent};
+use turntree::message::{Delta, Message, StreamEvent, TokenUsage};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::http_model::HttpModel;
 use turntree::upp::{Model as _, ModelEvent, ModelRequest, ModelResponse, ProviderConfig, System, UppError};
@@ -151,6 +152,14 @@ pub(crate) fn decode_and_compare(file: &str, make: Make) {
             assert_eq!(shown(&response), case["response"], "{name}, whole");
             let body = with_unknown_members(body.clone()).to_string();
             assert_eq!(decode(&*dialect, &request, &body).unwrap(), response, "{name}, with unknown members");
+            let mut silent = case["body"].clone();
+            remove_usage(&mut silent);
+            let silent = decode(&*dialect, &request, &silent.to_string()).unwrap();
+            assert_eq!(
+                silent,
+                ModelResponse { usage: TokenUsage::default(), ..response },
+                "{name}, no usage"
+            );
         }
         if case.get("stream").is_some() {
             check_stream(&case, &*dialect, &request);
@@ -166,6 +175,7 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
     let response = response.unwrap_or_else(|error| panic!("{name}: {error:?}"));
 
     assert_eq!(shown(&response), case["response"], "{name}, streamed");
+    one_kind_an_index(name, &events);
     if case.get("events").is_some() {
         assert_eq!(json!(events.iter().map(line).collect::<Vec<_>>()), case["events"], "{name}, events");
     }
@@ -189,6 +199,50 @@ fn check_stream(case: &Value, dialect: &dyn Dialect, request: &ModelRequest) {
     let (same_events, same) = stream(dialect, request, &sprinkled);
     assert_eq!(same_events, events, "{name}, with unknown events");
     assert_eq!(same.unwrap(), response, "{name}, with unknown events");
+    let silent: Vec<String> = case["stream"].as_array().unwrap().iter().map(without_usage).collect();
+    let (same_events, silent) = stream(dialect, request, &silent);
+    assert_eq!(same_events, events, "{name}, no usage");
+    assert_eq!(
+        silent.unwrap(),
+        ModelResponse { usage: TokenUsage::default(), ..response },
+        "{name}, no usage"
+    );
+}
+
+/// Blocks have an index each: two kinds, or two calls, never share one (UPP-1.2 §11.1).
+pub(crate) fn one_kind_an_index(name: &Value, events: &[StreamEvent]) {
+    let mut kinds: BTreeMap<u32, &str> = BTreeMap::new();
+    for event in events {
+        let kind = match &event.delta {
+            Delta::MessageStart(_) | Delta::MessageStop(_) => continue,
+            Delta::ContentBlockStart(_) | Delta::ContentBlockStop(_) => continue,
+            Delta::Object(_) => "text_delta",
+            Delta::ToolCall(call) => &call.tool_call_id,
+            other => other.kind(),
+        };
+        let known: &str = kinds.entry(event.index).or_insert(kind);
+        assert_eq!(known, kind, "{name}: two blocks have the index {}", event.index);
+    }
+}
+
+fn without_usage(frame: &Value) -> String {
+    let mut frame = frame.clone();
+    remove_usage(&mut frame);
+    frame.to_string()
+}
+
+/// Takes out whatever a vendor says of tokens.
+fn remove_usage(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for name in ["usage", "usageMetadata", "prompt_eval_count", "eval_count"] {
+                members.remove(name);
+            }
+            members.values_mut().for_each(remove_usage);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_usage),
+        _ => {}
+    }
 }
 
 fn sprinkle(frames: &[Value]) -> Vec<String> {

@@ -64,23 +64,6 @@ fn cut_frames_are_no_answer() {
     survives_cut_frames("google/answers.json", make);
 }
 
-#[test]
-fn blocks_of_a_stream_have_indices_of_their_own() {
-    for case in cases("google/answers.json") {
-        let (events, _) = stream(&wire(), &request_of(&case["request"]), &frames_of(&case));
-        let mut kinds = std::collections::BTreeMap::new();
-        for event in &events {
-            let kind = match &event.delta {
-                Delta::MessageStart(_) | Delta::MessageStop(_) => continue,
-                Delta::Object(_) => "text_delta".to_owned(),
-                Delta::ToolCall(call) => call.tool_call_id.to_string(),
-                other => other.kind().to_owned(),
-            };
-            assert_eq!(kinds.entry(event.index).or_insert_with(|| kind.clone()), &kind, "{}", case["name"]);
-        }
-    }
-}
-
 /// A message as the parts that it is sent back as.
 fn sent_back(wire: &GeminiDialect, response: &ModelResponse) -> Vec<Value> {
     let messages = std::iter::once(Arc::clone(&response.message)).collect();

@@ -339,6 +339,7 @@ fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
     let llm = Llm::new(options, &CountingIds::default()).unwrap();
     let mut stream = stream(&llm, &host());
     let (mut seen, mut texts, mut objects) = (Vec::new(), String::new(), String::new());
+    let (mut last, mut made, mut pieces) = (None, 0, 0);
 
     assert_eq!(stream.answer().read(), None);
     while let Some(event) = block_on_runtime(stream.next()) {
@@ -352,12 +353,23 @@ fn the_object_so_far_grows_with_the_events_and_begins_anew_with_each_message() {
             Delta::Object(delta) => {
                 objects.push_str(&delta.text);
                 assert_eq!(texts, objects);
+                pieces += 1;
                 seen.push(stream.answer().read().unwrap().value.get().to_owned());
             }
             _ => {}
         }
+        for _ in 0..10 {
+            let read = stream.answer().read();
+            if let Some(read) = &read
+                && !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, read))
+            {
+                made += 1;
+            }
+            last = read.or(last);
+        }
     }
 
+    assert_eq!(made, pieces, "made anew only for a piece that came");
     assert_eq!(seen.last().unwrap(), text);
     assert!(seen.iter().any(|value| value == r#"{"name": "Tokyo"}"#), "{seen:?}");
     let turn = block_on_runtime(stream.turn()).unwrap();

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use serde_json::json;
 use turntree::core::ids::CountingIds;
+use turntree::message::TokenUsage;
 use turntree::upp::dialect::{Dialect, Framing};
 use turntree::upp::providers::ollama::{OllamaDialect, ollama};
 use turntree::upp::{ErrorCode, StopReason, System};
 
 use crate::dialect_kit::{
-    decoded, encoded, hello, member, message_json, request, shown, streamed, with_params, with_structure,
-    with_system, with_tools,
+    decoded, encoded, hello, member, message_json, raw, request, shown, streamed, with_params,
+    with_structure, with_system, with_tools,
 };
 
 macro_rules! fixture {
@@ -73,14 +74,50 @@ fn tools_and_structure_are_passed_as_they_are() {
 }
 
 #[test]
+fn system_blocks_are_joined() {
+    let blocks = with_system(hello(), System::Blocks(raw(r#"[{"type":"text","text":"a"},{"text":"b"}]"#)));
+    let wrong = with_system(hello(), System::Blocks(raw(r#"[{"type":"text"}]"#)));
+
+    assert_snapshot!(member(&dialect(), &blocks, "messages"), @r#"[{"role":"system","content":"a\n\nb"},{"role":"user","content":"Hello"}]"#);
+    assert_eq!(dialect().encode("m", &wrong, false).unwrap_err().code, ErrorCode::InvalidRequest);
+}
+
+#[test]
 fn other_media_are_refused_with_their_place() {
-    let audio = json!({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"});
-    let request = request(json!([{"type": "user", "content": [{"type": "text", "text": "x"}, audio]}]));
+    for block in [
+        json!({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}),
+        json!({"type": "video", "data": "aGk=", "mimeType": "video/mp4"}),
+        json!({"type": "document", "source": {"type": "text", "data": "x"}, "mimeType": "text/plain"}),
+        json!({"type": "document", "source": {"type": "base64", "data": "eA=="}, "mimeType": "application/pdf"}),
+        json!({"type": "binary", "data": "aGk=", "mimeType": "x/y"}),
+        json!({"type": "hologram", "beam": 1}),
+    ] {
+        let kind = block["type"].as_str().unwrap().to_owned();
+        let request = request(json!([{"type": "user", "content": [{"type": "text", "text": "x"}, block]}]));
 
-    let error = dialect().encode("m", &request, true).unwrap_err();
+        let error = dialect().encode("m", &request, true).unwrap_err();
 
-    assert_eq!(error.code, ErrorCode::InvalidRequest);
-    assert!(error.message.contains("messages[0] (id m0), content[1]"), "{error}");
+        assert_eq!(error.code, ErrorCode::InvalidRequest);
+        assert!(error.message.contains("messages[0] (id m0), content[1]"), "{error}");
+        assert!(error.message.contains(&kind), "{error}");
+    }
+}
+
+#[test]
+fn reasons_to_stop_are_said_in_our_words_and_silence_costs_nothing() {
+    for (reason, ours) in
+        [("stop", StopReason::EndTurn), ("length", StopReason::MaxTokens), ("load", StopReason::EndTurn)]
+    {
+        let body =
+            json!({"message": {"role": "assistant", "content": "x"}, "done": true, "done_reason": reason});
+        let body = body.to_string();
+
+        let whole = decoded(&dialect(), &body, &hello()).unwrap();
+        let (_, end) = streamed(&dialect(), [body.as_str()], &hello());
+
+        assert_eq!((whole.stop_reason, end.unwrap().stop_reason), (ours, ours), "{reason}");
+        assert_eq!(whole.usage, TokenUsage::default());
+    }
 }
 
 #[test]

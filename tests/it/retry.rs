@@ -331,3 +331,42 @@ fn secrets_do_not_show() {
     assert_eq!(format!("{short} {short:?} {long} {long:?}"), "*** *** sk-\u{e4}...efgh ***");
     assert_eq!(format!("{:?}", Fixed(long)), "Fixed(***)");
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_strategy_gives_up_after_its_last_retry() {
+    let busy = || refusal(429, Some(2));
+    for (policy, wanted) in [
+        (
+            RetryPolicy::new(ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() }),
+            vec![2000, 2000, 4000],
+        ),
+        (RetryPolicy::new(LinearBackoff::default()), vec![2000, 2000, 3000]),
+        (RetryPolicy::new(RetryAfterStrategy::default()), vec![2000; 3]),
+        (RetryPolicy::new(TokenBucket::default()), vec![2000; 3]),
+        (RetryPolicy::new(NoRetry), vec![]),
+    ] {
+        assert_eq!(waits(&policy, busy).await, milliseconds(&wanted), "{policy:?}");
+    }
+    for policy in [
+        RetryPolicy::new(ExponentialBackoff { max_attempts: 0, ..ExponentialBackoff::default() }),
+        RetryPolicy::new(LinearBackoff { max_attempts: 0, ..LinearBackoff::default() }),
+        RetryPolicy::new(RetryAfterStrategy { max_attempts: 0, ..RetryAfterStrategy::default() }),
+        RetryPolicy::new(TokenBucket::new(1, 1.0, 0)),
+    ] {
+        assert_eq!(waits(&policy, busy).await, [], "{policy:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_of_a_bucket_share_its_line_and_others_do_not() {
+    let bucket = TokenBucket::new(1, 1.0, 0);
+    let (twin, other) = (bucket.clone(), TokenBucket::new(1, 1.0, 0));
+    let start = Instant::now();
+
+    bucket.before_request().await.unwrap();
+    other.before_request().await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    twin.before_request().await.unwrap();
+
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}

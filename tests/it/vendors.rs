@@ -6,11 +6,16 @@ use serde_json::Value;
 use turntree::core::secret::Secret;
 use turntree::upp::config::endpoint;
 use turntree::upp::dialect::Dialect;
+use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::cerebras::cerebras;
 use turntree::upp::providers::deepseek::{deepseek, deepseek_responses};
+use turntree::upp::providers::google::google;
 use turntree::upp::providers::groq::groq;
 use turntree::upp::providers::mistral::mistral;
 use turntree::upp::providers::moonshot::moonshot;
+use turntree::upp::providers::ollama::ollama;
+use turntree::upp::providers::openai::openai;
+use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::providers::openrouter::{openrouter, openrouter_responses};
 use turntree::upp::providers::responses::responses;
 use turntree::upp::providers::xai::{xai, xai_messages, xai_responses};
@@ -86,7 +91,19 @@ fn each_vendor_has_its_endpoint_its_key_and_its_senses() {
         .map(u8::from)
     };
     let xai_messages = xai_messages(&ProviderConfig::default());
-    let vendors: [Vendor<'_>; 12] = [
+    let google = google(&ProviderConfig::default());
+    let anthropic = anthropic::<&str>(&[], &ProviderConfig::default());
+    let vendors: [Vendor<'_>; 17] = [
+        (&anthropic, "https://api.anthropic.com/v1/messages", &["ANTHROPIC_API_KEY"], [1, 1, 0, 0]),
+        (&openai(), "https://api.openai.com/v1/responses", &["OPENAI_API_KEY"], [1, 1, 0, 0]),
+        (&openai_chat(), "https://api.openai.com/v1/chat/completions", &["OPENAI_API_KEY"], [1, 1, 0, 0]),
+        (
+            &google,
+            "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse",
+            &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+            [1, 1, 1, 1],
+        ),
+        (&ollama(), "http://localhost:11434/api/chat", &["OLLAMA_API_KEY"], [1, 0, 0, 0]),
         (&groq(), "https://api.groq.com/openai/v1/chat/completions", &["GROQ_API_KEY"], [1, 0, 0, 0]),
         (&cerebras(), "https://api.cerebras.ai/v1/chat/completions", &["CEREBRAS_API_KEY"], [0, 0, 0, 0]),
         (
@@ -123,15 +140,18 @@ fn each_vendor_has_its_endpoint_its_key_and_its_senses() {
     for (dialect, url, keys, sensed) in vendors {
         assert_eq!(endpoint(dialect.default_base_url(), &dialect.path("m", true)), url);
         assert_eq!(dialect.key_variables(), keys, "{url}");
-        assert!(!dialect.key_is_optional(), "{url}");
+        assert_eq!(dialect.key_is_optional(), dialect.provider() == "ollama", "{url}");
         let capabilities = dialect.capabilities();
         assert_eq!(senses(capabilities), sensed, "{url}");
         assert!(capabilities.streaming && capabilities.tools && capabilities.structured_output, "{url}");
         let headers = dialect.headers(Some(&Secret::from("k-1")));
         let of_key = headers.iter().find(|(_, value)| value.expose().ends_with("k-1")).unwrap();
-        let is_messages = url.ends_with("/messages");
-        assert_eq!(of_key.1.expose(), if is_messages { "k-1" } else { "Bearer k-1" }, "{url}");
-        assert_eq!(of_key.0.eq_ignore_ascii_case("x-api-key"), is_messages, "{url}");
+        let (name, value) = match dialect.provider() {
+            "google" => ("x-goog-api-key", "k-1"),
+            _ if url.ends_with("/messages") => ("x-api-key", "k-1"),
+            _ => ("authorization", "Bearer k-1"),
+        };
+        assert_eq!((of_key.0.to_ascii_lowercase().as_str(), of_key.1.expose()), (name, value), "{url}");
     }
 }
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 
@@ -11,12 +10,15 @@ from turntree.upp import (
     AssistantMessage,
     ErrorCode,
     Image,
+    ImageResult,
     ModelResponse,
     StreamEvent,
     TokenUsage,
     ToolCall,
     UPPError,
     create_provider,
+    embedding,
+    image,
     model,
     native,
     openai,
@@ -239,20 +241,27 @@ def test_a_stopped_run_cancels_the_function(streams, run):
 @pytest.mark.parametrize("threaded", [False, True])
 def test_a_stream_that_is_ahead_waits_for_its_reader(threaded, run):
     made = []
+    ended = threading.Event()
 
     class Endless:
         if threaded:
 
             def stream(self, request):
-                for number in range(100_000):
-                    made.append(number)
-                    yield text("x")
+                try:
+                    for number in range(100_000):
+                        made.append(number)
+                        yield text("x")
+                finally:
+                    ended.set()
         else:
 
             async def stream(self, request):
-                for number in range(100_000):
-                    made.append(number)
-                    yield text("x")
+                try:
+                    for number in range(100_000):
+                        made.append(number)
+                        yield text("x")
+                finally:
+                    ended.set()
 
     async def main():
         stream = agent(model=provider(Endless())("small")).stream("hi")
@@ -262,12 +271,10 @@ def test_a_stream_that_is_ahead_waits_for_its_reader(threaded, run):
             if count == 2000:
                 break
         await stream.aclose()
-        await asyncio.sleep(0.05)
-        stopped = len(made)
-        await asyncio.sleep(0.05)
-        assert len(made) == stopped
+        while not ended.is_set():
+            await asyncio.sleep(0.001)
 
-    run(main())
+    run(asyncio.wait_for(main(), 30))
 
     assert 1900 < len(made) < 4000
 
@@ -291,11 +298,11 @@ def test_a_stream_is_one_task_from_beginning_to_end(run):
 def test_capabilities_are_gates():
     blind = agent(model=provider(Generates())("small"))
     seeing = agent(model=provider(Generates(), capabilities={"image_input": True, "tools": False})("small"))
-    image = Image.from_url("https://host/a.png", "image/png")
+    picture = Image.from_url("https://host/a.png", "image/png")
 
     with pytest.raises(UPPError, match="does not support image input"):
-        blind.run_sync(["Look:", image])
-    seeing.run_sync(["Look:", image])
+        blind.run_sync(["Look:", picture])
+    seeing.run_sync(["Look:", picture])
     with pytest.raises(UPPError, match="does not support tools"):
         seeing.with_(tools=[tool(lambda: 1, name="f", description="F")]).run_sync("hi")
 
@@ -375,12 +382,207 @@ def test_a_reader_that_leaves_ends_a_thread_that_waits(run):
 
     async def main():
         stream = agent(model=provider(Endless())("small")).stream("hi")
-        async for _ in stream:
-            break
+        async for event in stream:
+            # Earlier events are the agent's own: the thread may not have begun, and then never does.
+            if event.source == "upp" and event.upp.type == "text_delta":
+                break
         await stream.aclose()
 
     run(main())
-    deadline = time.monotonic() + 5
-    while not ended.is_set() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert ended.is_set()
+
+    assert ended.wait(30)
+
+
+class Embeds:
+    batch_size = 2
+
+    def __init__(self):
+        self.requests = []
+
+    async def embed(self, request):
+        self.requests.append(request)
+        return [[float(len(text)), -0.5] for text in request.inputs]
+
+
+class EmbedsInThread(Embeds):
+    def embed(self, request):
+        self.thread = threading.current_thread()
+        self.requests.append(request)
+        embeddings = [
+            {"vector": [len(text), -0.5], "dimensions": 2, "index": i} for i, text in enumerate(request.inputs)
+        ]
+        return {"embeddings": embeddings, "usage": {"totalTokens": 7}}
+
+
+@pytest.mark.parametrize("implementation", [Embeds, EmbedsInThread])
+def test_an_own_provider_makes_vectors(implementation, run):
+    own = implementation()
+    reference = provider(own)("small")
+    embedder = embedding(model=reference, params={"dimensions": 2})
+
+    result = run(embedder.embed(["a", "bb", "ccc"], input_type="query"))
+
+    assert [item.vector for item in result.embeddings] == [[1.0, -0.5], [2.0, -0.5], [3.0, -0.5]]
+    assert [item.index for item in result.embeddings] == [0, 1, 2]
+    assert result.usage.total_tokens == (14 if implementation is EmbedsInThread else 0)
+    assert [request.inputs for request in own.requests] == [["a", "bb"], ["ccc"]]
+    assert (own.requests[0].params, own.requests[0].input_type) == ({"dimensions": 2}, "query")
+    assert embedder.embed_sync("dddd").embeddings[0].vector == [4.0, -0.5]
+    assert reference.modalities == ("embedding",)
+    if implementation is EmbedsInThread:
+        assert own.thread is not threading.main_thread()
+
+
+def test_an_own_provider_that_only_makes_vectors_answers_nothing():
+    with pytest.raises(UPPError, match="does not support llm modality") as caught:
+        agent(model=provider(Embeds())("small")).run_sync("hi")
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    for bind in (embedding, image):
+        with pytest.raises(UPPError, match="does not support"):
+            bind(model=provider(Generates())("small"))
+
+
+def test_vectors_of_another_number_are_refused():
+    class Short:
+        def embed(self, request):
+            return [[1.0]]
+
+    with pytest.raises(UPPError, match="1 vectors for 2 inputs"):
+        embedding(model=provider(Short())("small")).embed_sync(["a", "b"])
+
+    class Wrong:
+        def embed(self, request):
+            return {"embeddings": "none"}
+
+    with pytest.raises(ValueError, match="what embed gives"):
+        embedding(model=provider(Wrong())("small")).embed_sync("a")
+
+
+def test_pictures_reach_embed_where_it_takes_them():
+    class Sees:
+        def embed(self, request):
+            return [[1.0 if isinstance(item, Image) else 0.0] for item in request.inputs]
+
+    inputs = ["a", Image.from_base64("aGk=", "image/png")]
+
+    seen = embedding(model=provider(Sees(), capabilities={"image_input": True})("small")).embed_sync(inputs)
+
+    assert [item.vector for item in seen.embeddings] == [[0.0], [1.0]]
+    with pytest.raises(UPPError, match="image input"):
+        embedding(model=provider(Sees())("small")).embed_sync(inputs)
+
+
+PICTURE = Image.from_base64("aGk=", "image/png")
+
+
+class Draws:
+    def __init__(self):
+        self.requests = []
+
+    async def draw(self, request):
+        self.requests.append(request)
+        return [PICTURE] * request.params.get("n", 1)
+
+    async def edit(self, request):
+        self.requests.append(request)
+        return ImageResult.model_validate({"images": [{"image": request.image}], "usage": {"imagesGenerated": 1}})
+
+
+class DrawsInThread(Draws):
+    def draw(self, request):
+        self.requests.append(request)
+        return PICTURE if request.params.get("n", 1) == 1 else (PICTURE, PICTURE)
+
+    def edit(self, request):
+        self.requests.append(request)
+        return {"images": [{"image": request.image}], "usage": {"imagesGenerated": 1}}
+
+
+@pytest.mark.parametrize("implementation", [Draws, DrawsInThread])
+def test_an_own_provider_makes_pictures(implementation, run):
+    own = implementation()
+    reference = provider(own)("small")
+    maker = image(model=reference, params={"n": 2})
+
+    async def main():
+        stream = maker.stream("a cat")
+        return await maker.generate("a cat"), [event.type async for event in stream], await stream.result
+
+    result, events, streamed = run(main())
+
+    assert [made.image for made in result.images] == [PICTURE, PICTURE]
+    assert (events, streamed) == (["complete", "complete"], result)
+    assert (own.requests[0].prompt, own.requests[0].image, own.requests[0].params) == ("a cat", None, {"n": 2})
+    edited = maker.edit_sync(PICTURE, "a dog", mask=PICTURE)
+    assert (edited.images[0].image, edited.usage.images_generated) == (PICTURE, 1)
+    assert (own.requests[-1].prompt, own.requests[-1].mask) == ("a dog", PICTURE)
+    capabilities = maker.capabilities
+    assert (capabilities.generate, capabilities.streaming, capabilities.edit) == (True, True, True)
+    assert reference.modalities == ("image",)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_embed_and_draw_raise_reaches_the_caller(is_async):
+    raised = OwnError("no")
+
+    class Fails:
+        if is_async:
+
+            async def embed(self, request):
+                raise raised
+
+            async def draw(self, request):
+                raise raised
+        else:
+
+            def embed(self, request):
+                raise raised
+
+            def draw(self, request):
+                raise raised
+
+    reference = provider(Fails())("small")
+    assert reference.modalities == ("embedding", "image")
+    with pytest.raises(OwnError) as caught:
+        embedding(model=reference).embed_sync("a")
+    assert caught.value is raised
+    with pytest.raises(OwnError) as caught:
+        image(model=reference).generate_sync("a cat")
+    assert caught.value is raised
+    with pytest.raises(UPPError, match="image editing"):
+        image(model=reference).edit_sync(PICTURE, "a cat")
+
+
+def test_a_stopped_call_cancels_embed(run):
+    seen = []
+
+    class Waits:
+        async def embed(self, request):
+            try:
+                seen.append("begun")
+                await asyncio.sleep(60)
+            finally:
+                seen.append("ended")
+
+    async def main():
+        task = asyncio.ensure_future(embedding(model=provider(Waits())("small")).embed("a"))
+        while not seen:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while len(seen) < 2:
+            await asyncio.sleep(0.001)
+
+    run(asyncio.wait_for(main(), 30))
+
+    assert seen == ["begun", "ended"]
+
+
+def test_what_draw_gives_must_be_pictures():
+    class Talks:
+        def draw(self, request):
+            return "a cat"
+
+    with pytest.raises((TypeError, ValueError)):
+        image(model=provider(Talks())("small")).generate_sync("a cat")

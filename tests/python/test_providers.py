@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import threading
+import traceback
 from collections import Counter
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,13 +25,17 @@ from turntree.upp import (
     anthropic,
     cerebras,
     deepseek,
+    embedding,
+    google,
     groq,
+    llm,
     mistral,
     moonshot,
     ollama,
     openai,
     openai_compatible,
     openrouter,
+    replay,
     tool,
     xai,
 )
@@ -523,9 +528,10 @@ def test_keys_in_turn(run, loopback):
     assert [sent_key(request) for request in server.requests] == ["a", "b", "c", "a"]
 
 
-def test_keys_by_weight(run, loopback):
+@pytest.mark.parametrize("rare", [("rare", 1), {"key": "rare", "weight": 1.0}])
+def test_keys_by_weight(run, loopback, rare):
     server = loopback("ok")
-    runner = helper(chat, server, options={"api_key": WeightedKeys([("often", 30), ("rare", 1)])})
+    runner = helper(chat, server, options={"api_key": WeightedKeys([("often", 30), rare])})
 
     async def main():
         for _ in range(60):
@@ -536,6 +542,42 @@ def test_keys_by_weight(run, loopback):
     counts = Counter(sent_key(request) for request in server.requests)
     assert counts["often"] > 40
     assert set(counts) <= {"often", "rare"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [KEY, (KEY,), (KEY, "much"), {"key": KEY}, {"key": KEY, "weight": "much"}, {"key": KEY, "weight": 1, "more": 2}],
+)
+def test_a_wrong_weighted_key_is_refused_and_not_shown(wrong):
+    with pytest.raises(TypeError) as caught:
+        WeightedKeys([wrong])
+
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert "dict of key and weight" in shown
+    assert KEY not in shown
+
+
+def test_a_version_is_put_where_the_vendor_has_one(run, loopback, tmp_path):
+    server = loopback("ok")
+    made = [
+        anthropic("claude", base_url=server.base_url, api_key=KEY, api_version="2030-01-01"),
+        xai("grok", "messages", base_url=server.base_url, api_key=KEY, api_version="2030-01-02"),
+        openai("gpt", base_url=server.base_url, api_key=KEY, api_version="2030-01-03"),
+    ]
+    for model in made:
+        llm(model=model, params={"max_tokens": 9} if model.provider != "openai" else None).generate_sync("Hi")
+    given = [request.headers.get("anthropic-version") for request in server.requests]
+    assert given == ["2030-01-01", "2030-01-02", None]
+    assert not any("2030-01-03" in f"{request.path}{request.headers}" for request in server.requests)
+
+    path = tmp_path / "empty.json"
+    path.write_text('{"format": "turntree.replay", "version": 1, "exchanges": []}')
+    with replay(path):
+        for version in ("v1", "v1alpha"):
+            model = google("gemini", api_version=version)
+            for call in (llm(model=model).generate_sync, embedding(model=model).embed_sync):
+                with pytest.raises(UPPError, match=f"googleapis.com/{version}/models/gemini:"):
+                    call("Hi")
 
 
 @pytest.mark.parametrize("wrong", [42, b"key", ["a"], object()])

@@ -1,6 +1,8 @@
 """Retries, limits, certificates and configuration through Python. UPP-1.2 §9, §13."""
 
 import asyncio
+import os
+import signal
 import socket
 import ssl
 import threading
@@ -13,7 +15,7 @@ import pytest
 
 from turntree import agent
 from turntree.testing import ErrorReply, Reply, serve
-from turntree.upp import ErrorCode, ProviderConfig, TokenBucket, UPPError, openai
+from turntree.upp import ErrorCode, ProviderConfig, TokenBucket, UPPError, llm, openai
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -320,3 +322,33 @@ class TlsInFrontOf:
             pass
         finally:
             inner.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_wait_for_a_token_does_not_hold_up_a_forked_child(loopback):
+    server = loopback("one", "two")
+    bucket = TokenBucket(max_tokens=1, refill_rate=0.001)
+    model = llm(model=openai("gpt", base_url=server.base_url, api_key=KEY, retry_strategy=bucket))
+    assert model.generate_sync("Hi").response.text == "one"
+    waiting = threading.Thread(target=lambda: model.generate_sync("Never"), daemon=True)
+    waiting.start()
+    time.sleep(0.2)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if model.generate_sync("Hi").response.text == "two" else 1)
+        except BaseException:
+            os._exit(2)
+    deadline, status = time.monotonic() + 10, None
+    while status is None and time.monotonic() < deadline:
+        done, code = os.waitpid(child, os.WNOHANG)
+        status = os.waitstatus_to_exitcode(code) if done else None
+        time.sleep(0.01)
+    if status is None:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+    assert status == 0
+    assert waiting.is_alive()

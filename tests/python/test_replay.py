@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +16,8 @@ from turntree.upp import (
     ProviderConfig,
     UPPError,
     anthropic,
+    embedding,
+    image,
     openai,
     replay,
     scripted,
@@ -199,13 +203,42 @@ def test_a_hook_takes_out_names(tmp_path):
 def test_a_hook_that_fails_is_told_and_nothing_is_written(tmp_path):
     path = tmp_path / "hook.json"
 
-    def fails(exchange):
-        raise LookupError("no such name") if "response" in exchange else LookupError("at once")
+    asked, answered = LookupError("at once"), LookupError("no such name")
 
-    with serve(["Hello."]) as server, pytest.raises(UPPError, match="redaction hook failed.*at once"):  # noqa: SIM117
-        with replay(path, "record", redact=fails):
+    def fails_at_once(exchange):
+        raise asked
+
+    def fails_later(exchange):
+        if "response" in exchange:
+            raise answered
+        return exchange
+
+    with serve(["Hello."]) as server:
+        with replay(path, "record", redact=fails_at_once), pytest.raises(LookupError) as caught:
             chat(server.base_url, api_key=KEY).run_sync("Hi")
+        assert caught.value is asked
+        with pytest.raises(LookupError) as caught, replay(path, "record", redact=fails_later):
+            chat(server.base_url, api_key=KEY).run_sync("Hi")
+        assert caught.value is answered
     assert not path.exists()
+
+
+def test_two_processes_record_into_one_file(tmp_path):
+    path = tmp_path / "shared.json"
+    code = (
+        "import sys; from turntree.upp import llm, openai, replay\n"
+        "with replay(sys.argv[1], 'auto'):\n"
+        "    model = openai('gpt', 'completions', base_url=sys.argv[2], api_key='k-0123456789')\n"
+        "    for number in range(5): llm(model=model).generate_sync(f'{sys.argv[3]}{number}')\n"
+    )
+    with serve(["Hello."] * 10) as server:
+        started = [
+            subprocess.Popen([sys.executable, "-c", code, str(path), server.base_url, name]) for name in ("a", "b")
+        ]
+        assert [process.wait(60) for process in started] == [0, 0]
+
+    assert replay(path).recorded == 10
+    assert [entry.name for entry in tmp_path.iterdir()] == ["shared.json"]
 
 
 @pytest.mark.parametrize(
@@ -258,3 +291,48 @@ def test_files_of_version_1_keep_playing(run, root, wire, is_streamed):
 
     assert answer == make.ANSWER
     assert (tape.played, tape.unused) == (3, [])
+
+
+# Vectors and pictures
+
+
+def vectors(url):
+    return embedding(model=openai("text-embedding-3-small", base_url=url))
+
+
+def pictures(url):
+    return image(model=openai("gpt-image-1", base_url=url))
+
+
+def test_an_entered_recording_answers_for_vectors_and_pictures(run, tmp_path, monkeypatch):
+    path = tmp_path / "both.json"
+
+    async def ask_for_all(url):
+        stream = vectors(url).embed(["c", "d"], chunked=True, batch_size=1, concurrency=2)
+        drawing = pictures(url).stream("a hen")
+        return [
+            await vectors(url).embed(["a", "b"]),
+            [len(progress.embeddings) async for progress in stream],
+            await stream.result,
+            await pictures(url).generate("a fox"),
+            [event.type async for event in drawing],
+            await drawing.result,
+        ]
+
+    with serve([""] * 7) as server, replay(path, "record") as recording, monkeypatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        lived = run(ask_for_all(server.base_url))
+        lived.append(vectors(server.base_url).embed_sync("e"))
+        lived.append(pictures(server.base_url).generate_sync("a cat"))
+        url = server.base_url
+    with replay(path) as played:
+        again = run(ask_for_all(url))
+        again.append(vectors(url).embed_sync("e"))
+        again.append(pictures(url).generate_sync("a cat"))
+
+    assert recording.recorded == 7
+    assert again == lived
+    assert (played.played, played.unused) == (7, [])
+    assert KEY not in path.read_text()
+    with pytest.raises(UPPError), replay(path):
+        vectors(url).embed_sync("nobody recorded this")

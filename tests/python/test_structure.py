@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from turntree import agent
 from turntree.testing import RawReply, ToolCall
-from turntree.upp import ErrorCode, Turn, UPPError, anthropic, llm, openai, scripted, tool
+from turntree.upp import ErrorCode, Turn, UPPError, anthropic, google, llm, ollama, openai, scripted, tool, xai
 
 TOKYO = '{"name": "Tokyo", "people": 14}'
 SCHEMA = {
@@ -234,20 +234,38 @@ def messages(server):
     return anthropic("claude", base_url=server.base_url, api_key="key")
 
 
+def xai_messages(server):
+    return xai("grok", "messages", base_url=server.base_url, api_key="key")
+
+
+def gemini_2(server):
+    return google("gemini-2.5-flash", base_url=server.base_url, api_key="key")
+
+
+def gemini_3(server):
+    return google("gemini-3-pro", base_url=server.base_url, api_key="key")
+
+
+def local(server):
+    return ollama("llama3.2", base_url=server.url)
+
+
+# These are given the schema as a tool: without native support, or without it beside other tools.
+BY_TOOL = (messages, xai_messages, gemini_2)
+
+
 @pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize("make", [chat, responses, messages])
+@pytest.mark.parametrize("make", [chat, responses, messages, xai_messages, gemini_2, gemini_3, local])
 def test_tools_first_then_the_structured_answer(run, loopback, make, is_streamed):
     def reply(request):
+        assert ("json_response" in json.dumps(request.json.get("tools"))) == (make in BY_TOOL)
         if not request.tool_results:
             return [ToolCall("look", {"city": "Tokyo"})]
-        made = [made["name"] for made in request.json.get("tools", ()) if "name" in made]
-        # Anthropic without native support is given the schema as a tool.
-        if make is messages and "json_response" in made:
-            return [ToolCall("json_response", json.loads(TOKYO))]
-        return TOKYO
+        return [ToolCall("json_response", json.loads(TOKYO))] if make in BY_TOOL else TOKYO
 
     server = loopback(reply)
-    made = llm(model=make(server), params={"max_tokens": 50}, tools=[look], structure=City)
+    params = {"max_tokens": 50} if make in (messages, xai_messages) else {}
+    made = llm(model=make(server), params=params, tools=[look], structure=City)
 
     async def main():
         if not is_streamed:

@@ -116,9 +116,9 @@ class ChaosServer(LoopbackServer):
         if unknown:
             raise ValueError(f"no such mischief: {', '.join(unknown)}; choose among {', '.join(self.kinds)}")
         super().__init__(script, strict=strict)
-        self.handler = _ChaosHandler
-        self.seed = secrets.randbelow(2**32) if seed is None else seed
-        self.only = tuple(only)
+        self._handler = _ChaosHandler
+        self.seed: int = secrets.randbelow(2**32) if seed is None else seed
+        self.only: tuple[str, ...] = tuple(only)
         self._deeds: dict[int, list[Deed]] = {}
         self._writing = threading.Lock()
 

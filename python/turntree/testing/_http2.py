@@ -172,7 +172,7 @@ class Http2ChaosServer(ChaosServer):
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.tls.set_alpn_protocols(["h2"])
         authority.issue_cert("127.0.0.1", "localhost").configure_cert(self.tls)  # pyright: ignore[reportUnknownMemberType]
-        self.handler = _Http2Handler
+        self._handler = _Http2Handler
 
     @property
     def url(self) -> str:

@@ -18,10 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._anthropic import AnthropicMessages
-from turntree.testing._google import GoogleGenerateContent
-from turntree.testing._ollama import OllamaChat
 from turntree.testing._embeddings import EMBEDDINGS
+from turntree.testing._google import GoogleGenerateContent
 from turntree.testing._images import IMAGES, form_of
+from turntree.testing._ollama import OllamaChat
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
 from turntree.testing._replies import (
@@ -94,7 +94,7 @@ class LoopbackServer:
 
     def __init__(self, script: Script, *, strict: bool = True) -> None:
         self.strict = strict
-        self.handler: type[Handler] = Handler
+        self._handler: type[Handler] = Handler
         self.errors: list[Exception] = []
         """What the script's function raised; the client got status 500."""
         self._reply_to = compile_script(script)
@@ -255,7 +255,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.closing = threading.Event()
         self._open: set[socket.socket] = set()
         self._idle = threading.Condition()
-        super().__init__(("127.0.0.1", 0), owner.handler)
+        super().__init__(("127.0.0.1", 0), owner._handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._idle:

@@ -50,10 +50,17 @@ from turntree._hooks import ToolUseStrategy
 from turntree._names import claim as _claim
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import native, prices
-from turntree.upp._custom import Capabilities, ModelResponse, Provider, create_provider
-from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
+from turntree.upp._custom import (
+    Capabilities,
+    EmbeddingRequest,
+    ImageRequest,
+    ModelResponse,
+    Provider,
+    create_provider,
+)
 from turntree.upp._embedding import Embedder, EmbeddingStream, SyncEmbeddingStream, embedding
 from turntree.upp._image import ImageCapabilities, ImageMaker, ImageStream, SyncImageStream, image
+from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
     CustomRetry,
     anthropic,
@@ -87,6 +94,7 @@ __all__ = [
     "Embedder",
     "Embedding",
     "EmbeddingProgress",
+    "EmbeddingRequest",
     "EmbeddingResult",
     "EmbeddingStream",
     "EmbeddingUsage",
@@ -97,6 +105,7 @@ __all__ = [
     "ImageCapabilities",
     "ImageEvent",
     "ImageMaker",
+    "ImageRequest",
     "ImageResult",
     "ImageStream",
     "ImageUsage",
@@ -118,9 +127,9 @@ __all__ = [
     "RoundRobinKeys",
     "StreamEvent",
     "StreamResult",
-    "SyncStreamResult",
     "SyncEmbeddingStream",
     "SyncImageStream",
+    "SyncStreamResult",
     "Text",
     "Thread",
     "TokenBucket",
@@ -143,8 +152,8 @@ __all__ = [
     "embedding",
     "google",
     "groq",
-    "llm",
     "image",
+    "llm",
     "mistral",
     "model",
     "moonshot",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from turntree._core import AssistantMessage, custom_model
+from turntree._core import AssistantMessage, EmbeddingResult, custom_model
 from turntree.upp import _registry
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from turntree._core import EventSink, ModelReference, ModelRequest, TokenUsage
+    from turntree._core import EventSink, Image, ModelReference, ModelRequest, TokenUsage
 
 
 class Capabilities(TypedDict, total=False):
@@ -28,10 +28,6 @@ class Capabilities(TypedDict, total=False):
 
 
 _DEFAULTS: Capabilities = {"streaming": True, "tools": True, "structured_output": True}
-
-
-# Seconds after which a thread that waits for its reader asks whether there is one.
-_PATIENCE = 0.2
 
 
 class ModelResponse:
@@ -59,15 +55,57 @@ class ModelResponse:
         metadata: Mapping[str, Any] | None = None,
         id: str | None = None,
     ) -> None:
-        self.content = content
-        self.usage = usage
-        self.stop_reason = stop_reason
-        self.data = data
-        self.metadata = metadata
-        self.id = id
+        self.content: Any = content
+        self.usage: TokenUsage | None = usage
+        self.stop_reason: str | None = stop_reason
+        self.data: Any = data
+        self.metadata: Mapping[str, Any] | None = metadata
+        self.id: str | None = id
 
     def __repr__(self) -> str:
         return f"ModelResponse({self.content!r}, usage={self.usage!r}, stop_reason={self.stop_reason!r})"
+
+
+class EmbeddingRequest:
+    """What ``embed`` of an own provider is asked. UPP-1.2 §15.
+
+    Args:
+        inputs: Texts, and pictures where the capabilities have ``image_input``.
+        params: The model's own parameters.
+        input_type: What the vectors are for: ``document``, ``query``, or None where nobody says.
+    """
+
+    __slots__ = ("input_type", "inputs", "params")
+
+    def __init__(self, inputs: list[str | Image], params: dict[str, Any], input_type: str | None) -> None:
+        self.inputs = inputs
+        self.params = params
+        self.input_type = input_type
+
+    def __repr__(self) -> str:
+        return f"EmbeddingRequest({len(self.inputs)} inputs)"
+
+
+class ImageRequest:
+    """What ``draw`` and ``edit`` of an own provider are asked. UPP-1.2 §16.
+
+    Args:
+        prompt: What to draw, or what to change.
+        params: The model's own parameters.
+        image: The picture to change; None for ``draw``.
+        mask: Where to change it; None for everywhere.
+    """
+
+    __slots__ = ("image", "mask", "params", "prompt")
+
+    def __init__(self, prompt: str, params: dict[str, Any], image: Image | None, mask: Image | None) -> None:
+        self.prompt = prompt
+        self.params = params
+        self.image = image
+        self.mask = mask
+
+    def __repr__(self) -> str:
+        return f"ImageRequest({self.prompt!r})"
 
 
 class Provider:
@@ -76,8 +114,8 @@ class Provider:
     __slots__ = ("_capabilities", "_llm", "name", "version")
 
     def __init__(self, name: str, llm: Any, capabilities: Capabilities, version: str) -> None:
-        self.name = name
-        self.version = version
+        self.name: str = name
+        self.version: str = version
         self._llm = llm
         self._capabilities = capabilities
 
@@ -98,13 +136,24 @@ class Provider:
         elif options:
             message = f"{self.name} takes no options: its implementation has no bind(model, **options)"
             raise TypeError(message)
-        generate, stream = _functions(self.name, llm)
+        functions = _functions(self.name, llm)
+        generate, stream = functions.get("generate"), functions.get("stream")
+        media: dict[str, Any] = {}
+        if "embed" in functions:
+            media["embed"] = _asking(EmbeddingRequest, functions["embed"], _vectors)
+            batch_size = getattr(llm, "batch_size", None)
+            if batch_size is not None:
+                media["batch_size"] = batch_size
+        for name in ("draw", "edit"):
+            if name in functions:
+                media[name] = _asking(ImageRequest, functions[name], _as_it_is)
         return custom_model(
             self.name,
             model,
             {**_DEFAULTS, **self._capabilities},
             None if generate is None else _generating(self.name, generate),
             None if stream is None else _streaming(self.name, stream),
+            media,
         )
 
     def __repr__(self) -> str:
@@ -123,9 +172,17 @@ def create_provider(
     - ``stream`` gives an iterator of `StreamEvent`, as an (async) generator; its last item may be a `ModelResponse`.
       Without one the answer is what the events add up to.
 
-    With one of them alone, the other is made of it. Instead of them it may have ``bind(model, **options)``, which gives
-    such an object for each reference. What it raises reaches the caller as the same exception. When a run is stopped,
-    an async function is cancelled where it waits; a sync generator is closed at its next event.
+    With one of them alone, the other is made of it. Beside them, or instead, it may serve other modalities, sync or
+    async too:
+
+    - ``embed(request)`` makes vectors of an `EmbeddingRequest`: a list of them in the order of the inputs, or an
+      `EmbeddingResult`. An attribute ``batch_size`` says how many inputs one call takes at most;
+    - ``draw(request)`` makes pictures of an `ImageRequest`: an `Image`, a list of them, or an `ImageResult`;
+      ``edit(request)`` changes one. What a stream of pictures shows are the finished ones.
+
+    Instead of all it may have ``bind(model, **options)``, which gives such an object for each reference. What it raises
+    reaches the caller as the same exception. When a run is stopped, an async function is cancelled where it waits; a
+    sync generator is closed at its next event.
 
     Args:
         name: Unique in the process; ``"name:model"`` then names its models.
@@ -144,12 +201,55 @@ def create_provider(
     return provider
 
 
-def _functions(name: str, llm: Any) -> tuple[Any, Any]:
-    generate, stream = getattr(llm, "generate", None), getattr(llm, "stream", None)
-    if generate is None and stream is None:
-        message = f"the implementation of {name} needs generate(request), stream(request), or bind(model)"
+def _functions(name: str, llm: Any) -> dict[str, Any]:
+    found = {known: getattr(llm, known, None) for known in ("generate", "stream", "embed", "draw", "edit")}
+    functions = {known: function for known, function in found.items() if function is not None}
+    if not functions:
+        message = (
+            f"the implementation of {name} needs generate(request), stream(request), embed(request), draw(request), "
+            "edit(request), or bind(model)"
+        )
         raise TypeError(message)
-    return generate, stream
+    return functions
+
+
+def _asking(
+    request: Callable[..., Any], function: Callable[[Any], Any], read: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """The function as the native half calls it, with the members of its request."""
+    import inspect
+
+    if _is_async(function):
+
+        async def ask(*members: Any) -> Any:
+            return read(await function(request(*members)))
+
+        return ask
+
+    def ask_in_thread(*members: Any) -> Any:
+        given = function(request(*members))
+        if inspect.isawaitable(given):
+
+            async def later() -> Any:
+                return read(await given)
+
+            return later()
+        return read(given)
+
+    return ask_in_thread
+
+
+def _as_it_is(given: Any) -> Any:
+    return given
+
+
+def _vectors(given: Any) -> Any:
+    """An `EmbeddingResult`, or its JSON from a list of vectors."""
+    if isinstance(given, EmbeddingResult | dict):
+        return cast("Any", given)
+    vectors: list[list[float]] = [[float(number) for number in vector] for vector in given]
+    embeddings = [{"vector": vector, "dimensions": len(vector), "index": index} for index, vector in enumerate(vectors)]
+    return {"embeddings": embeddings, "usage": {"totalTokens": 0}}
 
 
 def _answer(provider: str, given: Any) -> tuple[Any, ...]:
@@ -166,14 +266,14 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
         if given.metadata is not None:
             facts[provider] = {**facts.get(provider, {}), **given.metadata}
         items = [*message.content, *(message.tool_calls or ())]
-        return items, given.usage, given.stop_reason, given.data, facts, given.id or message.id
+        identity = given.id or message.id
+        return cast("tuple[Any, ...]", (items, given.usage, given.stop_reason, given.data, facts, identity))
     if isinstance(items, tuple):
         items = list(cast("tuple[Any, ...]", items))
     elif items is not None and not isinstance(items, list):
         items = [items]
-    metadata = None if response.metadata is None else {provider: dict(response.metadata)}
-    answer: Any = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
-    return answer
+    metadata: Any = None if response.metadata is None else {provider: dict(response.metadata)}
+    return cast("tuple[Any, ...]", (items, response.usage, response.stop_reason, response.data, metadata, response.id))
 
 
 def _is_async(function: Any) -> bool:
@@ -240,7 +340,7 @@ async def _pump(provider: str, events: Any, sink: EventSink) -> Any:
                 end = event
             elif not sink.push(event):
                 room = loop.create_future()
-                sink.when_room(lambda room=room: _wake(loop, room))
+                sink.when_room(partial(_wake, loop, room))
                 await room
     finally:
         close = getattr(events, "aclose", None)
@@ -268,11 +368,7 @@ def _pump_in_thread(provider: str, events: Any, sink: EventSink) -> Any:
             if isinstance(event, ModelResponse | AssistantMessage):
                 end = event
             elif not sink.push(event):
-                room = threading.Event()
-                sink.when_room(room.set)
-                # A reader that leaves does not always get to say so; asking again tells.
-                while not room.wait(_PATIENCE):
-                    sink.when_room(room.set)
+                sink.wait()
     finally:
         close = getattr(events, "close", None)
         if close is not None:

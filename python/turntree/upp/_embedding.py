@@ -33,6 +33,7 @@ def embedding(
     model: _core.ModelReference,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+    middleware: Iterable[object] = (),
 ) -> Embedder:
     """Bind a model that makes vectors. UPP-1.2 §15.
 
@@ -40,12 +41,14 @@ def embedding(
         model: From a provider's factory, as ``openai("text-embedding-3-small")``.
         params: The model's own parameters, passed on as they are: ``{"dimensions": 256}``.
         config: How to reach the provider; goes over what the model's factory was given.
+        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
+            objects. Its hooks of streams, turns and tools are for language models.
 
     Raises:
         UPPError: INVALID_REQUEST, modality ``embedding``: the provider makes no vectors.
         TypeError: An option of the wrong type, named.
     """
-    return Embedder(model=model, params=params, config=config)
+    return Embedder(model=model, params=params, config=config, middleware=middleware)
 
 
 class Embedder:
@@ -59,10 +62,13 @@ class Embedder:
         model: _core.ModelReference,
         params: Mapping[str, Any] | None = None,
         config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+        middleware: Iterable[object] = (),
     ) -> None:
         self._model = check_model(model)
         self._params = dict(params) if params is not None else None
-        self._native = _core.EmbedderCore(model=model, params=self._params, config=config)
+        self._native = _core.EmbedderCore(
+            model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
+        )
 
     @property
     def model(self) -> _core.ModelReference:

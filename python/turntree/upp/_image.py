@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from turntree import _core
 from turntree.upp._providers import check_model
 from turntree.upp._streams import ResultStream, SyncResultStream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Iterable, Mapping
     from typing import TypeAlias
 
     Prompt: TypeAlias = str | Mapping[str, Any]
     Picture: TypeAlias = _core.Image | Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ImageCapabilities:
+class ImageCapabilities(NamedTuple):
     """What a model can do with pictures. UPP-1.2 §16.
 
     Attributes:
@@ -51,6 +49,7 @@ def image(
     model: _core.ModelReference,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+    middleware: Iterable[object] = (),
 ) -> ImageMaker:
     """Bind a model that makes pictures. UPP-1.2 §16.
 
@@ -58,12 +57,14 @@ def image(
         model: From a provider's factory, as ``openai("gpt-image-1")``.
         params: The model's own parameters, passed on as they are: ``{"size": "1024x1024", "n": 2}``.
         config: How to reach the provider; goes over what the model's factory was given.
+        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
+            objects. Its hooks of streams, turns and tools are for language models.
 
     Raises:
         UPPError: INVALID_REQUEST, modality ``image``: the provider makes no pictures.
         TypeError: An option of the wrong type, named.
     """
-    return ImageMaker(model=model, params=params, config=config)
+    return ImageMaker(model=model, params=params, config=config, middleware=middleware)
 
 
 class ImageMaker:
@@ -77,10 +78,13 @@ class ImageMaker:
         model: _core.ModelReference,
         params: Mapping[str, Any] | None = None,
         config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+        middleware: Iterable[object] = (),
     ) -> None:
         self._model = check_model(model)
         self._params = dict(params) if params is not None else None
-        self._native = _core.ImageMakerCore(model=model, params=self._params, config=config)
+        self._native = _core.ImageMakerCore(
+            model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
+        )
 
     @property
     def model(self) -> _core.ModelReference:

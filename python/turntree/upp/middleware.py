@@ -128,7 +128,8 @@ def _writer(logger: Any) -> Callable[[str, str, dict[str, Any]], object]:
         if not callable(logger):
             message = f"logger must be a logging.Logger or a function, not {type(logger).__name__}"
             raise TypeError(message)
-        return logger
+        function: Callable[[str, str, dict[str, Any]], object] = logger
+        return function
 
     def write(level: str, message: str, data: dict[str, Any]) -> None:
         log(_LEVELS[level], "%s", message, extra={"turntree": data})

@@ -1,6 +1,6 @@
 //! The structured answer of a streamed run, as far as it has come. UPP-1.3, `object_delta`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agents::structure::unwrapped;
 use crate::core::json::{Partial, PartialJson};
@@ -9,35 +9,55 @@ use crate::message::{Delta, StreamEvent};
 /// The structured answer so far; shared between a stream and whoever looks on.
 #[derive(Debug, Default)]
 pub struct AnswerSoFar {
-    json: Mutex<PartialJson>,
+    text: Mutex<Text>,
     is_wrapped: bool,
+}
+
+#[derive(Debug, Default)]
+struct Text {
+    json: PartialJson,
+    /// What was read of it; gone when something is added.
+    read: Option<Option<Arc<Partial>>>,
 }
 
 impl AnswerSoFar {
     /// Nothing yet. `is_wrapped`: as [`crate::agents::Structure::is_wrapped`].
     pub(crate) fn new(is_wrapped: bool) -> Self {
-        Self { json: Mutex::default(), is_wrapped }
+        Self { text: Mutex::default(), is_wrapped }
     }
 
-    fn lock(&self) -> MutexGuard<'_, PartialJson> {
-        self.json.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Text> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what an event brings. Each message of a model begins anew.
     pub(crate) fn hear(&self, event: &StreamEvent) {
         match &event.delta {
-            Delta::Object(delta) => self.lock().push(&delta.text),
-            Delta::MessageStart(_) => self.lock().clear(),
+            Delta::Object(delta) => {
+                let mut text = self.lock();
+                text.read = None;
+                text.json.push(&delta.text);
+            }
+            Delta::MessageStart(_) => *self.lock() = Text::default(),
             _ => {}
         }
     }
 
-    /// The object so far; `None` before there is anything to read.
-    pub fn read(&self) -> Option<Partial> {
-        let partial = self.lock().read()?;
-        if !self.is_wrapped {
-            return Some(partial);
+    /// The object so far; `None` before there is anything to read. Made once for each piece that came, however often it
+    /// is read.
+    pub fn read(&self) -> Option<Arc<Partial>> {
+        let mut text = self.lock();
+        if let Some(read) = &text.read {
+            return read.clone();
         }
-        Some(Partial { value: unwrapped(&partial.value)?, ..partial })
+        let read = text.json.read().and_then(|partial| {
+            if !self.is_wrapped {
+                return Some(partial);
+            }
+            Some(Partial { value: unwrapped(&partial.value)?, ..partial })
+        });
+        let read = read.map(Arc::new);
+        text.read = Some(read.clone());
+        read
     }
 }

@@ -17,7 +17,7 @@ use crate::core::time::{Clock, Timestamp};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
 use crate::upp::llm::gate;
 use crate::upp::middleware::context::Called;
-use crate::upp::middleware::{CallContext, Chain, Emitted, Request, Response};
+use crate::upp::middleware::{CallContext, Chain, Emitted, Response};
 use crate::upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
@@ -105,8 +105,7 @@ impl Passage {
 
     /// The tools that are offered to the model.
     pub(super) fn offered(&self) -> Arc<[ToolDefinition]> {
-        let Request::Llm(request) = self.context.request();
-        request.tools
+        self.context.llm_request().map(|request| request.tools).unwrap_or_default()
     }
 
     pub(super) fn offers(&self, tool: &str) -> bool {

@@ -4,6 +4,7 @@
 //! is handed to it each time, so the built-in ones keep nothing between failures and one instance may serve
 //! any number of requests. Only [`TokenBucket`] has a memory, and sharing it is its purpose.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::{HostFailure, HttpError};
-use crate::core::runtime;
+use crate::core::runtime::{self, PerProcess};
 
 /// Longest wait a server may ask for unless told otherwise: one hour.
 const DEFAULT_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
@@ -257,15 +258,22 @@ impl RetryStrategy for RetryAfterStrategy {
 ///
 /// Every attempt takes a token. Without one it waits for the next, in the order of arrival, on whatever thread
 /// or task. Success gives nothing back: a bucket that is refilled by every success would limit nothing. A request
-/// that is given up while it waits takes no token; the next in line gets it.
+/// that is given up while it waits takes no token; the next in line gets it. A fork of the process has a full bucket of
+/// its own.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     max_tokens: f64,
     refill_rate: f64,
     max_attempts: u32,
-    bucket: Arc<Mutex<Bucket>>,
+    /// A fork has a line of its own: whoever waits in its parent's never moves on there.
+    line: Arc<PerProcess<Line>>,
+}
+
+#[derive(Debug)]
+struct Line {
+    bucket: Mutex<Bucket>,
     /// The one at the head of the line holds it; the line is first come, first served.
-    turn: Arc<Semaphore>,
+    turn: Semaphore,
 }
 
 #[derive(Debug)]
@@ -289,14 +297,21 @@ impl TokenBucket {
         let slowest = 1.0 / 3600.0;
         let refill_rate = if refill_rate.is_finite() { refill_rate.max(slowest) } else { slowest };
         let max_tokens = f64::from(max_tokens.max(1));
-        let bucket = Arc::new(Mutex::new(Bucket { tokens: max_tokens, refilled: None }));
-        Self { max_tokens, refill_rate, max_attempts, bucket, turn: Arc::new(Semaphore::new(1)) }
+        Self { max_tokens, refill_rate, max_attempts, line: Arc::new(PerProcess::new()) }
+    }
+
+    fn line(&self) -> &Line {
+        let Ok(line) = self.line.get_or_try_create(|| {
+            let bucket = Mutex::new(Bucket { tokens: self.max_tokens, refilled: None });
+            Ok::<_, Infallible>(Line { bucket, turn: Semaphore::new(1) })
+        });
+        line
     }
 
     /// Takes a token, or tells how long it is until there is one.
     fn take(&self) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.line().bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let since = bucket.refilled.replace(now).map_or(Duration::ZERO, |then| now.duration_since(then));
         let tokens = since.as_secs_f64().mul_add(self.refill_rate, bucket.tokens).min(self.max_tokens);
         // A wait in whole milliseconds may end a hair before the token.
@@ -316,7 +331,7 @@ impl RetryStrategy for TokenBucket {
         let bucket = self.clone();
         Box::pin(async move {
             // It is never closed.
-            let _turn = bucket.turn.acquire().await;
+            let _turn = bucket.line().turn.acquire().await;
             while let Err(wait) = bucket.take() {
                 runtime::sleep(wait).await;
             }

@@ -172,7 +172,10 @@ impl AgentStream {
     /// The structured answer so far as plain data, by the events that were read; None before there is anything.
     #[getter]
     fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.answer.read().map(|partial| partial.value).show(py)
+        match self.answer.read() {
+            Some(partial) => partial.value.show(py),
+            None => Ok(py.None().into_bound(py)),
+        }
     }
 
     /// A coroutine that gives the turn. The run goes on while it is awaited.

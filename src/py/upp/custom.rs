@@ -1,4 +1,5 @@
-//! Providers that are written in Python: an object with `generate`, `stream`, or both. UPP-1.2 §9.
+//! Providers that are written in Python: an object with `generate`, `stream`, or both. UPP-1.2 §9. What makes vectors
+//! and pictures is in `custom_media`.
 //!
 //! The Python half (`turntree.upp._custom`) makes one function of each: `generate(request)` gives what was answered, and
 //! `stream(request, sink)` pushes events and gives the answer at the end, or nothing. So a stream is one task (or one
@@ -7,7 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
@@ -16,6 +17,7 @@ use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyType
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::custom_media::MediaFunctions;
 use super::held::{Function, Held};
 use super::model::{ModelReference, ModelRequest};
 use super::scripted::said;
@@ -47,6 +49,7 @@ pub(crate) struct CustomModel {
     capabilities: Capabilities,
     generate: Option<Arc<Function>>,
     stream: Option<Arc<Function>>,
+    media: MediaFunctions,
 }
 
 /// A reference to a model of a provider that is written in Python.
@@ -57,6 +60,7 @@ pub(crate) fn custom_model(
     capabilities: &Bound<'_, PyDict>,
     generate: Option<&Bound<'_, PyAny>>,
     stream: Option<&Bound<'_, PyAny>>,
+    media: &Bound<'_, PyDict>,
 ) -> PyResult<ModelReference> {
     let mut held = Held::default();
     let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<Function>>> {
@@ -81,6 +85,12 @@ pub(crate) fn custom_model(
         },
         generate: function(generate)?,
         stream: function(stream)?,
+        media: MediaFunctions {
+            embed: function(media.get_item("embed")?.as_ref())?,
+            batch_size: media.get_item("batch_size")?.map(|size| size.extract()).transpose()?,
+            draw: function(media.get_item("draw")?.as_ref())?,
+            edit: function(media.get_item("edit")?.as_ref())?,
+        },
     };
     Ok(ModelReference::custom(model, held))
 }
@@ -100,8 +110,25 @@ impl CustomModel {
         error
     }
 
+    /// Its functions for vectors and pictures.
+    pub(crate) const fn media(&self) -> &MediaFunctions {
+        &self.media
+    }
+
+    /// Whether it makes answers.
+    pub(crate) const fn is_llm(&self) -> bool {
+        self.generate.is_some() || self.stream.is_some()
+    }
+
+    /// It does nothing of this kind.
+    pub(crate) fn without(&self, modality: &str) -> UppError {
+        let provider = &self.provider;
+        let message = format!("Provider '{provider}' does not support {modality} modality");
+        UppError::invalid_request(&**provider, message)
+    }
+
     /// Does something with Python; what goes wrong is an error of this provider.
-    fn held<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, UppError> {
+    pub(crate) fn held<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, UppError> {
         let done = guard::held(|py| work(py).map_err(|error| self.raised(py, error)));
         done.unwrap_or_else(|| {
             let message =
@@ -269,7 +296,9 @@ impl Model for CustomModel {
         if let Some(function) = self.stream.clone() {
             return Box::pin(async move { model.open(&function, &request) }.try_flatten_stream());
         }
-        let Some(function) = self.generate.clone() else { return Box::pin(stream::empty()) };
+        let Some(function) = self.generate.clone() else {
+            return Box::pin(stream::iter([Err(self.without("llm"))]));
+        };
         let whole = async move {
             let is_structured = request.structure.is_some();
             let response = model.generate(function, request).await?;
@@ -284,7 +313,11 @@ impl Model for CustomModel {
 
 /// What is between the function that pushes events and the run that reads them.
 #[derive(Default)]
-struct Queue(Mutex<Queued>);
+struct Queue {
+    queued: Mutex<Queued>,
+    /// Rung for threads that wait for room, when there is some again or nobody reads any more.
+    has_room: Condvar,
+}
 
 /// Python is never called while this is locked.
 #[derive(Default)]
@@ -306,9 +339,9 @@ impl EventSink {
     fn push(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         let event = (*extract::<StreamEvent>(event, "event")?).clone();
         let (waker, has_room) = {
-            let mut queued = lock(&self.0.0);
+            let mut queued = lock(&self.0.queued);
             if queued.is_closed {
-                return Err(PyRuntimeError::new_err("nobody reads the stream any more"));
+                return Err(nobody_reads());
             }
             queued.events.push_back(event);
             (queued.waker.take(), queued.events.len() < CAPACITY)
@@ -319,10 +352,21 @@ impl EventSink {
         Ok(has_room)
     }
 
+    /// Waits on this thread until there is room again.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        // The reader takes events and closes the queue without the interpreter: nothing it says is missed.
+        let is_closed = py.detach(|| {
+            let is_full = |queued: &mut Queued| queued.events.len() > CAPACITY / 2 && !queued.is_closed;
+            let queued = self.0.has_room.wait_while(lock(&self.0.queued), is_full);
+            queued.unwrap_or_else(PoisonError::into_inner).is_closed
+        });
+        if is_closed { Err(nobody_reads()) } else { Ok(()) }
+    }
+
     /// Has a function called once, when there is room again or nobody reads any more; at once where there is.
     fn when_room(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
         {
-            let mut queued = lock(&self.0.0);
+            let mut queued = lock(&self.0.queued);
             if queued.events.len() >= CAPACITY && !queued.is_closed {
                 queued.room = Some(function);
                 return Ok(());
@@ -330,6 +374,10 @@ impl EventSink {
         }
         function.call0(py).map(drop)
     }
+}
+
+fn nobody_reads() -> PyErr {
+    PyRuntimeError::new_err("nobody reads the stream any more")
 }
 
 enum Stage {
@@ -359,7 +407,7 @@ struct CustomStream {
 impl CustomStream {
     /// The next event that is there, with the start that every message has.
     fn next_event(&mut self) -> Option<CoreEvent> {
-        let mut queued = lock(&self.queue.0);
+        let mut queued = lock(&self.queue.queued);
         let is_start =
             queued.events.front().is_some_and(|event| matches!(event.delta, Delta::MessageStart(_)));
         if matches!(self.stage, Stage::Fresh) && !queued.events.is_empty() {
@@ -369,8 +417,12 @@ impl CustomStream {
             }
         }
         let event = queued.events.pop_front()?;
-        let room = if queued.events.len() <= CAPACITY / 2 { queued.room.take() } else { None };
+        let has_room = queued.events.len() <= CAPACITY / 2;
+        let room = if has_room { queued.room.take() } else { None };
         drop(queued);
+        if has_room {
+            self.queue.has_room.notify_all();
+        }
         if let Some(room) = room {
             call_room(room);
         }
@@ -418,7 +470,7 @@ impl Stream for CustomStream {
             if matches!(this.stage, Stage::Over) {
                 return Poll::Ready(None);
             }
-            lock(&this.queue.0).waker = Some(context.waker().clone());
+            lock(&this.queue.queued).waker = Some(context.waker().clone());
             if let Some(event) = this.next_event() {
                 return Poll::Ready(Some(Ok(ModelEvent::Event(event))));
             }
@@ -441,10 +493,11 @@ impl Stream for CustomStream {
 impl Drop for CustomStream {
     fn drop(&mut self) {
         let room = {
-            let mut queued = lock(&self.queue.0);
+            let mut queued = lock(&self.queue.queued);
             queued.is_closed = true;
             queued.room.take()
         };
+        self.queue.has_room.notify_all();
         if let Some(room) = room {
             call_room(room);
         }

@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use super::config::config_from;
 use super::held::Held;
+use super::middleware::chain::MiddlewareChain;
 use super::model::ModelReference;
 use super::result_stream::ResultStream;
 use crate::core::json::RawObject;
@@ -104,6 +105,15 @@ impl Show for Vector {
     }
 }
 
+impl Show for EmbeddingInput {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(text) => Ok(PyString::new(py, text).into_any()),
+            Self::Image(image) => image.show(py),
+        }
+    }
+}
+
 impl Show for Arc<embedding::Embedding> {
     fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(Embedding::wrap(py, Self::clone(self))?.into_bound(py))
@@ -133,23 +143,25 @@ pub(crate) struct EmbedderCore {
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
     held: Held,
+    middleware: Py<MiddlewareChain>,
 }
 
 #[pymethods]
 impl EmbedderCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config))]
+    #[pyo3(signature = (*, model, params, config, middleware))]
     fn new(
         model: &Bound<'_, ModelReference>,
         params: Option<&Bound<'_, PyAny>>,
         config: &Bound<'_, PyAny>,
+        middleware: Py<MiddlewareChain>,
     ) -> PyResult<Self> {
         let (config, mut held) = config_from(config)?;
         held.objects.push(model.clone().into_any().unbind());
         let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
         let bound = model.get().bind_embedding(&config);
         let model = bound.map_err(|error| crate::py::error::upp(model.py(), &error))?;
-        Ok(Self { model, params: Arc::new(params), held })
+        Ok(Self { model, params: Arc::new(params), held, middleware })
     }
 
     /// Starts a call; the coroutine gives its result.
@@ -160,8 +172,9 @@ impl EmbedderCore {
         concurrency: &Bound<'_, PyAny>,
         input_type: Option<&str>,
     ) -> PyResult<Coroutine> {
-        let stream = slf.get().start(inputs, batch_size, concurrency, input_type)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let options = options_from(batch_size, concurrency, input_type)?;
+        let stream = slf.get().start(inputs, options, &kept)?;
         Ok(Coroutine::keeping("embed", kept, result(stream)))
     }
 
@@ -173,7 +186,8 @@ impl EmbedderCore {
         concurrency: &Bound<'_, PyAny>,
         input_type: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
-        let stream = self.start(inputs, batch_size, concurrency, input_type)?;
+        let options = options_from(batch_size, concurrency, input_type)?;
+        let stream = self.start(inputs, options, &Kept::default())?;
         sync::run_sync(inputs.py(), result(stream))
     }
 
@@ -185,13 +199,15 @@ impl EmbedderCore {
         concurrency: &Bound<'_, PyAny>,
         input_type: Option<&str>,
     ) -> PyResult<ResultStream> {
-        let stream = slf.get().start(inputs, batch_size, concurrency, input_type)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let options = options_from(batch_size, concurrency, input_type)?;
+        let stream = slf.get().start(inputs, EmbedOptions { chunked: true, ..options }, &kept)?;
         ResultStream::new::<EmbeddingProgress, EmbeddingResult>(slf.py(), stream, Modality::Embedding, kept)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.middleware)?;
         self.held.traverse(&visit)
     }
 
@@ -204,19 +220,27 @@ impl EmbedderCore {
     fn start(
         &self,
         inputs: &Bound<'_, PyAny>,
-        batch_size: Option<&Bound<'_, PyAny>>,
-        concurrency: &Bound<'_, PyAny>,
-        input_type: Option<&str>,
+        options: EmbedOptions,
+        kept: &Kept,
     ) -> PyResult<EmbeddingStream> {
-        let options = EmbedOptions {
-            batch_size: batch_size.map(|size| positive(size, "batch_size")).transpose()?,
-            concurrency: positive(concurrency, "concurrency")?,
-            input_type: input_type.map(input_type_of).transpose()?,
-        };
+        let options = EmbedOptions { middleware: self.middleware.get().for_call(kept), ..options };
         let params = Arc::clone(&self.params);
         let stream = embedding::embed(Arc::clone(&self.model), inputs_from(inputs)?, params, options);
         stream.map_err(|error| crate::py::error::upp(inputs.py(), &error))
     }
+}
+
+fn options_from(
+    batch_size: Option<&Bound<'_, PyAny>>,
+    concurrency: &Bound<'_, PyAny>,
+    input_type: Option<&str>,
+) -> PyResult<EmbedOptions> {
+    Ok(EmbedOptions {
+        batch_size: batch_size.map(|size| positive(size, "batch_size")).transpose()?,
+        concurrency: positive(concurrency, "concurrency")?,
+        input_type: input_type.map(input_type_of).transpose()?,
+        ..EmbedOptions::default()
+    })
 }
 
 async fn result(mut stream: EmbeddingStream) -> PyResult<Py<PyAny>> {
@@ -236,7 +260,7 @@ fn positive(value: &Bound<'_, PyAny>, what: &str) -> PyResult<NonZeroUsize> {
     number.ok_or_else(|| PyValueError::new_err(format!("{what} must be at least 1")))
 }
 
-fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {
+pub(super) fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {
     [EmbeddingInputType::Document, EmbeddingInputType::Query]
         .into_iter()
         .find(|known| known.as_str() == name)
@@ -246,7 +270,7 @@ fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {
 }
 
 /// One input, or any iterable of them.
-fn inputs_from(value: &Bound<'_, PyAny>) -> PyResult<Vec<EmbeddingInput>> {
+pub(super) fn inputs_from(value: &Bound<'_, PyAny>) -> PyResult<Vec<EmbeddingInput>> {
     let is_one = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyDict>()
         || value.is_instance_of::<Data>()

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyString};
 
 use super::config::config_from;
 use super::held::Held;
+use super::middleware::chain::MiddlewareChain;
 use super::model::ModelReference;
 use super::result_stream::ResultStream;
 use crate::core::json::RawObject;
@@ -111,23 +112,25 @@ pub(crate) struct ImageMakerCore {
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
     held: Held,
+    middleware: Py<MiddlewareChain>,
 }
 
 #[pymethods]
 impl ImageMakerCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config))]
+    #[pyo3(signature = (*, model, params, config, middleware))]
     fn new(
         model: &Bound<'_, ModelReference>,
         params: Option<&Bound<'_, PyAny>>,
         config: &Bound<'_, PyAny>,
+        middleware: Py<MiddlewareChain>,
     ) -> PyResult<Self> {
         let (config, mut held) = config_from(config)?;
         held.objects.push(model.clone().into_any().unbind());
         let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
         let bound = model.get().bind_image(&config);
         let model = bound.map_err(|error| crate::py::error::upp(model.py(), &error))?;
-        Ok(Self { model, params: Arc::new(params), held })
+        Ok(Self { model, params: Arc::new(params), held, middleware })
     }
 
     /// What the model can do, by name.
@@ -149,8 +152,9 @@ impl ImageMakerCore {
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Coroutine> {
-        let call = slf.get().call(prompt, image, mask)?;
-        Ok(Coroutine::keeping("draw", Kept::new([slf.clone().into_any().unbind()]), call))
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let call = slf.get().call(prompt, image, mask, &kept)?;
+        Ok(Coroutine::keeping("draw", kept, call))
     }
 
     /// As `draw`, waited for on this thread.
@@ -160,20 +164,22 @@ impl ImageMakerCore {
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        sync::run_sync(prompt.py(), self.call(prompt, image, mask)?)
+        sync::run_sync(prompt.py(), self.call(prompt, image, mask, &Kept::default())?)
     }
 
     /// Starts a call that is listened to.
     fn stream(slf: &Bound<'_, Self>, prompt: &Bound<'_, PyAny>) -> PyResult<ResultStream> {
         let this = slf.get();
-        let stream = image::stream(&this.model, this.request(prompt, None, None)?);
-        let stream = stream.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let middleware = this.middleware.get().for_call(&kept);
+        let stream = image::stream(&this.model, this.request(prompt, None, None)?, middleware);
+        let stream = stream.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         ResultStream::new::<ImageEvent, ImageResult>(slf.py(), stream, Modality::Image, kept)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.middleware)?;
         self.held.traverse(&visit)
     }
 
@@ -204,15 +210,17 @@ impl ImageMakerCore {
         prompt: &Bound<'_, PyAny>,
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
+        kept: &Kept,
     ) -> PyResult<impl Future<Output = PyResult<Py<PyAny>>> + Send + use<>> {
         let (model, request) = (Arc::clone(&self.model), self.request(prompt, image, mask)?);
+        let middleware = self.middleware.get().for_call(kept);
         Ok(async move {
             let result: Result<_, UppError> = match request.source {
-                Some(_) => image::edit(model, request).await,
-                None => image::generate(model, request).await,
+                Some(_) => image::edit(model, request, middleware).await,
+                None => image::generate(model, request, middleware).await,
             };
             guard::expect_held(|py| match result {
-                Ok(result) => ImageResult::wrap(py, Arc::new(result)),
+                Ok(result) => ImageResult::wrap(py, result),
                 Err(error) => Err(crate::py::error::upp(py, &error)),
             })
         })
@@ -220,7 +228,7 @@ impl ImageMakerCore {
 }
 
 /// A text, or a dict with one as the specification's `{prompt}`.
-fn prompt_from(value: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(super) fn prompt_from(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let given = match value.cast::<PyDict>() {
         Ok(dict) => dict.get_item("prompt")?.unwrap_or_else(|| value.clone()),
         Err(_) => value.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::held::{Function, Held};
 use crate::core::http::{self, KeyError, KeyFuture};
@@ -22,7 +22,8 @@ pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct RoundRobinKeys;
 
-/// A key drawn at random, as often as its weight says: `[("key", 2.0), …]`. UPP-1.2 §13.1.
+/// A key drawn at random, as often as its weight says: `[("key", 2.0), …]` or `[{"key": "key", "weight": 2.0}, …]`.
+/// UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct WeightedKeys;
 
@@ -54,10 +55,34 @@ impl RoundRobinKeys {
 #[pymethods]
 impl WeightedKeys {
     #[new]
-    fn new(keys: Vec<(String, f64)>) -> PyResult<PyClassInitializer<Self>> {
-        let keys = keys.into_iter().map(|(key, weight)| (Secret::from(key), weight));
-        let keys = http::WeightedKeys::new(keys).map_err(|error| refused(&error))?;
+    fn new(keys: Vec<Weighted>) -> PyResult<PyClassInitializer<Self>> {
+        let keys = http::WeightedKeys::new(keys.into_iter().map(|Weighted(key, weight)| (key, weight)))
+            .map_err(|error| refused(&error))?;
         Ok(PyClassInitializer::from(KeyStrategy(Arc::new(keys))).add_subclass(Self))
+    }
+}
+
+/// A key with its weight: a pair, or the specification's object of `key` and `weight`.
+struct Weighted(Secret, f64);
+
+impl<'py> FromPyObject<'_, 'py> for Weighted {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Nothing of what was given is shown: it holds a key.
+        let wrong = || {
+            PyTypeError::new_err(
+                "each of the keys must be a pair of a str and a number, or a dict of key and weight",
+            )
+        };
+        if let Ok(dict) = given.cast::<PyDict>() {
+            let (key, weight) = (dict.get_item("key")?, dict.get_item("weight")?);
+            let (Some(key), Some(weight), 2) = (key, weight, dict.len()) else { return Err(wrong()) };
+            let key: String = key.extract().map_err(|_| wrong())?;
+            return Ok(Self(Secret::from(key), weight.extract().map_err(|_| wrong())?));
+        }
+        let (key, weight): (String, f64) = given.extract().map_err(|_| wrong())?;
+        Ok(Self(Secret::from(key), weight))
     }
 }
 

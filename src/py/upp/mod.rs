@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod custom;
+pub(crate) mod custom_media;
 pub(crate) mod drops;
 pub(crate) mod embedding;
 pub(crate) mod held;

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::config::{config_from, text, warn_of_plain_http};
 use super::custom::CustomModel;
+use super::custom_media::{CustomEmbeddings, CustomImages};
 use super::held::Held;
 use super::prices::rows_from;
 use super::replay::Ambient;
@@ -99,10 +100,14 @@ impl ModelReference {
         config: &ProviderConfig,
     ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
         match (&self.source, providers::embedding_wire(self.provider_name())) {
+            (Source::Custom(model), _) if model.media().embed.is_some() => {
+                Ok(Arc::new(CustomEmbeddings(model.clone())))
+            }
             (Source::Http { make, .. }, Some(wire)) => {
                 let config = config.over(&self.config);
                 let vendor = make(&config);
-                Ok(Arc::new(HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+                let model = HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
             }
             _ => Err(self.without(Modality::Embedding)),
         }
@@ -114,10 +119,14 @@ impl ModelReference {
     /// `INVALID_REQUEST` when its provider makes none.
     pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
         match (&self.source, providers::image_wire(self.provider_name())) {
+            (Source::Custom(model), _) if model.media().draw.is_some() || model.media().edit.is_some() => {
+                Ok(Arc::new(CustomImages(model.clone())))
+            }
             (Source::Http { make, .. }, Some(wire)) => {
                 let config = config.over(&self.config);
                 let vendor = make(&config);
-                Ok(Arc::new(HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+                let model = HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
             }
             _ => Err(self.without(Modality::Image)),
         }
@@ -240,13 +249,20 @@ impl ModelReference {
     /// What its provider serves: of `llm`, `embedding` and `image`.
     #[getter]
     fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let is_remote = matches!(self.source, Source::Http { .. });
         let provider = self.provider_name();
-        let served = [
-            (Modality::Llm, true),
-            (Modality::Embedding, is_remote && providers::embedding_wire(provider).is_some()),
-            (Modality::Image, is_remote && providers::image_wire(provider).is_some()),
-        ];
+        let [llm, embedding, image] = match &self.source {
+            Source::Http { .. } => [
+                true,
+                providers::embedding_wire(provider).is_some(),
+                providers::image_wire(provider).is_some(),
+            ],
+            Source::Scripted(_) => [true, false, false],
+            Source::Custom(model) => {
+                let media = model.media();
+                [model.is_llm(), media.embed.is_some(), media.draw.is_some() || media.edit.is_some()]
+            }
+        };
+        let served = [(Modality::Llm, llm), (Modality::Embedding, embedding), (Modality::Image, image)];
         let names = served.iter().filter(|(_, is_served)| *is_served).map(|(modality, _)| modality.as_str());
         PyTuple::new(py, names.collect::<Vec<_>>())
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,13 +13,20 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::held::{Function, Held};
-use crate::core::http::Replay as CoreReplay;
 use crate::core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
+use crate::core::http::{HostFailure, Replay as CoreReplay};
 use crate::py::bridge::guard::{self, lock};
 use crate::py::convert::any::tree_to_python;
 use crate::py::convert::json::to_raw;
+use crate::py::error::Raised;
+use crate::upp::embedding::{
+    EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
+};
 use crate::upp::http_model::HttpModel;
-use crate::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, UppError};
+use crate::upp::image::{
+    HttpImageModel, ImageCapabilities, ImageModel, ImageRequest, ImageResult, ImageSteps,
+};
+use crate::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, ProviderConfig, UppError};
 
 /// Whether a recording has been entered in this process: until then no request looks for one.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -60,25 +67,30 @@ pub(crate) fn replay(
     let options = ReplayOptions { mode, ignore, repeat, redact };
     let opened = py.detach(|| CoreReplay::open(path, options));
     let held = Held { functions: function.into_iter().collect(), ..Held::default() };
-    Ok(Replay { core: opened.map_err(|error| raised(&error))?, held, tokens: Mutex::default() })
+    Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
 }
 
 /// The redaction hook of the application; called where the request is polled, and where the file is saved.
 fn hook(function: Arc<Function>) -> RedactionHook {
     Arc::new(move |exchange| {
-        let call = |py: Python<'_>| -> PyResult<serde_json::Value> {
+        let change = |py: Python<'_>| -> PyResult<serde_json::Value> {
             let exchange = tree_to_python(py, &exchange)?;
             let changed = function.bound(py)?.call1((exchange,))?;
             let raw = to_raw(&changed, "the redaction hook's exchange")?;
             serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(error.to_string()))
         };
-        let changed = guard::held(call).or_else(|| guard::foreign(call));
-        let changed = changed.ok_or_else(|| "the interpreter is exiting".to_owned())?;
-        changed.map_err(|error| error.to_string())
+        let call = |py: Python<'_>| change(py).map_err(|error| HostFailure::new(Raised::new(py, error)));
+        let exiting = || HostFailure::new(std::io::Error::other("the interpreter is exiting"));
+        guard::held(call).or_else(|| guard::foreign(call)).unwrap_or_else(|| Err(exiting()))
     })
 }
 
-fn raised(error: &ReplayError) -> PyErr {
+fn raised(py: Python<'_>, error: &ReplayError) -> PyErr {
+    if let ReplayError::Hook { failure, .. } = error
+        && let Some(raised) = failure.downcast_ref::<Raised>()
+    {
+        return raised.error(py);
+    }
     let message = error.to_string();
     match error {
         ReplayError::Missing { .. } => PyFileNotFoundError::new_err(message),
@@ -162,7 +174,7 @@ impl Replay {
 
     /// Writes what was recorded; waits a moment for answers that are still being read.
     fn save(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.core.save()).map_err(|error| raised(&error))
+        py.detach(|| self.core.save()).map_err(|error| raised(py, &error))
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
@@ -209,12 +221,37 @@ impl Replay {
     }
 }
 
+/// A model over HTTP, of any modality.
+pub(crate) trait OverHttp: Clone {
+    /// How it is reached.
+    fn config(&self) -> &ProviderConfig;
+
+    /// With a recording in place of the network.
+    fn with_transport(self, transport: CoreReplay) -> Self;
+}
+
+macro_rules! over_http {
+    ($($model:ty),+) => {$(
+        impl OverHttp for $model {
+            fn config(&self) -> &ProviderConfig {
+                self.config()
+            }
+
+            fn with_transport(self, transport: CoreReplay) -> Self {
+                self.with_transport(transport)
+            }
+        }
+    )+};
+}
+
+over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
+
 /// A model that looks for the ambient recording before each request. One in its configuration goes before.
 #[derive(Debug)]
-pub(crate) struct Ambient(pub(crate) HttpModel);
+pub(crate) struct Ambient<M>(pub(crate) M);
 
-impl Ambient {
-    fn effective(&self) -> Result<HttpModel, UppError> {
+impl<M: OverHttp> Ambient<M> {
+    fn effective(&self) -> Result<M, UppError> {
         if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
             return Ok(self.0.clone());
         }
@@ -227,7 +264,7 @@ impl Ambient {
     }
 }
 
-impl Model for Ambient {
+impl Model for Ambient<HttpModel> {
     fn model_id(&self) -> &str {
         self.0.model_id()
     }
@@ -243,11 +280,60 @@ impl Model for Ambient {
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
         match self.effective() {
             Ok(model) => model.complete(request),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        match self.effective() {
+            Ok(model) => model.stream(request),
+            Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
+        }
+    }
+}
+
+impl EmbeddingModel for Ambient<HttpEmbeddingModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn limits(&self) -> EmbeddingLimits {
+        self.0.limits()
+    }
+
+    fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.embed(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+}
+
+impl ImageModel for Ambient<HttpImageModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn capabilities(&self) -> ImageCapabilities {
+        self.0.capabilities()
+    }
+
+    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.draw(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn stream(&self, request: ImageRequest) -> ImageSteps {
         match self.effective() {
             Ok(model) => model.stream(request),
             Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),

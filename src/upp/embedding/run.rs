@@ -11,14 +11,17 @@ use super::{
     EmbeddingResult, EmbeddingUsage,
 };
 use crate::core::json::{Extra, RawJson, RawObject};
+use crate::core::time::SystemClock;
 use crate::upp::error::{Modality, UppError};
-use crate::upp::result_stream::{ResultStream, Step};
+use crate::upp::middleware::context::Called;
+use crate::upp::middleware::{CallContext, Chain};
+use crate::upp::result_stream::{ResultStream, Step, Steps};
 
 /// A call that is listened to: a [`EmbeddingProgress`] each batch, then all vectors.
 pub type EmbeddingStream = ResultStream<EmbeddingProgress, EmbeddingResult>;
 
-/// How inputs are cut into calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How inputs are cut into calls, and what is around them.
+#[derive(Debug, Clone)]
 pub struct EmbedOptions {
     /// Most inputs of one call. Default, and at most, the model's limit.
     pub batch_size: Option<NonZeroUsize>,
@@ -26,11 +29,21 @@ pub struct EmbedOptions {
     pub concurrency: NonZeroUsize,
     /// What the vectors are for.
     pub input_type: Option<EmbeddingInputType>,
+    /// Whether somebody listens to the batches: middleware is told so, and aborts are its `on_abort`.
+    pub chunked: bool,
+    /// Around the whole of it, however many calls it becomes.
+    pub middleware: Chain,
 }
 
 impl Default for EmbedOptions {
     fn default() -> Self {
-        Self { batch_size: None, concurrency: NonZeroUsize::MIN, input_type: None }
+        Self {
+            batch_size: None,
+            concurrency: NonZeroUsize::MIN,
+            input_type: None,
+            chunked: false,
+            middleware: Chain::default(),
+        }
     }
 }
 
@@ -41,7 +54,8 @@ impl Default for EmbedOptions {
 ///
 /// # Errors
 /// [`ErrorCode::InvalidRequest`](crate::upp::ErrorCode::InvalidRequest) for no inputs, for an empty text, and for a
-/// picture where the model takes none. From the stream: those of the model, and
+/// picture where the model takes none; with middleware they come from the stream, because hooks may change the inputs
+/// and hear of what is refused. From the stream: those of the model, and
 /// [`ErrorCode::InvalidResponse`](crate::upp::ErrorCode::InvalidResponse) when vectors and inputs do not match.
 pub fn embed(
     model: Arc<dyn EmbeddingModel>,
@@ -49,16 +63,37 @@ pub fn embed(
     params: Arc<RawObject>,
     options: EmbedOptions,
 ) -> Result<EmbeddingStream, UppError> {
-    let refused = |error: UppError| error.with_modality(Modality::Embedding);
-    check(&*model, &inputs).map_err(refused)?;
-    let provider: Arc<str> = model.provider().into();
+    let request = EmbeddingRequest { inputs: inputs.into(), params, input_type: options.input_type };
+    let middleware = options.middleware.clone();
+    if middleware.is_empty() {
+        let provider: Arc<str> = model.provider().into();
+        return Ok(EmbeddingStream::new(steps(model, request, &options)?, provider, Modality::Embedding));
+    }
+    let called = Called {
+        modality: Modality::Embedding,
+        model_id: model.model_id().into(),
+        provider: model.provider().into(),
+        streaming: options.chunked,
+    };
+    let context = Arc::new(CallContext::embedding(called, request.clone(), Arc::new(SystemClock)));
+    let asked = Arc::clone(&context);
+    let begin = move || steps(model, asked.embedding_request().unwrap_or(request), &options);
+    Ok(EmbeddingStream::around(middleware, context, begin))
+}
+
+/// The calls, and what they come to.
+fn steps(
+    model: Arc<dyn EmbeddingModel>,
+    request: EmbeddingRequest,
+    options: &EmbedOptions,
+) -> Result<Steps<EmbeddingProgress, EmbeddingResult>, UppError> {
+    let EmbeddingRequest { inputs, params, input_type } = request;
+    check(&*model, &inputs).map_err(|error| error.with_modality(Modality::Embedding))?;
     let total = inputs.len();
     let most = model.limits().batch_size.unwrap_or(usize::MAX);
     let size = options.batch_size.map_or(most, |size| size.get().min(most)).max(1);
-    let batches = cut(inputs, size);
-    let calls = stream::iter(batches).map(move |(start, inputs)| {
-        let request =
-            EmbeddingRequest { inputs, params: Arc::clone(&params), input_type: options.input_type };
+    let calls = stream::iter(cut(inputs, size)).map(move |(start, inputs)| {
+        let request = EmbeddingRequest { inputs, params: Arc::clone(&params), input_type };
         let (expected, provider) = (request.inputs.len(), model.provider().to_owned());
         let call = model.embed(request);
         async move { call.await.and_then(|batch| placed(&provider, batch, start, expected)) }
@@ -71,8 +106,7 @@ pub fn embed(
         total,
         is_over: false,
     };
-    let steps = stream::unfold(gathering, Gathering::next).boxed();
-    Ok(EmbeddingStream::new(steps, provider, Modality::Embedding))
+    Ok(stream::unfold(gathering, Gathering::next).boxed())
 }
 
 fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), UppError> {
@@ -97,9 +131,9 @@ fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), Up
 }
 
 /// Inputs of each call, with the place of the first among all.
-fn cut(inputs: Vec<EmbeddingInput>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
+fn cut(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
     if inputs.len() <= size {
-        return vec![(0, inputs.into())];
+        return vec![(0, inputs)];
     }
     let batches = inputs.chunks(size).enumerate();
     batches.map(|(place, batch)| (place * size, batch.into())).collect()
@@ -156,7 +190,7 @@ impl Gathering {
             }
             None => {
                 self.is_over = true;
-                Ok(Step::Done(self.result()))
+                Ok(Step::Done(Arc::new(self.result())))
             }
         };
         Some((step, self))

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult};
+use crate::core::http::Replay;
 use crate::core::limits::Limits;
 use crate::upp::config::ProviderConfig;
 use crate::upp::dialect::Dialect;
@@ -66,6 +67,17 @@ impl HttpEmbeddingModel {
         config: ProviderConfig,
     ) -> Self {
         Self { vendor: HttpModel::new(vendor, model_id, config), wire }
+    }
+
+    /// With a recording in place of the network.
+    #[must_use]
+    pub fn with_transport(self, transport: Replay) -> Self {
+        Self { vendor: self.vendor.with_transport(transport), ..self }
+    }
+
+    /// How it is reached.
+    pub fn config(&self) -> &ProviderConfig {
+        self.vendor.config()
     }
 
     async fn call(self, request: EmbeddingRequest) -> Result<EmbeddingResult, UppError> {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{ImageEvent, ImageModel, ImageRequest, ImageResult};
+use crate::core::time::SystemClock;
 use crate::upp::error::{Modality, UppError};
+use crate::upp::middleware::context::Called;
+use crate::upp::middleware::{CallContext, Chain, Response};
 use crate::upp::result_stream::ResultStream;
 
 /// A call that is listened to: previews and finished pictures, then all of them.
@@ -21,12 +24,16 @@ enum Operation {
 ///
 /// # Errors
 /// [`ErrorCode::InvalidRequest`](crate::upp::ErrorCode::InvalidRequest) when the model makes none or the prompt is
-/// empty; those of the model.
+/// empty; those of the model and of the middleware.
 ///
 /// # Cancel safety
 /// Dropping the future stops the call.
-pub async fn generate(model: Arc<dyn ImageModel>, request: ImageRequest) -> Result<ImageResult, UppError> {
-    draw(model, ImageRequest { source: None, ..request }, Operation::Generate).await
+pub async fn generate(
+    model: Arc<dyn ImageModel>,
+    request: ImageRequest,
+    middleware: Chain,
+) -> Result<Arc<ImageResult>, UppError> {
+    draw(model, ImageRequest { source: None, ..request }, Operation::Generate, middleware).await
 }
 
 /// Changes a picture, which is the request's `source`.
@@ -36,18 +43,39 @@ pub async fn generate(model: Arc<dyn ImageModel>, request: ImageRequest) -> Resu
 ///
 /// # Cancel safety
 /// Dropping the future stops the call.
-pub async fn edit(model: Arc<dyn ImageModel>, request: ImageRequest) -> Result<ImageResult, UppError> {
-    draw(model, request, Operation::Edit).await
+pub async fn edit(
+    model: Arc<dyn ImageModel>,
+    request: ImageRequest,
+    middleware: Chain,
+) -> Result<Arc<ImageResult>, UppError> {
+    draw(model, request, Operation::Edit, middleware).await
 }
 
 /// Makes pictures and shows them on the way.
 ///
+/// Pictures are no [`StreamEvent`](crate::message::StreamEvent)s: middleware hears of the call, not of its events.
+///
 /// # Errors
-/// As [`generate`]; the model's own errors come from the stream.
-pub fn stream(model: &Arc<dyn ImageModel>, request: ImageRequest) -> Result<ImageStream, UppError> {
-    check(&**model, &request, Operation::Stream)?;
-    let steps = model.stream(ImageRequest { source: None, ..request });
-    Ok(ImageStream::new(steps, model.provider(), Modality::Image))
+/// As [`generate`]; with middleware they come from the stream, because hooks may change the prompt and hear of what is
+/// refused. The model's own errors come from the stream.
+pub fn stream(
+    model: &Arc<dyn ImageModel>,
+    request: ImageRequest,
+    middleware: Chain,
+) -> Result<ImageStream, UppError> {
+    let request = ImageRequest { source: None, ..request };
+    if middleware.is_empty() {
+        check(&**model, &request, Operation::Stream)?;
+        return Ok(ImageStream::new(model.stream(request), model.provider(), Modality::Image));
+    }
+    let context = context_of(&**model, &request, Operation::Stream);
+    let (model, asked) = (Arc::clone(model), Arc::clone(&context));
+    let begin = move || {
+        let request = asked.image_request().unwrap_or(request);
+        check(&*model, &request, Operation::Stream)?;
+        Ok(model.stream(request))
+    };
+    Ok(ImageStream::around(middleware, context, begin))
 }
 
 /// Where every call that is not streamed starts and ends.
@@ -55,9 +83,28 @@ async fn draw(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
     operation: Operation,
-) -> Result<ImageResult, UppError> {
-    check(&*model, &request, operation)?;
-    model.draw(request).await.map_err(|error| error.with_modality(Modality::Image))
+    middleware: Chain,
+) -> Result<Arc<ImageResult>, UppError> {
+    let context = context_of(&*model, &request, operation);
+    let work = || async {
+        let request = context.image_request().unwrap_or(request);
+        check(&*model, &request, operation)?;
+        let result = model.draw(request).await.map_err(|error| error.with_modality(Modality::Image))?;
+        let result = Arc::new(result);
+        context.set_response(Response::Image(Arc::clone(&result)));
+        Ok(result)
+    };
+    middleware.around(&context, None, work).await
+}
+
+fn context_of(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -> Arc<CallContext> {
+    let called = Called {
+        modality: Modality::Image,
+        model_id: model.model_id().into(),
+        provider: model.provider().into(),
+        streaming: operation == Operation::Stream,
+    };
+    Arc::new(CallContext::image(called, request.clone(), Arc::new(SystemClock)))
 }
 
 fn check(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -> Result<(), UppError> {

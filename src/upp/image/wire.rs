@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryFutureExt as _};
 
 use super::{ImageCapabilities, ImageEvent, ImageModel, ImageRequest, ImageResult, ImageSteps};
-use crate::core::http::{BodySink, Flow};
+use crate::core::http::{BodySink, Flow, Replay};
 use crate::core::sse;
 use crate::upp::config::ProviderConfig;
 use crate::upp::dialect::Dialect;
@@ -96,6 +96,17 @@ impl HttpImageModel {
         config: ProviderConfig,
     ) -> Self {
         Self { vendor: HttpModel::new(vendor, model_id, config), wire }
+    }
+
+    /// With a recording in place of the network.
+    #[must_use]
+    pub fn with_transport(self, transport: Replay) -> Self {
+        Self { vendor: self.vendor.with_transport(transport), ..self }
+    }
+
+    /// How it is reached.
+    pub fn config(&self) -> &ProviderConfig {
+        self.vendor.config()
     }
 
     fn ask(&self, request: &ImageRequest, streaming: bool) -> Result<Ask, UppError> {
@@ -194,7 +205,7 @@ impl BodySink for Reader {
     fn end(&mut self, out: &mut Vec<ImageStep>) -> Result<(), StreamFailure> {
         self.read(None, out)?;
         if let Some(decoder) = self.decoder.take() {
-            out.push(Step::Done(decoder.finish()?));
+            out.push(Step::Done(Arc::new(decoder.finish()?)));
         }
         Ok(())
     }

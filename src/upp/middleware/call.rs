@@ -10,13 +10,20 @@ use tokio_util::sync::CancellationToken;
 use super::chain::Chain;
 use super::context::CallContext;
 use crate::message::Turn;
-use crate::upp::error::{ErrorCode, UppError};
+use crate::upp::embedding::EmbeddingResult;
+use crate::upp::error::{ErrorCode, Modality, UppError};
+use crate::upp::image::ImageResult;
 
 /// What a call comes to.
 pub trait Outcome {
     /// The turn, where a language model was called.
-    fn turn(&self) -> Option<&Arc<Turn>>;
+    fn turn(&self) -> Option<&Arc<Turn>> {
+        None
+    }
 }
+
+impl Outcome for Arc<EmbeddingResult> {}
+impl Outcome for Arc<ImageResult> {}
 
 impl Outcome for Arc<Turn> {
     fn turn(&self) -> Option<&Arc<Turn>> {
@@ -69,7 +76,8 @@ impl Chain {
         until(cancellation, context, inwards).await?;
         let outcome = work().await?;
         context.finish();
-        if context.streaming {
+        // Events of other modalities are no `StreamEvent`s: the hooks of streams belong to language models.
+        if context.streaming && context.modality == Modality::Llm {
             self.stream_end(context).await?;
         }
         self.response(context).await?;

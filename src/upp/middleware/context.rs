@@ -6,7 +6,9 @@ use super::state::State;
 use crate::core::time::{Clock, Timestamp};
 use crate::message::Message;
 use crate::message::message::History;
+use crate::upp::embedding::{EmbeddingRequest, EmbeddingResult};
 use crate::upp::error::Modality;
+use crate::upp::image::{ImageRequest, ImageResult};
 use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
 
 /// What is asked. Cheap to clone.
@@ -15,14 +17,34 @@ use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
 pub enum Request {
     /// Of a language model. Changes of all members take effect.
     Llm(ModelRequest),
+    /// Of a model that makes vectors: all inputs of the call, before they are cut into batches.
+    Embedding(EmbeddingRequest),
+    /// Of a model that makes pictures.
+    Image(ImageRequest),
 }
 
-/// What was answered.
+/// What was answered. Cheap to clone, except that of a language model.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Response {
     /// By a language model: its last answer.
     Llm(ModelResponse),
+    /// By a model that makes vectors: those of all inputs.
+    Embedding(Arc<EmbeddingResult>),
+    /// By a model that makes pictures.
+    Image(Arc<ImageResult>),
+}
+
+impl From<Arc<EmbeddingResult>> for Response {
+    fn from(result: Arc<EmbeddingResult>) -> Self {
+        Self::Embedding(result)
+    }
+}
+
+impl From<Arc<ImageResult>> for Response {
+    fn from(result: Arc<ImageResult>) -> Self {
+        Self::Image(result)
+    }
 }
 
 /// One call of a model, as its middleware sees it. UPP-1.2 §17.
@@ -81,6 +103,16 @@ impl CallContext {
         Self::with_request(called, Request::Llm(request), given, clock)
     }
 
+    /// The context of a call of a model that makes vectors.
+    pub fn embedding(called: Called, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
+        Self::with_request(called, Request::Embedding(request), Given::default(), clock)
+    }
+
+    /// The context of a call of a model that makes pictures.
+    pub fn image(called: Called, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
+        Self::with_request(called, Request::Image(request), Given::default(), clock)
+    }
+
     fn with_request(called: Called, request: Request, given: Given, clock: Arc<dyn Clock>) -> Self {
         let Called { modality, model_id, provider, streaming } = called;
         let start_time = clock.now();
@@ -114,8 +146,26 @@ impl CallContext {
 
     /// What a language model is asked; `None` for other models.
     pub fn llm_request(&self) -> Option<ModelRequest> {
-        let Request::Llm(request) = self.request();
-        Some(request)
+        match self.request() {
+            Request::Llm(request) => Some(request),
+            Request::Embedding(_) | Request::Image(_) => None,
+        }
+    }
+
+    /// What a model that makes vectors is asked; `None` for other models.
+    pub fn embedding_request(&self) -> Option<EmbeddingRequest> {
+        match self.request() {
+            Request::Embedding(request) => Some(request),
+            Request::Llm(_) | Request::Image(_) => None,
+        }
+    }
+
+    /// What a model that makes pictures is asked; `None` for other models.
+    pub fn image_request(&self) -> Option<ImageRequest> {
+        match self.request() {
+            Request::Image(request) => Some(request),
+            Request::Llm(_) | Request::Embedding(_) => None,
+        }
     }
 
     /// The last answer, once there is one.
@@ -123,10 +173,12 @@ impl CallContext {
         self.outcome().response.clone()
     }
 
-    /// Why the model stopped last.
+    /// Why a language model stopped last.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        let Response::Llm(response) = self.response()?;
-        Some(response.stop_reason)
+        match &self.outcome().response {
+            Some(Response::Llm(response)) => Some(response.stop_reason),
+            _ => None,
+        }
     }
 
     /// When the call was over.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::context::{CallContext, Response};
+use super::context::{CallContext, Request, Response};
 use super::hooks::{Emitted, HookFuture, Hooks, Middleware, done};
 use crate::core::json::{RawJson, RawObject};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
+use crate::upp::embedding::EmbeddingInput;
 use crate::upp::error::UppError;
 
 /// How much a line matters.
@@ -157,11 +158,21 @@ impl Middleware for Logging {
 
     fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         let mut data = facts(context);
-        if let Some(request) = context.llm_request() {
-            put(&mut data, "messages", &request.messages.len());
-            put(&mut data, "tools", &request.tools.len());
-            let messages: Vec<_> = request.messages.iter().collect();
-            self.contents_of(&mut data, "contents", RawJson::from_value(&messages).ok());
+        match context.request() {
+            Request::Llm(request) => {
+                put(&mut data, "messages", &request.messages.len());
+                put(&mut data, "tools", &request.tools.len());
+                let messages: Vec<_> = request.messages.iter().collect();
+                self.contents_of(&mut data, "contents", RawJson::from_value(&messages).ok());
+            }
+            Request::Embedding(request) => {
+                put(&mut data, "inputs", &request.inputs.len());
+                let texts: Vec<_> = request.inputs.iter().map(EmbeddingInput::as_text).collect();
+                self.contents_of(&mut data, "contents", RawJson::from_value(&texts).ok());
+            }
+            Request::Image(request) => {
+                self.contents_of(&mut data, "contents", Some(RawJson::from_str_value(&request.prompt)));
+            }
         }
         self.write(Level::Debug, &format!("{} is asked", model_of(context)), data);
         done()
@@ -169,9 +180,18 @@ impl Middleware for Logging {
 
     fn on_response<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         let mut data = facts(context);
-        if let Some(Response::Llm(response)) = context.response() {
-            data.insert("stopReason", RawJson::from_str_value(response.stop_reason.as_str()));
-            self.contents_of(&mut data, "contents", RawJson::from_value(&response.message).ok());
+        match context.response() {
+            Some(Response::Llm(response)) => {
+                data.insert("stopReason", RawJson::from_str_value(response.stop_reason.as_str()));
+                self.contents_of(&mut data, "contents", RawJson::from_value(&response.message).ok());
+            }
+            // Vectors and pictures are for machines: how many, never what.
+            Some(Response::Embedding(result)) => {
+                put(&mut data, "embeddings", &result.embeddings.len());
+                put(&mut data, "totalTokens", &result.usage.total_tokens);
+            }
+            Some(Response::Image(result)) => put(&mut data, "images", &result.images.len()),
+            None => {}
         }
         self.write(Level::Debug, &format!("{} has answered", model_of(context)), data);
         done()

@@ -66,7 +66,8 @@ impl Persistence {
     }
 
     async fn prepend(&self, context: &CallContext) -> Result<(), UppError> {
-        let Request::Llm(mut request) = context.request();
+        // A conversation is what language models have.
+        let Some(mut request) = context.llm_request() else { return Ok(()) };
         let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
         let older: Vec<Arc<Message>> = match &stored {
             Some(thread) => unseen(&thread.messages, request.messages.iter()).cloned().collect(),

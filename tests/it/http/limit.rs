@@ -89,3 +89,54 @@ async fn google_says_in_the_body_how_long_to_wait() {
     let (told, header) = (Duration::from_millis(3500), Duration::from_secs(9));
     assert_eq!(waits, [Some(told), Some(told), Some(header), None]);
 }
+
+#[tokio::test]
+async fn the_line_is_first_come_first_served() {
+    let server = Server::start([slow_stream(), json("1"), json("2"), json("3"), json("4")]).await;
+    let limits = one_at_a_time();
+    let stream = open(&server, &limits, &RetryPolicy::default()).await.unwrap();
+
+    let mut line = Vec::new();
+    for place in 1..=4 {
+        let request = HttpRequest::get(server.url(&format!("/{place}"))).expect(Expect::Json);
+        let client = client(&limits);
+        line.push(tokio::spawn(async move {
+            client.send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap()
+        }));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    line.remove(1).abort();
+    assert_eq!(server.requests().len(), 1, "they did not wait");
+    drop(stream);
+    for waiting in line {
+        waiting.await.unwrap();
+    }
+
+    let paths: Vec<String> = server.requests().iter().skip(1).map(|r| r.head[..6].to_owned()).collect();
+    assert_eq!(paths, ["GET /1", "GET /3", "GET /4"]);
+}
+
+#[tokio::test]
+async fn a_wait_before_a_retry_holds_no_place_and_counts_for_the_whole_time() {
+    let slow_down = response("503 Later", &[("Retry-After", "0")], "");
+    let server = Server::start([slow_down.clone(), json("2"), slow_down]).await;
+    let limits = one_at_a_time();
+    let patient = RetryPolicy::new(LinearBackoff { max_attempts: 1, delay: Duration::from_secs(60) });
+    let request = || HttpRequest::get(server.url("/")).expect(Expect::Json);
+    let client_of = |total_deadline| client(&HttpConfig { total_deadline, ..limits.clone() });
+
+    let retrying = tokio::spawn({
+        let (client, request, patient) = (client_of(None), request(), patient.clone());
+        async move { client.send(request, &patient, &CancellationToken::new()).await }
+    });
+    while server.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let other = tokio::time::timeout(Duration::from_secs(5), get(&server, &limits)).await;
+    retrying.abort();
+    let hurried = client_of(Some(Duration::from_millis(200)));
+    let error = hurried.send(request(), &patient, &CancellationToken::new()).await.unwrap_err();
+
+    assert_eq!(other.expect("who waits for a retry holds a place").unwrap().body, "2");
+    assert_eq!(phase(&error), Some(TimeoutPhase::Total));
+}

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json as value};
-use turntree::core::http::replay::{Mode, ReplayError, ReplayOptions};
-use turntree::core::http::{ExponentialBackoff, Replay};
+use turntree::core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
+use turntree::core::http::{ExponentialBackoff, HostFailure, Replay};
 use turntree::core::secret::Secret;
 
 use super::*;
@@ -306,7 +306,7 @@ async fn a_hook_takes_out_what_only_the_caller_knows() {
     let server = Server::start([json(r#"{"name":"Ada"}"#)]).await;
     let hook = |exchange: Value| {
         let text = exchange.to_string().replace("Ada", "Name");
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+        serde_json::from_str(&text).map_err(HostFailure::new)
     };
     let options =
         |mode| ReplayOptions { mode, redact: Some(std::sync::Arc::new(hook)), ..Default::default() };
@@ -319,4 +319,111 @@ async fn a_hook_takes_out_what_only_the_caller_knows() {
 
     assert!(!std::fs::read_to_string(&path).unwrap().contains("Ada"));
     assert_eq!(answer.body, r#"{"name":"Name"}"#);
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() {
+    let server = Server::start([json("1")]).await;
+    let failure = HostFailure::new(std::io::Error::other("no such name"));
+    for fails_at_request in [true, false] {
+        let own = failure.clone();
+        let hook = move |exchange: Value| {
+            if exchange.get("response").is_some() || fails_at_request {
+                Err(own.clone())
+            } else {
+                Ok(exchange)
+            }
+        };
+        let redact: Option<RedactionHook> = Some(std::sync::Arc::new(hook));
+        let path = file("failing_hook");
+        let options = ReplayOptions { mode: Mode::Record, redact, ..Default::default() };
+        let recording = Replay::open(&path, options).unwrap();
+
+        let answer = post(&server.url("/v1"), &value!({}), &recording).await;
+
+        if fails_at_request {
+            assert!(matches!(answer.unwrap_err(), HttpError::Host(own) if own == failure));
+        } else {
+            answer.unwrap();
+            let told = recording.save().unwrap_err();
+            assert_eq!(told, ReplayError::Hook { path: path.clone(), failure: failure.clone() });
+        }
+        assert!(!path.exists());
+    }
+}
+
+#[tokio::test]
+async fn two_recorders_of_one_file_keep_what_the_other_recorded() {
+    for mode in [Mode::Auto, Mode::Record] {
+        let path = file("shared");
+        let server = Server::start((0..5).map(|number| json(&number.to_string()))).await;
+        let url = server.url("/v1");
+        let old = with(Mode::Auto, &path);
+        post(&url, &value!("old"), &old).await.unwrap();
+        old.save().unwrap();
+
+        let (one, two) = (with(mode, &path), with(mode, &path));
+        post(&url, &value!("a"), &one).await.unwrap();
+        one.save().unwrap();
+        post(&url, &value!("b"), &two).await.unwrap();
+        two.save().unwrap();
+        post(&url, &value!("c"), &one).await.unwrap();
+        one.save().unwrap();
+
+        let exchanges = document(&path)["exchanges"].as_array().unwrap().clone();
+        let mut asked: Vec<_> = exchanges.iter().map(|e| e["request"]["body"]["json"].clone()).collect();
+        asked.sort_by_key(Value::to_string);
+        let kept = if mode == Mode::Auto { vec!["a", "b", "c", "old"] } else { vec!["a", "b", "c"] };
+        assert_eq!(asked, kept, "{mode:?}");
+        let folder = path.parent().unwrap();
+        assert!(!folder.join("shared.json.lock").exists());
+    }
+}
+
+#[tokio::test]
+async fn many_recorders_at_once_lose_nothing() {
+    let path = file("crowd");
+    let server = Server::start((0..24).map(|number| json(&number.to_string()))).await;
+    let url = server.url("/v1");
+    let recorders: Vec<Replay> = (0..8).map(|_| with(Mode::Auto, &path)).collect();
+
+    join_all((0..24).map(|number| {
+        let (recorder, url) = (recorders[number % 8].clone(), url.clone());
+        async move { post(&url, &value!(number), &recorder).await.unwrap() }
+    }))
+    .await;
+    tokio::task::spawn_blocking(move || {
+        std::thread::scope(|scope| {
+            for recorder in &recorders {
+                scope.spawn(|| recorder.save().unwrap());
+            }
+        });
+    })
+    .await
+    .unwrap();
+
+    let mut asked: Vec<_> =
+        with(Mode::Replay, &path).unused().into_iter().map(|unused| unused.index).collect();
+    asked.sort_unstable();
+    assert_eq!(asked, (0..24).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn secrets_inside_of_bytes_are_taken_out_and_the_other_bytes_stay() {
+    let path = file("bytes");
+    let body = [b"\xff\x00key=".as_slice(), KEY.as_bytes(), b"\xe9sk-proj-0123456789abcdef\xfe"].concat();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let server = Server::start([vec![Step::Send(head.into_bytes()), Step::Send(body.clone())]]).await;
+    let recording = with(Mode::Record, &path);
+
+    let lived = post(&server.url("/v1"), &value!({}), &recording).await.unwrap();
+    recording.save().unwrap();
+
+    let encoded = document(&path)["exchanges"][0]["response"]["body"]["base64"].as_str().unwrap().to_owned();
+    let kept = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).unwrap();
+    assert_eq!(lived.body, body);
+    assert_eq!(kept, b"\xff\x00key=REDACTED\xe9REDACTED\xfe");
 }

@@ -125,7 +125,8 @@ def options(look: Callable[[str], dict[str, float]]) -> None:
     assert_type(helper.with_(system="Be long."), Agent)
     helper.with_(sytem="?")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     agent(model=scripted([]), strategy={"onStepStart": print})
-    agent(model="gpt-5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    agent(model="openai:gpt-5")
+    agent(model=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def enough(state: ExecutionState) -> bool:

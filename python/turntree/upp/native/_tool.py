@@ -37,9 +37,9 @@ class NativeTool(dict[str, Any]):
         run: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         super().__init__({key: value for key, value in definition.items() if value is not None})
-        self.provider = provider
-        self.name = name
-        self.run = run
+        self.provider: str = provider
+        self.name: str = name
+        self.run: Callable[[dict[str, Any]], Any] | None = run
 
     @property
     def _mode(self) -> str:

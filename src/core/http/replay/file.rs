@@ -8,6 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::core::http::error::HostFailure;
+
 /// What the member `format` says.
 const FORMAT: &str = "turntree.replay";
 
@@ -52,12 +54,12 @@ pub enum ReplayError {
         text: String,
     },
     /// The redaction hook failed.
-    #[error("the redaction hook failed on an exchange of {}: {reason}", path.display())]
+    #[error("the redaction hook failed on an exchange of {}: {failure}", path.display())]
     Hook {
         /// The file.
         path: PathBuf,
-        /// What it said.
-        reason: String,
+        /// What it failed with.
+        failure: HostFailure,
     },
 }
 
@@ -67,6 +69,7 @@ pub(super) struct Recording {
     pub(super) format: String,
     pub(super) version: u64,
     pub(super) exchanges: Vec<Recorded>,
+    /// Members that are not ours.
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }

@@ -9,6 +9,7 @@
 //! | `asked` | a request as it is recorded and compared |
 //! | `differ` | whether two requests are the same, and where they are not |
 //! | `redact` | what never reaches a file |
+//! | `shared` | one file that several recorders write |
 //! | `slot` | one exchange while it is recorded |
 //! | `played` | one exchange while it is played |
 
@@ -17,6 +18,7 @@ mod differ;
 mod file;
 mod played;
 mod redact;
+mod shared;
 mod slot;
 
 use std::fmt;
@@ -32,8 +34,9 @@ use self::differ::{Difference, Ignored};
 pub use self::file::ReplayError;
 use self::file::{Recorded, Recording};
 pub(super) use self::played::{Cut, Played};
+use self::shared::Share;
 pub(super) use self::slot::Slot;
-use super::error::HttpError;
+use super::error::{HostFailure, HttpError};
 use super::request::HttpRequest;
 use crate::core::runtime;
 
@@ -49,7 +52,7 @@ pub enum Mode {
     /// Plays; what is not recorded is an error. Nothing touches the network.
     #[default]
     Replay,
-    /// Sends everything and records it anew; what the file held is replaced.
+    /// Sends everything and records it anew; what the file held when it was opened is replaced.
     Record,
     /// Plays what is recorded, sends and adds what is not.
     Auto,
@@ -60,8 +63,8 @@ pub enum Mode {
 /// Called on the thread that polls the request with `{"request": …}` alone, and on the thread that saves with all.
 ///
 /// # Errors
-/// A text that says why it failed.
-pub type RedactionHook = Arc<dyn Fn(Value) -> Result<Value, String> + Send + Sync>;
+/// What it failed with; a request that it failed on comes out with that very failure.
+pub type RedactionHook = Arc<dyn Fn(Value) -> Result<Value, HostFailure> + Send + Sync>;
 
 /// Options of a [`Replay`].
 #[derive(Clone, Default)]
@@ -101,15 +104,13 @@ struct Inner {
     state: Mutex<State>,
     /// Rung when an exchange is recorded to its end.
     recorded: Condvar,
-    /// Held while the file is written, so that the newest state is written last.
-    writing: Mutex<()>,
+    /// What of the file is ours. Held while it is written, so that the newest state is written last.
+    writing: Mutex<Share>,
 }
 
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
-    /// Members of the file that are not ours.
-    rest: serde_json::Map<String, Value>,
     /// Something is recorded that is not in the file.
     is_dirty: bool,
     /// Why the last write in the background failed.
@@ -122,6 +123,8 @@ struct Entry {
     plays: usize,
     /// It is being recorded.
     is_open: bool,
+    /// It was recorded here and is not from the file.
+    is_ours: bool,
 }
 
 /// An exchange that has not been played.
@@ -153,21 +156,25 @@ impl Replay {
     pub fn open(path: impl Into<PathBuf>, options: ReplayOptions) -> Result<Self, ReplayError> {
         let path = path.into();
         let ignored = Ignored::new(&options.ignore)?;
-        let recording = match options.mode {
-            Mode::Replay => file::read(&path)?,
-            Mode::Auto if path.exists() => file::read(&path)?,
-            Mode::Auto | Mode::Record => Recording::default(),
+        let (recording, share) = match options.mode {
+            Mode::Replay => (file::read(&path)?, Share::default()),
+            Mode::Auto if path.exists() => {
+                let recording = file::read(&path)?;
+                (recording.clone(), Share::adding(recording))
+            }
+            Mode::Auto => (Recording::default(), Share::default()),
+            Mode::Record => (Recording::default(), Share::replacing(&path)),
         };
-        let entries =
-            recording.exchanges.into_iter().map(|exchange| Entry { exchange, plays: 0, is_open: false });
-        let state = State { entries: entries.collect(), rest: recording.rest, ..State::default() };
+        let entry = |exchange| Entry { exchange, plays: 0, is_open: false, is_ours: false };
+        let entries = recording.exchanges.into_iter().map(entry);
+        let state = State { entries: entries.collect(), ..State::default() };
         Ok(Self(Arc::new(Inner {
             path,
             options,
             ignored,
             state: Mutex::new(state),
             recorded: Condvar::new(),
-            writing: Mutex::new(()),
+            writing: Mutex::new(share),
         })))
     }
 
@@ -259,7 +266,7 @@ impl Replay {
         }
         let Asked { request, secrets } = asked;
         let exchange = Recorded { request, ..Recorded::default() };
-        state.entries.push(Entry { exchange, plays: 1, is_open: true });
+        state.entries.push(Entry { exchange, plays: 1, is_open: true, is_ours: true });
         let index = state.entries.len() - 1;
         drop(state);
         Ok(Source::Recording(Slot::new(self.clone(), index, secrets)))
@@ -270,7 +277,10 @@ impl Replay {
         let Some(hook) = &self.0.options.redact else { return Ok(asked) };
         let exchange = Recorded { request: asked.request, ..Recorded::default() };
         let changed = redact::with_hook(hook, &exchange, &self.0.path);
-        let changed = changed.map_err(|error| HttpError::Replay { message: error.to_string() })?;
+        let changed = changed.map_err(|error| match error {
+            ReplayError::Hook { failure, .. } => HttpError::Host(failure),
+            other => HttpError::Replay { message: other.to_string() },
+        })?;
         Ok(Asked { request: changed.request, secrets: asked.secrets })
     }
 
@@ -347,18 +357,15 @@ impl Replay {
     }
 
     fn write(&self) -> Result<(), ReplayError> {
-        let _writing = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut share = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         if !std::mem::take(&mut state.is_dirty) {
             return Ok(());
         }
-        let finished = state.entries.iter().filter(|entry| !entry.is_open);
+        let finished = state.entries.iter().filter(|entry| entry.is_ours && !entry.is_open);
         let exchanges: Vec<Recorded> = finished.map(|entry| entry.exchange.clone()).collect();
-        let rest = state.rest.clone();
         drop(state);
-        let written = self.hooked(exchanges).and_then(|exchanges| {
-            file::write(&self.0.path, &Recording { exchanges, rest, ..Recording::default() })
-        });
+        let written = self.hooked(exchanges).and_then(|exchanges| share.write(&self.0.path, exchanges));
         if written.is_err() {
             self.state().is_dirty = true;
         }

@@ -6,16 +6,22 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::file::{Chunk, Payload, Recorded, ReplayError};
 use super::{RedactionHook, file};
+use crate::core::http::error::HostFailure;
 
 /// Stands where a secret was.
 pub(super) const MARK: &str = "REDACTED";
 
 /// Shorter ones would be words themselves.
 pub(super) const SHORTEST_SECRET: usize = 6;
+
+/// Where Unicode begins to have characters that mean nothing.
+const PRIVATE_USE: u32 = 0xE000;
 
 /// Names of query parameters and JSON members that hold credentials, in lower case without `-` and `_`.
 const SECRET_NAMES: [&str; 15] = [
@@ -68,8 +74,11 @@ pub(super) fn payload(body: Payload, secrets: &[String]) -> Payload {
     match body {
         Payload::Json(value) => Payload::Json(json(value, secrets)),
         Payload::Text(told) => Payload::Text(text(&told, secrets).into_owned()),
-        // Base64 hides a secret from the search as well, but not from a reader.
-        Payload::Base64(told) => Payload::Base64(told),
+        // Base64 hides a secret from a search of the file, but not from a reader.
+        Payload::Base64(told) => {
+            let hidden = STANDARD.decode(&told).ok().and_then(|whole| bytes(&whole, secrets));
+            Payload::Base64(hidden.map_or(told, |hidden| STANDARD.encode(hidden)))
+        }
         Payload::Chunks(chunks) => Payload::Chunks(stream(chunks, secrets)),
     }
 }
@@ -85,9 +94,7 @@ fn stream(chunks: Vec<Chunk>, secrets: &[String]) -> Vec<Chunk> {
         .collect();
     let Some(whole) = whole.map(|pieces| pieces.concat()) else {
         let pieces = Payload::Chunks(chunks.clone()).pieces().unwrap_or_default().concat();
-        let told = String::from_utf8_lossy(&pieces);
-        let hidden = text(&told, secrets);
-        return if *hidden == *told { chunks } else { vec![Chunk::Text(hidden.into_owned())] };
+        return bytes(&pieces, secrets).map_or(chunks, |hidden| vec![Chunk::of(&hidden)]);
     };
     let hidden: Vec<Chunk> = chunks
         .into_iter()
@@ -140,6 +147,26 @@ pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
     hidden
 }
 
+/// Bytes that are no text, without the secrets among them; `None` when there are none. The others stay as they are.
+fn bytes(told: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
+    // Each byte as a character: those of ASCII as themselves, the others as ones that are in no word.
+    let spelled = |bytes: &[u8]| -> String {
+        let letter = |byte: &u8| match byte {
+            0..0x80 => char::from(*byte),
+            0x80.. => char::from_u32(PRIVATE_USE + u32::from(*byte)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        };
+        bytes.iter().map(letter).collect()
+    };
+    let secrets: Vec<String> = secrets.iter().map(|secret| spelled(secret.as_bytes())).collect();
+    let told = spelled(told);
+    let hidden = text(&told, &secrets);
+    let byte = |letter: char| {
+        let code = u32::from(letter);
+        u8::try_from(code).or_else(|_| u8::try_from(code.saturating_sub(PRIVATE_USE))).unwrap_or(b'?')
+    };
+    (*hidden != *told).then(|| hidden.chars().map(byte).collect())
+}
+
 /// The text without keys that begin so; `None` when there is none.
 fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String> {
     let is_part =
@@ -175,9 +202,10 @@ pub(super) fn with_hook(
     exchange: &Recorded,
     path: &Path,
 ) -> Result<Recorded, ReplayError> {
-    let failed = |reason: String| ReplayError::Hook { path: path.to_owned(), reason };
-    let value = serde_json::to_value(exchange).map_err(|error| failed(error.to_string()))?;
+    let failed = |failure: HostFailure| ReplayError::Hook { path: path.to_owned(), failure };
+    let wrong = |reason: String| failed(HostFailure::new(std::io::Error::other(reason)));
+    let value = serde_json::to_value(exchange).map_err(|error| wrong(error.to_string()))?;
     let changed = hook(value).map_err(failed)?;
     serde_path_to_error::deserialize::<_, file::Recorded>(changed)
-        .map_err(|error| failed(format!("it returned no exchange: {} at {}", error.inner(), error.path())))
+        .map_err(|error| wrong(format!("it returned no exchange: {} at {}", error.inner(), error.path())))
 }

@@ -7,7 +7,10 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::request::{CallRequest, CallResponse};
 use super::state::{CallState, visit_objects};
+use crate::py::data::DataClass as _;
 use crate::py::show::Show;
+use crate::py::upp::embedding::EmbeddingResult;
+use crate::py::upp::image::ImageResult;
 use crate::upp::middleware::{CallContext as CoreContext, Response};
 
 /// One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17.
@@ -65,15 +68,18 @@ impl CallContext {
         Ok(self.request.get_or_init(|| request).clone_ref(py))
     }
 
-    /// The last answer of the model, once there is one.
+    /// The last answer, once there is one: a `CallResponse` of a language model, an `EmbeddingResult`, an `ImageResult`.
     #[getter]
-    fn response(&self) -> Option<CallResponse> {
-        match self.core.response()? {
-            Response::Llm(response) => Some(CallResponse(response)),
-        }
+    fn response(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(match self.core.response() {
+            Some(Response::Llm(response)) => Some(Py::new(py, CallResponse(response))?.into_any()),
+            Some(Response::Embedding(result)) => Some(EmbeddingResult::wrap(py, result)?),
+            Some(Response::Image(result)) => Some(ImageResult::wrap(py, result)?),
+            None => None,
+        })
     }
 
-    /// Why the model stopped last, as "end_turn"; None before it has.
+    /// Why a language model stopped last, as "end_turn"; None before it has.
     #[getter]
     fn stop_reason(&self) -> Option<&'static str> {
         self.core.stop_reason().map(crate::upp::StopReason::as_str)

@@ -12,7 +12,9 @@ use crate::core::json::{RawJson, RawObject};
 use crate::message::{
     Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
 };
-use crate::upp::dialects::common::{BodyWriter, MediaBytes, Place, ResultText, StructureSchema, tool_fact};
+use crate::upp::dialects::common::{
+    BodyWriter, MediaBytes, Place, ResultText, StructureSchema, system_text, tool_fact,
+};
 use crate::upp::error::UppError;
 use crate::upp::producer::Producer;
 use crate::upp::request::{ModelRequest, System};
@@ -105,7 +107,7 @@ pub(super) fn encode(
     let provider = wire.options.provider;
     let mut body = BodyWriter::new(provider, &request.params);
     body.member("model", model_id)?;
-    write_system(&mut body, provider, request)?;
+    write_system(&mut body, &wire.options, request)?;
     let turns = request.messages.iter().enumerate();
     let turns = turns.map(|(place, message)| turn(&wire.options, model_id, place, message));
     let turns = turns.filter(|turn| turn.as_ref().map_or(true, |turn| !turn.content.is_empty()));
@@ -119,7 +121,12 @@ pub(super) fn encode(
     Ok(body.finish())
 }
 
-fn write_system(body: &mut BodyWriter<'_>, provider: &str, request: &ModelRequest) -> Result<(), UppError> {
+/// The system prompt: its blocks as they are where their marks for the cache count, else one text (UPP-1.3, §19.0).
+fn write_system(
+    body: &mut BodyWriter<'_>,
+    options: &MessagesOptions,
+    request: &ModelRequest,
+) -> Result<(), UppError> {
     #[derive(Deserialize)]
     struct TextBlock {
         #[serde(rename = "type")]
@@ -129,19 +136,21 @@ fn write_system(body: &mut BodyWriter<'_>, provider: &str, request: &ModelReques
     }
     match request.system.as_deref() {
         None => Ok(()),
-        Some(System::Text(text)) if text.is_empty() => Ok(()),
-        Some(System::Text(text)) => body.member("system", text),
-        Some(System::Blocks(blocks)) => {
+        Some(System::Blocks(blocks)) if options.cache_control => {
             let read: Result<Vec<TextBlock>, _> = blocks.to();
             match read {
                 Ok(read) if read.is_empty() => Ok(()),
                 Ok(read) if read.iter().all(|block| block.kind == "text") => body.member("system", blocks),
                 _ => Err(UppError::invalid_request(
-                    provider,
+                    options.provider,
                     "system: each block needs \"type\": \"text\" and a \"text\" that is a string",
                 )),
             }
         }
+        Some(system) => match system_text(options.provider, system)? {
+            text if text.is_empty() => Ok(()),
+            text => body.member("system", &text),
+        },
     }
 }
 
