@@ -79,14 +79,12 @@ pub fn sse(bytes: &[u8]) {
     let whole = events_of([bytes]);
 
     assert_eq!(events_of(bytes.chunks(size)), whole);
-    let Ok(mut events) = whole else { return };
+    let Ok(events) = whole else { return };
     // A byte that is not UTF-8 becomes three.
     assert!(events.iter().all(|event| event.data.len() <= 3 * FRAME_LIMIT));
     let mut encoded = Vec::new();
-    for event in &mut events {
+    for event in &events {
         event.encode(&mut encoded);
-        // What was replaced is sound text from then on.
-        event.is_damaged = false;
     }
     let mut again = Vec::new();
     let mut decoder = sse::Decoder::default();

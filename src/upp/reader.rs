@@ -144,9 +144,11 @@ impl Frames {
     ) -> Result<(), Failure> {
         match self {
             Self::Events(decoder) => {
-                let visit = |event: sse::Event<'_>| match event.is_damaged {
-                    true => Err(Failure::Framing(NOT_UTF8.to_owned())),
-                    false => visit(event.event.as_deref(), &event.data),
+                let visit = |event: sse::Event<'_>| {
+                    if event.is_damaged {
+                        return Err(Failure::Framing(NOT_UTF8.to_owned()));
+                    }
+                    visit(event.event.as_deref(), &event.data)
                 };
                 match bytes {
                     Some(bytes) => decoder.push(bytes, visit),

@@ -62,6 +62,7 @@ fn in_a_process_of_its_own() {
     let more = block_on(open(&model, STREAMS));
 
     let grown = process("RssAnon:").saturating_sub(memory) * 1024 / STREAMS;
+    println!("{grown} bytes a stream");
     assert_eq!(process("Threads:"), threads, "streams started threads");
     assert!(grown <= BYTES_PER_STREAM, "each stream takes {grown} bytes of {BYTES_PER_STREAM}");
     assert!(grown > 256, "{grown} bytes a stream: nothing was measured");

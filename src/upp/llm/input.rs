@@ -2,7 +2,7 @@
 //!
 //! Which argument is history and which is input is told apart where the language has no types for it; here each has
 //! its own. A message stays the message it is; texts and blocks that follow each other become one user's message, as the
-//! specification's flow reads ("convert input to UserMessage") and vendors prefer.
+//! specification's flow reads ("convert input to `UserMessage`") and vendors prefer.
 
 use std::sync::Arc;
 

@@ -95,12 +95,12 @@ impl Logging {
         }
     }
 
-    fn write(&self, level: Level, words: &str, data: RawObject) {
+    fn write(&self, level: Level, words: &str, data: &RawObject) {
         if level < self.level {
             return;
         }
         let separator = if self.prefix.is_empty() { "" } else { " " };
-        (self.sink)(level, &format!("{}{separator}{words}", self.prefix), &data);
+        (self.sink)(level, &format!("{}{separator}{words}", self.prefix), data);
     }
 
     fn contents_of(&self, data: &mut RawObject, name: &str, value: Option<RawJson>) {
@@ -152,7 +152,7 @@ impl Middleware for Logging {
     }
 
     fn on_start<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        self.write(Level::Info, &format!("{} starts", model_of(context)), facts(context));
+        self.write(Level::Info, &format!("{} starts", model_of(context)), &facts(context));
         done()
     }
 
@@ -174,7 +174,7 @@ impl Middleware for Logging {
                 self.contents_of(&mut data, "contents", Some(RawJson::from_str_value(&request.prompt)));
             }
         }
-        self.write(Level::Debug, &format!("{} is asked", model_of(context)), data);
+        self.write(Level::Debug, &format!("{} is asked", model_of(context)), &data);
         done()
     }
 
@@ -193,7 +193,7 @@ impl Middleware for Logging {
             Some(Response::Image(result)) => put(&mut data, "images", &result.images.len()),
             None => {}
         }
-        self.write(Level::Debug, &format!("{} has answered", model_of(context)), data);
+        self.write(Level::Debug, &format!("{} has answered", model_of(context)), &data);
         done()
     }
 
@@ -202,14 +202,14 @@ impl Middleware for Logging {
         put(&mut data, "cycles", &turn.cycles);
         put(&mut data, "inputTokens", &turn.usage.input_tokens);
         put(&mut data, "outputTokens", &turn.usage.output_tokens);
-        self.write(Level::Info, &format!("{} made a turn", model_of(context)), data);
+        self.write(Level::Info, &format!("{} made a turn", model_of(context)), &data);
         done()
     }
 
     fn on_end<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         let mut data = facts(context);
         put_duration(&mut data, context);
-        self.write(Level::Info, &format!("{} ends", model_of(context)), data);
+        self.write(Level::Info, &format!("{} ends", model_of(context)), &data);
         done()
     }
 
@@ -219,14 +219,14 @@ impl Middleware for Logging {
         data.insert("code", RawJson::from_str_value(error.code.as_str()));
         put(&mut data, "statusCode", &error.status_code);
         put(&mut data, "requestId", &error.request_id);
-        self.write(Level::Error, &format!("{} failed: {error:?}", model_of(context)), data);
+        self.write(Level::Error, &format!("{} failed: {error:?}", model_of(context)), &data);
         done()
     }
 
     fn on_abort<'a>(&'a self, _error: &'a UppError, context: &'a Arc<CallContext>) -> HookFuture<'a> {
         let mut data = facts(context);
         put_duration(&mut data, context);
-        self.write(Level::Warning, &format!("{} was aborted", model_of(context)), data);
+        self.write(Level::Warning, &format!("{} was aborted", model_of(context)), &data);
         done()
     }
 
@@ -234,7 +234,7 @@ impl Middleware for Logging {
         let mut data = facts(context);
         put(&mut data, "index", &event.index);
         self.contents_of(&mut data, "contents", RawJson::from_value(&event).ok());
-        self.write(Level::Debug, &format!("event {}", event.delta.kind()), data);
+        self.write(Level::Debug, &format!("event {}", event.delta.kind()), &data);
         Ok(Emitted::One(event))
     }
 
@@ -247,7 +247,7 @@ impl Middleware for Logging {
         let mut data = facts(context);
         data.insert("toolName", RawJson::from_str_value(&tool.name));
         self.contents_of(&mut data, "contents", Some(params.clone()));
-        self.write(Level::Info, &format!("tool '{}' is called", tool.name), data);
+        self.write(Level::Info, &format!("tool '{}' is called", tool.name), &data);
         done()
     }
 
@@ -260,7 +260,7 @@ impl Middleware for Logging {
         let mut data = facts(context);
         data.insert("toolName", RawJson::from_str_value(&tool.name));
         self.contents_of(&mut data, "contents", Some(result.clone()));
-        self.write(Level::Info, &format!("tool '{}' has answered", tool.name), data);
+        self.write(Level::Info, &format!("tool '{}' has answered", tool.name), &data);
         done()
     }
 }

@@ -51,6 +51,7 @@ impl Documents {
 }
 
 impl ParsedObject {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the state is kept by the address of its owner")]
     fn documents(&self, context: &CallContext) -> Arc<Documents> {
         context.state.of(self)
     }

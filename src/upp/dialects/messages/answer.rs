@@ -50,7 +50,6 @@ pub(super) struct Head {
 
 /// The vendor's token counts. A later report overwrites what it names.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the vendor's names")]
 pub(super) struct Usage {
     #[serde(default)]
     input_tokens: Option<Count>,
