@@ -62,7 +62,7 @@ def pictures_of(server, *middleware):
 
 
 def test_hooks_change_what_vectors_are_asked_of(run, loopback):
-    diary, server = Diary(), loopback("", "")
+    diary, server = Diary(), loopback(["", ""])
     embedder = vectors_of(server, diary)
 
     run(embedder.embed([" a ", "b"]))
@@ -75,7 +75,7 @@ def test_hooks_change_what_vectors_are_asked_of(run, loopback):
 
 
 def test_hooks_run_once_around_a_chunked_call(run, loopback):
-    diary, server = Diary(), loopback("", "")
+    diary, server = Diary(), loopback(["", ""])
 
     async def main():
         stream = vectors_of(server, diary).embed(["a", "b"], chunked=True, batch_size=1)
@@ -90,7 +90,7 @@ def test_hooks_run_once_around_a_chunked_call(run, loopback):
 
 def test_an_aborted_chunked_call_is_on_abort_and_a_failed_one_on_error(run, loopback):
     aborted, failed = Diary(), Diary()
-    server = loopback("", ErrorReply(400, "no"))
+    server = loopback(["", ErrorReply(400, "no")])
 
     async def main():
         stream = vectors_of(server, aborted).embed(["a", "b"], chunked=True, batch_size=1)
@@ -108,7 +108,7 @@ def test_an_aborted_chunked_call_is_on_abort_and_a_failed_one_on_error(run, loop
 
 
 def test_hooks_change_what_pictures_are_asked_of(run, loopback):
-    diary, server = Diary(), loopback("", "", "")
+    diary, server = Diary(), loopback(["", "", ""])
     maker = pictures_of(server, diary)
 
     run(maker.generate("a fox"))
@@ -122,7 +122,7 @@ def test_hooks_change_what_pictures_are_asked_of(run, loopback):
 
 
 def test_hooks_stand_around_a_stream_of_pictures(run, loopback):
-    diary, server = Diary(), loopback("", "")
+    diary, server = Diary(), loopback(["", ""])
 
     async def main():
         stream = pictures_of(server, diary).stream("a fox")
