@@ -108,17 +108,14 @@ def test_an_aborted_chunked_call_is_on_abort_and_a_failed_one_on_error(run, loop
 
 
 def test_hooks_change_what_pictures_are_asked_of(run, loopback):
-    diary, server = Diary(), loopback(["", "", ""])
+    diary, server = Diary(), loopback(["", ""])
     maker = pictures_of(server, diary)
 
     run(maker.generate("a fox"))
     maker.edit_sync(Image.from_base64("AAEC", "image/png"), "with a hat")
-    with pytest.raises(UPPError):
-        run(maker.generate(" "))
-
     assert (server.requests[0].json["prompt"], server.requests[0].json["n"]) == ("a fox, in oil", 2)
     assert b"with a hat, in oil" in server.requests[1].body
-    assert diary.heard[:6] == ["start image False", "ImageResult", "end"] * 2
+    assert diary.heard == ["start image False", "ImageResult", "end"] * 2
 
 
 def test_hooks_stand_around_a_stream_of_pictures(run, loopback):
@@ -135,7 +132,7 @@ def test_hooks_stand_around_a_stream_of_pictures(run, loopback):
     left.close()
 
     assert kinds[-1] == "complete"
-    assert len(result.images) == 2
+    assert len(result.images) == 1
     assert diary.heard == ["start image True", "ImageResult", "end", "start image True", "abort CANCELLED"]
 
 
@@ -147,7 +144,7 @@ def test_what_a_hook_raises_around_vectors_comes_out_as_the_same_object(run, loo
             raise raised
 
     with pytest.raises(RuntimeError) as caught:
-        run(vectors_of(loopback(), Failing()).embed("a"))
+        run(vectors_of(loopback([]), Failing()).embed("a"))
 
     assert caught.value is raised
 
