@@ -327,7 +327,7 @@ class TlsInFrontOf:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_wait_for_a_token_does_not_hold_up_a_forked_child(loopback):
-    server = loopback("one", "two")
+    server = loopback(["one", "two"])
     bucket = TokenBucket(max_tokens=1, refill_rate=0.001)
     model = llm(model=openai("gpt", base_url=server.base_url, api_key=KEY, retry_strategy=bucket))
     assert model.generate_sync("Hi").response.text == "one"

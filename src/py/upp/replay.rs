@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures_util::TryStreamExt as _;
 use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::intern;
@@ -247,7 +248,7 @@ macro_rules! over_http {
 over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
 
 /// A model that looks for the ambient recording before each request. One in its configuration goes before.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ambient<M>(pub(crate) M);
 
 impl<M: OverHttp> Ambient<M> {
@@ -334,9 +335,9 @@ impl ImageModel for Ambient<HttpImageModel> {
     }
 
     fn stream(&self, request: ImageRequest) -> ImageSteps {
-        match self.effective() {
-            Ok(model) => model.stream(request),
-            Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
-        }
+        // Where it is polled, Python's context can be asked.
+        let model = self.clone();
+        let begun = async move { model.effective().map(|model| model.stream(request)) };
+        Box::pin(futures_util::stream::once(begun).try_flatten())
     }
 }

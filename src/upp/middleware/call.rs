@@ -56,6 +56,7 @@ impl Chain {
         }
         let mut unfinished = Unfinished(Some((self.clone(), Arc::clone(context))));
         let outcome = self.through(context, cancellation, work).await;
+        let outcome = outcome.map_err(|error| UppError { modality: context.modality, ..error });
         unfinished.0 = None;
         if let Err(error) = &outcome {
             Farewell::new(self, error.clone(), context).await;
