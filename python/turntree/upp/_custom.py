@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from turntree._core import AssistantMessage, EmbeddingResult, custom_model
@@ -339,7 +340,7 @@ async def _pump(provider: str, events: Any, sink: EventSink) -> Any:
                 end = event
             elif not sink.push(event):
                 room = loop.create_future()
-                sink.when_room(lambda room=room: _wake(loop, room))
+                sink.when_room(partial(_wake, loop, room))
                 await room
     finally:
         close = getattr(events, "aclose", None)
