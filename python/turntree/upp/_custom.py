@@ -272,8 +272,8 @@ def _answer(provider: str, given: Any) -> tuple[Any, ...]:
     elif items is not None and not isinstance(items, list):
         items = [items]
     metadata = None if response.metadata is None else {provider: dict(response.metadata)}
-    answer: tuple[Any, ...] = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
-    return answer
+    answer: Any = (items, response.usage, response.stop_reason, response.data, metadata, response.id)
+    return cast("tuple[Any, ...]", answer)
 
 
 def _is_async(function: Any) -> bool:
