@@ -16,8 +16,10 @@ pub struct AnswerSoFar {
 #[derive(Debug, Default)]
 struct Text {
     json: PartialJson,
-    /// What was read of it; gone when something is added.
-    read: Option<Option<Arc<Partial>>>,
+    /// What was read of it.
+    read: Option<Arc<Partial>>,
+    /// Whether that is all there is to read: nothing was added since.
+    is_read: bool,
 }
 
 impl AnswerSoFar {
@@ -35,7 +37,7 @@ impl AnswerSoFar {
         match &event.delta {
             Delta::Object(delta) => {
                 let mut text = self.lock();
-                text.read = None;
+                text.is_read = false;
                 text.json.push(&delta.text);
             }
             Delta::MessageStart(_) => *self.lock() = Text::default(),
@@ -47,8 +49,8 @@ impl AnswerSoFar {
     /// is read.
     pub fn read(&self) -> Option<Arc<Partial>> {
         let mut text = self.lock();
-        if let Some(read) = &text.read {
-            return read.clone();
+        if text.is_read {
+            return text.read.clone();
         }
         let read = text.json.read().and_then(|partial| {
             if !self.is_wrapped {
@@ -57,7 +59,8 @@ impl AnswerSoFar {
             Some(Partial { value: unwrapped(&partial.value)?, ..partial })
         });
         let read = read.map(Arc::new);
-        text.read = Some(read.clone());
+        text.read.clone_from(&read);
+        text.is_read = true;
         read
     }
 }

@@ -161,6 +161,9 @@ impl Place {
     }
 }
 
+/// Violations as Python tells them: pointer, rule and message of each.
+type Found = Vec<(String, String, String)>;
+
 /// The host of one run.
 pub(crate) struct PyHost {
     callables: Arc<Mutex<Callables>>,
@@ -388,11 +391,11 @@ impl Host for PyHost {
             let kind = self.look(|callables| callables.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
             kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
         };
-        let checked: PyResult<Result<Vec<(String, String, String)>, HostError>> =
+        let checked: PyResult<Result<Found, HostError>> =
             guard::expect_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
         let checked =
             checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
-        let violations = |found: Vec<(String, String, String)>| {
+        let violations = |found: Found| {
             found
                 .into_iter()
                 .map(|(pointer, rule, message)| Violation::new(pointer, rule, &message))

@@ -129,7 +129,9 @@ fn matrix<'py>(
     let (width, numbers) =
         (vectors.first().map_or(0, |vector| vector.width()), vectors.iter().map(|v| v.len()));
     let mut bytes = Vec::with_capacity(width * numbers.sum::<usize>());
-    vectors.iter().for_each(|vector| vector.write_native(&mut bytes));
+    for vector in vectors {
+        vector.write_native(&mut bytes);
+    }
     let format = if width == size_of::<f32>() { "f" } else { "d" };
     let view = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "memoryview"))?;
     let view = view.call1((PyBytes::new(py, &bytes),))?;

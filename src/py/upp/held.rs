@@ -28,7 +28,7 @@ impl Function {
     /// # Errors
     /// Only what importing `inspect` raises.
     pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        Self::with_mode(callable, CallMode::of(callable, true)?)
+        Ok(Self::with_mode(callable, CallMode::of(callable, true)?))
     }
 
     /// Holds a function that runs in a thread unless it is async: it may wait.
@@ -36,11 +36,11 @@ impl Function {
     /// # Errors
     /// Only what importing `inspect` raises.
     pub(crate) fn patient(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        Self::with_mode(callable, CallMode::of(callable, false)?)
+        Ok(Self::with_mode(callable, CallMode::of(callable, false)?))
     }
 
-    fn with_mode(callable: &Bound<'_, PyAny>, mode: CallMode) -> PyResult<Arc<Self>> {
-        Ok(Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode }))
+    fn with_mode(callable: &Bound<'_, PyAny>, mode: CallMode) -> Arc<Self> {
+        Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode })
     }
 
     /// Whether it must be awaited.

@@ -36,7 +36,7 @@ impl PyAdapter {
         };
         let id = adapter.getattr_opt("id")?.and_then(|id| id.extract::<String>().ok());
         let mut function = |name: &str| -> PyResult<Arc<Function>> {
-            let callable = adapter.getattr_opt(name)?.filter(|callable| callable.is_callable());
+            let callable = adapter.getattr_opt(name)?.filter(PyAnyMethods::is_callable);
             let function = Function::new(&callable.ok_or_else(|| missing(name))?)?;
             held.functions.push(Arc::clone(&function));
             Ok(function)
