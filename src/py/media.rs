@@ -49,7 +49,7 @@ data_class! {
     /// Reads a picture from a file; the extension tells the media type, else the first bytes do.
     #[classmethod]
     fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(|| ImageBlock::from_path(&path)))
+        wrap::<Self>(py, py.detach(move || ImageBlock::from_path(&path)))
     }
 
     /// As `from_path`, without keeping the event loop waiting.
@@ -149,7 +149,7 @@ data_class! {
     #[classmethod]
     #[pyo3(signature = (path, title = None))]
     fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf, title: Option<String>) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(|| DocumentBlock::from_path(&path, title)))
+        wrap::<Self>(py, py.detach(move || DocumentBlock::from_path(&path, title)))
     }
 
     /// As `from_path`, without keeping the event loop waiting.
@@ -271,7 +271,7 @@ data_class! {
     #[classmethod]
     #[pyo3(signature = (path, duration = None))]
     fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf, duration: Option<f64>) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(|| AudioBlock::from_path(&path, duration)))
+        wrap::<Self>(py, py.detach(move || AudioBlock::from_path(&path, duration)))
     }
 
     /// As `from_path`, without keeping the event loop waiting.
@@ -375,7 +375,7 @@ data_class! {
         width: Option<u32>,
         height: Option<u32>,
     ) -> PyResult<Py<PyAny>> {
-        let block = py.detach(|| VideoBlock::from_path(&path));
+        let block = py.detach(move || VideoBlock::from_path(&path));
         wrap::<Self>(py, block.map(|block| VideoBlock { duration, width, height, ..block }))
     }
 

@@ -222,10 +222,10 @@ impl EmbedderCore {
     fn start(
         &self,
         inputs: &Bound<'_, PyAny>,
-        options: EmbedOptions,
+        mut options: EmbedOptions,
         kept: &Kept,
     ) -> PyResult<EmbeddingStream> {
-        let options = EmbedOptions { middleware: self.middleware.get().for_call(kept), ..options };
+        options.middleware = self.middleware.get().for_call(kept);
         let params = Arc::clone(&self.params);
         let stream = embedding::embed(Arc::clone(&self.model), inputs_from(inputs)?, params, options);
         stream.map_err(|error| crate::py::error::upp(inputs.py(), &error))

@@ -58,7 +58,7 @@ impl CallContext {
         self.core.streaming
     }
 
-    /// What is asked. Changes made in on_start and on_request take effect.
+    /// What is asked. Changes made in `on_start` and `on_request` take effect.
     #[getter]
     fn request(&self, py: Python<'_>) -> PyResult<Py<CallRequest>> {
         if let Some(request) = self.request.get() {
@@ -79,7 +79,7 @@ impl CallContext {
         })
     }
 
-    /// Why a language model stopped last, as "end_turn"; None before it has.
+    /// Why a language model stopped last, as `end_turn`; None before it has.
     #[getter]
     fn stop_reason(&self) -> Option<&'static str> {
         self.core.stop_reason().map(crate::upp::StopReason::as_str)

@@ -21,7 +21,7 @@ use crate::upp::image::ImageRequest;
 use crate::upp::middleware::{CallContext as CoreContext, Request};
 use crate::upp::{ModelRequest, ModelResponse, System};
 
-/// What a model is about to be asked. In on_start and on_request its members may be set, and their lists and dicts be
+/// What a model is about to be asked. In `on_start` and `on_request` its members may be set, and their lists and dicts be
 /// changed in place: both take effect when the hook is over.
 ///
 /// Language models have `messages`, `system`, `tools` and `structure`, models that make vectors `inputs` and
@@ -343,7 +343,7 @@ impl CallResponse {
         self.0.usage.show(py)
     }
 
-    /// Why the model stopped, as "end_turn".
+    /// Why the model stopped, as `end_turn`.
     #[getter]
     fn stop_reason(&self) -> &'static str {
         self.0.stop_reason.as_str()

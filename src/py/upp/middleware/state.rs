@@ -19,16 +19,16 @@ struct Stored(Py<PyAny>);
 pub(crate) struct CallState(pub(super) Arc<CoreContext>);
 
 /// Plain values are data, which turntree's own middlewares read; other objects are kept as they are.
-fn to_value(value: &Bound<'_, PyAny>) -> PyResult<StateValue> {
+fn to_value(value: &Bound<'_, PyAny>) -> StateValue {
     let is_plain = value.is_none()
         || value.is_exact_instance_of::<PyBool>()
         || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyString>();
     if is_plain && let Ok(raw) = to_raw(value, "the value") {
-        return Ok(StateValue::Json(raw));
+        return StateValue::Json(raw);
     }
-    Ok(StateValue::Host(Arc::new(Stored(value.clone().unbind()))))
+    StateValue::Host(Arc::new(Stored(value.clone().unbind())))
 }
 
 fn to_object<'py>(py: Python<'py>, value: &StateValue) -> PyResult<Bound<'py, PyAny>> {
@@ -61,10 +61,9 @@ impl CallState {
         }
     }
 
-    fn __setitem__(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let replaced = self.0.state.insert(name, to_value(value)?);
+    fn __setitem__(&self, name: String, value: &Bound<'_, PyAny>) {
+        let replaced = self.0.state.insert(name, to_value(value));
         drop(replaced);
-        Ok(())
     }
 
     fn __delitem__(&self, name: &str) -> PyResult<()> {
