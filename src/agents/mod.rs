@@ -2,16 +2,20 @@
 //!
 //! [`agent`] is the door: an [`Agent`] runs, or streams. [`run`] holds one run of it: a machine that decides, a driver
 //! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
-//! keeps conversations as trees.
+//! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`checkpoint`]s to go back to.
 
 pub mod agent;
+pub mod checkpoint;
 pub mod options;
 pub mod run;
+pub mod session;
 pub mod strategy;
 pub mod thread;
 pub mod tool;
 
 pub use agent::Agent;
+pub use checkpoint::Checkpoint;
 pub use options::{AgentOptions, ToolUseStrategy};
+pub use session::{Session, SessionError, SessionOptions};
 pub use strategy::{LoopOptions, Strategy};
 pub use tool::{Tool, ToolFunction};

@@ -17,6 +17,7 @@ pub mod host;
 pub mod local_host;
 pub mod machine;
 mod pipeline;
+pub mod plan_step;
 mod saved;
 pub mod state;
 pub mod stream;
@@ -31,5 +32,6 @@ pub use host::{
 };
 pub use local_host::LocalHost;
 pub use machine::{Machine, UnexpectedReply};
+pub use plan_step::{PlanStatus, PlanStep};
 pub use state::{ExecutionState, RunState, Setup, StateError};
 pub use stream::AgentStream;

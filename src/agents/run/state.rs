@@ -9,8 +9,11 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
 use super::action::Slot;
+use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
+use crate::core::json::object::Field;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
 use crate::message::{Body, Message, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError};
@@ -266,7 +269,18 @@ impl RunState {
             messages: self.collected.messages.clone(),
             metadata: Arc::clone(&self.metadata),
             reasoning: None,
+            plan: None,
             extra: Extra::new(),
+        }
+    }
+
+    /// Prepares a state to go on after a failure: calls that ended the run are to be made again, those that have
+    /// answered are not.
+    pub(crate) fn retry(&mut self) {
+        if let Phase::Tools(round) = &mut self.phase {
+            let failed = round.slots.iter_mut().filter(|slot| matches!(slot, Slot::Failed));
+            failed.for_each(|slot| *slot = Slot::Waiting);
+            round.failure = None;
         }
     }
 
@@ -309,6 +323,8 @@ json_object! {
         pub metadata: RawObject = "metadata", default,
         /// See [`ExecutionState::reasoning`].
         pub reasoning: Option<Vec<String>> = "reasoning",
+        /// See [`ExecutionState::plan`].
+        pub plan: Option<Vec<PlanStep>> = "plan",
     }
 }
 
@@ -323,6 +339,8 @@ pub struct ExecutionState {
     pub metadata: Arc<RawObject>,
     /// What the model thought, one text a step, where the strategy has it think.
     pub reasoning: Option<Vector<String>>,
+    /// The plan, where the strategy makes one.
+    pub plan: Option<Vector<PlanStep>>,
     /// Members this version does not know.
     pub extra: Extra,
 }
@@ -337,6 +355,9 @@ impl Serialize for ExecutionState {
         if let Some(reasoning) = &self.reasoning {
             map.serialize_entry("reasoning", &reasoning.iter().collect::<Vec<_>>())?;
         }
+        if let Some(plan) = &self.plan {
+            map.serialize_entry("plan", &plan.iter().collect::<Vec<_>>())?;
+        }
         self.extra.serialize_into(&mut map)?;
         map.end()
     }
@@ -350,7 +371,16 @@ impl<'de> Deserialize<'de> for ExecutionState {
             messages: json.messages.into(),
             metadata: Arc::new(json.metadata),
             reasoning: json.reasoning.map(Into::into),
+            plan: json.plan.map(Into::into),
             extra: json.extra,
         })
+    }
+}
+
+impl Field for ExecutionState {}
+
+impl JsonSchema for ExecutionState {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        ExecutionStateJson::schema(definitions)
     }
 }

@@ -49,6 +49,21 @@ impl EventQueue {
     }
 }
 
+/// Who listens to a run, and may stop it.
+#[derive(Debug, Clone)]
+pub(crate) struct Listener {
+    pub(crate) events: Arc<EventQueue>,
+    pub(crate) cancellation: CancellationToken,
+}
+
+impl Listener {
+    /// A driver that tells the listener everything.
+    pub(crate) fn attach(&self, drive: Drive) -> Drive {
+        let (events, cancellation) = (Arc::clone(&self.events), self.cancellation.clone());
+        Drive { events: Some(events), cancellation: Some(cancellation), ..drive }
+    }
+}
+
 /// A run as a stream of its events.
 ///
 /// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error it ends; after
@@ -75,13 +90,22 @@ impl fmt::Debug for AgentStream {
 impl AgentStream {
     /// A stream of a run that has not started, or goes on.
     pub fn new(mut machine: Machine, context: Drive) -> Self {
+        let outer = context.cancellation.clone();
+        Self::of(outer.as_ref(), |listener| {
+            let context = listener.attach(context);
+            Box::pin(async move { drive(&mut machine, &context).await })
+        })
+    }
+
+    /// A stream of whatever work drives a run with the listener attached. `outer` aborts it from elsewhere.
+    pub(crate) fn of(
+        outer: Option<&CancellationToken>,
+        work: impl FnOnce(Listener) -> BoxFuture<'static, Result<Arc<Turn>, UppError>>,
+    ) -> Self {
         let events = Arc::new(EventQueue::default());
-        let cancellation =
-            context.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let context =
-            Drive { events: Some(Arc::clone(&events)), cancellation: Some(cancellation.clone()), ..context };
-        let work = async move { drive(&mut machine, &context).await };
-        Self { work: Some(Box::pin(work)), events, cancellation, outcome: None, reported: false }
+        let cancellation = outer.map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let listener = Listener { events: Arc::clone(&events), cancellation: cancellation.clone() };
+        Self { work: Some(work(listener)), events, cancellation, outcome: None, reported: false }
     }
 
     /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.
