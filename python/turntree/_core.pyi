@@ -40,7 +40,6 @@ __all__ = [
     "Reply",
     "scripted",
     "__version__",
-    "NodeThread",
     "ThreadDiff",
     "ThreadNode",
     "ThreadTree",
@@ -898,7 +897,11 @@ class Thread(Data):
         """
 
     def clear(self) -> Thread:
-        """Take all messages away; gives the thread."""
+        """Take all messages away; gives the thread.
+
+        Raises:
+            ValueError: It belongs to a node of a tree, and a branch starts after one of them.
+        """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
@@ -1452,52 +1455,6 @@ class BlockingEvents(Iterator[_T_co]):
 # Trees
 
 @final
-class NodeThread(Data):
-    """The thread of a node: a `Thread` that belongs to a tree. What is added to it is added to the tree. UPP-1.2 §7.
-
-    It goes wherever a history goes. A copy, and one that was pickled, is apart from the tree.
-    """
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def messages(self) -> list[Message]:
-        """The node's own messages at this moment, oldest first, in a list of its own."""
-    @property
-    def created_at(self) -> datetime:
-        """When it was made."""
-
-    @property
-    def updated_at(self) -> datetime:
-        """When it was changed last."""
-
-    def append(self, turn: Turn) -> NodeThread:
-        """Add all messages of a turn; gives the thread."""
-    def push(self, *messages: Message | Mapping[str, _Json]) -> NodeThread:
-        """Add messages; gives the thread."""
-    def user(self, content: _Content) -> NodeThread:
-        """Add a user's message; gives the thread."""
-    def assistant(self, content: _Content) -> NodeThread:
-        """Add a model's message; gives the thread."""
-    def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
-        """Give the messages of one type, in order."""
-    def tail(self, n: int) -> list[Message]:
-        """Give the last `n` messages; none for 0."""
-    def slice(self, start: int | None = None, end: int | None = None) -> Thread:
-        """Give messages from `start` to before `end` as a new thread, apart from the tree."""
-    def clear(self) -> NodeThread:
-        """Take all messages away; gives the thread.
-
-        Raises:
-            ValueError: A branch starts after one of them.
-        """
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Message: ...
-    def __iter__(self) -> Iterator[Message]: ...
-
-@final
 class ThreadNode(Data):
     """One node of a `ThreadTree`: a handle that shows the node as it is now. UAP-1.0 §7.1."""
 
@@ -1511,7 +1468,7 @@ class ThreadNode(Data):
     def branch_point(self) -> int | None:
         """How many messages of the parent's thread belong to its history; None for the root."""
     @property
-    def thread(self) -> NodeThread:
+    def thread(self) -> Thread:
         """Its own messages, none of its parent's; what is added here is added to the tree."""
     @property
     def name(self) -> str | None:
@@ -1559,7 +1516,7 @@ class ThreadTree(Data):
         thread: What the root begins with: a thread or a list of messages. It is not changed, its messages are shared.
     """
 
-    def __new__(cls, thread: Thread | NodeThread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
+    def __new__(cls, thread: Thread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
     @property
     def root(self) -> ThreadNode:
         """The node without a parent."""

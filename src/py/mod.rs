@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _core {
     use pyo3::prelude::*;
 
-    use super::agents::tree;
+    use super::agents::{checkpoint, state, tree};
     use super::data::Faces;
     use super::{content, message, records, thread};
 
@@ -39,7 +39,7 @@ mod _core {
     #[pymodule_export]
     use super::agents::context::ToolContext;
     #[pymodule_export]
-    use super::agents::host::PyExecutionState;
+    use super::agents::session::SessionCore;
     #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, UapEvent};
     #[pymodule_export]
@@ -78,7 +78,8 @@ mod _core {
             content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
-            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::NodeThread, tree::ThreadDiff,
+            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
+            checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
         );
         super::thread_protocol::register(module, &mut faces)?;
         faces.publish(module.py());

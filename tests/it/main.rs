@@ -24,6 +24,7 @@ mod ollama;
 mod responses;
 mod retry;
 mod scripted;
+mod session;
 mod sse;
 mod support;
 mod support_agents;

@@ -1,10 +1,11 @@
 //! What a session writes down beside its tree: checkpoints, and the run that is not finished.
 
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use crate::agents::checkpoint::checkpoint::Stand;
 use crate::agents::checkpoint::{Checkpoint, Place, SubAgentStates};
-use crate::agents::run::RunState;
+use crate::agents::run::{ExecutionState, RunState};
 use crate::agents::thread::NodeId;
 use crate::core::time::Timestamp;
 use crate::message::Turn;
@@ -24,6 +25,11 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
+    /// The state of the run; none where a checkpoint was restored whose run was over.
+    pub fn state(&self) -> Option<ExecutionState> {
+        self.run.as_ref().map(RunState::execution_state)
+    }
+
     /// What was said and is not in the thread.
     pub fn messages(&self) -> History {
         let mut messages = self.before.clone();
@@ -45,10 +51,12 @@ pub(super) struct Book {
     pub(super) updated_at: Timestamp,
     /// The current node when somebody last looked: checking out a node updates the session (decision A77).
     pub(super) seen: NodeId,
-    /// Numbers the runs that were let in; the last one may be over.
-    pub(super) entered: u64,
-    /// The number of the run that is under way.
+    /// The last ticket that was given out.
+    pub(super) tickets: u64,
+    /// The ticket of the run that is under way.
     pub(super) running: Option<u64>,
+    /// The threads whose event loops poll the runs that are under way or in line.
+    pub(super) loops: Vec<ThreadId>,
 }
 
 impl Book {

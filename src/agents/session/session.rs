@@ -82,6 +82,15 @@ impl fmt::Debug for SessionOptions {
 pub struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) persistence: Option<Arc<dyn PersistenceAdapter>>,
+    pub(super) entry: Entry,
+}
+
+/// How the runs of a handle enter the line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Entry {
+    pub(super) ticket: Option<u64>,
+    /// The event loop of the thread that polls must go on while they wait.
+    pub(super) on_loop: bool,
 }
 
 /// What all handles share. Where both are locked, the book is locked before the tree.
@@ -110,8 +119,11 @@ impl Shared {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_in(&self, entered: u64) -> bool {
-        self.book().running == Some(entered)
+    /// A number for a run.
+    pub(super) fn ticket(&self) -> u64 {
+        let mut book = self.book();
+        book.tickets += 1;
+        book.tickets
     }
 }
 
@@ -160,8 +172,9 @@ impl Session {
             updated_at: snapshot.updated_at,
             seen: snapshot.tree.current().id.clone(),
             unfinished: snapshot.unfinished,
-            entered: 0,
+            tickets: 0,
             running: None,
+            loops: Vec::new(),
         };
         let shared = Shared {
             id: snapshot.id,
@@ -178,13 +191,13 @@ impl Session {
             ids: options.ids,
             clock: options.clock,
         };
-        Self { shared: Arc::new(shared), persistence: options.persistence }
+        Self { shared: Arc::new(shared), persistence: options.persistence, entry: Entry::default() }
     }
 
     /// A handle on the same session whose runs are saved elsewhere, or nowhere.
     #[must_use]
     pub fn with_persistence(&self, persistence: Option<Arc<dyn PersistenceAdapter>>) -> Self {
-        Self { shared: Arc::clone(&self.shared), persistence }
+        Self { persistence, ..self.clone() }
     }
 
     /// Its id.
@@ -244,9 +257,32 @@ impl Session {
         self.shared.book().unfinished.as_ref().is_some_and(|unfinished| unfinished.run.is_some())
     }
 
-    /// Whether the run of this number is under way; [`Self::next_entry`] numbers runs.
-    pub fn is_in(&self, entered: u64) -> bool {
-        self.shared.is_in(entered)
+    /// A ticket for one run: it tells later whether that run is under way.
+    pub fn ticket(&self) -> u64 {
+        self.shared.ticket()
+    }
+
+    /// Whether the run with this ticket is under way.
+    pub fn is_running(&self, ticket: u64) -> bool {
+        self.shared.book().running == Some(ticket)
+    }
+
+    /// A handle on the same session whose run has a ticket. `on_loop` says that an event loop polls it, which has to go
+    /// on for the run to end.
+    #[must_use]
+    pub fn entering(&self, ticket: u64, on_loop: bool) -> Self {
+        Self { entry: Entry { ticket: Some(ticket), on_loop }, ..self.clone() }
+    }
+
+    /// Refuses to wait for runs that this thread's own event loop drives.
+    ///
+    /// # Errors
+    /// [`SessionError::WouldBlock`].
+    pub fn check_waiting(&self) -> Result<(), SessionError> {
+        if self.shared.book().loops.contains(&std::thread::current().id()) {
+            return Err(SessionError::WouldBlock { id: Arc::clone(self.id()) });
+        }
+        Ok(())
     }
 
     /// Starts a branch at a node; the current node stays current. Gives the new node.

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use futures_util::future::{Either, select};
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,29 @@ struct AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.shared.book().running = None;
+    }
+}
+
+/// Tells that an event loop of this thread drives a run, from its first poll on.
+struct OnLoop {
+    shared: Arc<Shared>,
+    thread: ThreadId,
+}
+
+impl OnLoop {
+    fn new(shared: &Arc<Shared>) -> Self {
+        let thread = std::thread::current().id();
+        shared.book().loops.push(thread);
+        Self { shared: Arc::clone(shared), thread }
+    }
+}
+
+impl Drop for OnLoop {
+    fn drop(&mut self) {
+        let loops = &mut self.shared.book().loops;
+        if let Some(place) = loops.iter().position(|thread| *thread == self.thread) {
+            loops.swap_remove(place);
+        }
     }
 }
 
@@ -107,11 +131,6 @@ impl Session {
         Ok(self.listened(Task::Resume, context))
     }
 
-    /// The number of the run that is let in next, if it is the next: what tells whether code runs inside of it.
-    pub fn next_entry(&self) -> u64 {
-        self.shared.book().entered + 1
-    }
-
     fn listened(&self, task: Task, context: RunContext) -> AgentStream {
         let session = self.clone();
         let outer = context.cancellation.clone();
@@ -135,6 +154,7 @@ impl Session {
         listener: Option<Listener>,
     ) -> Result<Arc<Turn>, SessionError> {
         let stop = listener.as_ref().map(|listener| &listener.cancellation).or(context.cancellation.as_ref());
+        let _on_loop = self.entry.on_loop.then(|| OnLoop::new(&self.shared));
         let Some(at_work) = self.enter(stop).await else {
             return self.turned_away(task, context).await;
         };
@@ -171,10 +191,8 @@ impl Session {
                 Either::Right(_) => return None,
             },
         };
-        let mut book = self.shared.book();
-        book.entered += 1;
-        book.running = Some(book.entered);
-        drop(book);
+        let ticket = self.entry.ticket.unwrap_or_else(|| self.shared.ticket());
+        self.shared.book().running = Some(ticket);
         Some(AtWork { shared: Arc::clone(&self.shared), _line: line })
     }
 

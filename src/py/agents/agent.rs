@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::host::{Callables, Place, PyHost, ToolBinding};
+use super::host::{Callables, Place, PyHost, ToolBinding, kept_by_run};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
@@ -46,6 +46,11 @@ impl AgentCore {
     pub(crate) fn callables(&self) -> &Mutex<Callables> {
         &self.callables
     }
+
+    /// The agent.
+    pub(crate) const fn agent(&self) -> &CoreAgent {
+        &self.agent
+    }
 }
 
 /// What a run is started with: history and input.
@@ -65,7 +70,10 @@ impl Start {
 }
 
 /// A message as it is; a text, a block, or a list of them as one user message.
-fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
+///
+/// # Errors
+/// `TypeError` naming the place; `turntree.ValidationError` for a dict that is no message.
+pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
     if let Ok(text) = input.cast::<PyString>() {
         return Ok(Input::Text(text.to_str()?.to_owned()));
     }
@@ -159,8 +167,8 @@ impl AgentCore {
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), place)));
+        let kept = kept_by_run(slf, &PyDict::new(py), []);
+        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), place, Arc::default())));
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
         AgentStream::new(py, stream.map_err(|error| crate::py::error::upp(py, &error))?, kept)
     }
@@ -190,8 +198,9 @@ impl AgentCore {
         caller: CallerContext,
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), Place::Started(caller))));
+        let kept = kept_by_run(slf, &PyDict::new(slf.py()), []);
+        let host = PyHost::new(slf, kept.clone(), Place::Started(caller), Arc::default());
+        let context = RunContext::new(Arc::new(host));
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))

@@ -4,7 +4,7 @@
 //! them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
@@ -14,23 +14,23 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::agent::AgentCore;
 use super::context::ToolContext;
+use super::state::PyExecutionState;
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
     Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::json::RawJson;
+use crate::core::json::{RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
 use crate::message::Turn;
 use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
-use crate::py::convert::json::{to_python, to_raw};
+use crate::py::convert::json::{to_python, to_raw, to_raw_object};
 use crate::py::data::extract;
 use crate::py::error::Raised;
 use crate::py::records::{Turn as PyTurn, wrap_turn};
-use crate::py::show::Show;
 use crate::upp::UppError;
 
 /// One tool: the object, how to call it, who approves.
@@ -142,7 +142,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
+    pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
         match self {
             Self::Started(caller) => Ok(caller.clone()),
             Self::Polled(caller) => caller.on_running_loop(py),
@@ -155,12 +155,40 @@ pub(crate) struct PyHost {
     kept: Kept,
     place: Place,
     hooks: HookSet,
+    /// The run's metadata when they were last asked for.
+    seen: Mutex<Arc<RawObject>>,
+}
+
+/// What the host of a run finds in what the run keeps, in this order: the agent, and the dict of the run's metadata.
+pub(crate) fn kept_by_run(
+    agent: &Bound<'_, AgentCore>,
+    metadata: &Bound<'_, PyDict>,
+    more: impl IntoIterator<Item = Py<PyAny>>,
+) -> Kept {
+    let first = [agent.clone().into_any().unbind(), metadata.clone().into_any().unbind()];
+    Kept::new(first.into_iter().chain(more))
 }
 
 impl PyHost {
-    /// The host of a run of this agent, whose object is the first that `kept` keeps.
-    pub(crate) fn new(agent: &Bound<'_, AgentCore>, kept: Kept, place: Place) -> Self {
-        Self { kept, place, hooks: lock(agent.get().callables()).set }
+    /// The host of a run of this agent; `kept` is of [`kept_by_run`], and `metadata` what the run starts with.
+    pub(crate) fn new(
+        agent: &Bound<'_, AgentCore>,
+        kept: Kept,
+        place: Place,
+        metadata: Arc<RawObject>,
+    ) -> Self {
+        let hooks = lock(agent.get().callables()).set | HookSet::METADATA;
+        Self { kept, place, hooks, seen: Mutex::new(metadata) }
+    }
+
+    /// The dict that hooks and tools share: what they put into it is the run's metadata (decision A79).
+    fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        Ok(self.kept.get(py, 1)?.cast_into::<PyDict>()?.unbind())
+    }
+
+    /// `state` as hooks see it.
+    fn state_of(&self, py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
+        PyExecutionState::live(py, state.clone(), self.metadata(py)?)
     }
 
     /// Looks something up among the agent's functions.
@@ -196,7 +224,7 @@ impl PyHost {
             })?;
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let context = if takes_context {
-                Py::new(py, ToolContext(Arc::clone(invocation)))?.into_any()
+                Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata(py)?))?.into_any()
             } else {
                 py.None()
             };
@@ -259,11 +287,6 @@ fn host_error(py: Python<'_>, error: PyErr) -> HostError {
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
     Ok(PyTuple::new(py, items)?.unbind())
-}
-
-/// `state` as hooks see it.
-fn state_of(py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, PyExecutionState(state.clone()))?.into_any())
 }
 
 impl Host for PyHost {
@@ -334,7 +357,7 @@ impl Host for PyHost {
 
     fn on_step_start(&self, step: u32, state: ExecutionState) -> HostFuture<'_, ()> {
         let started = self.hook("on_step_start", |py| {
-            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), state_of(py, &state)?])
+            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), self.state_of(py, &state)?])
         });
         Box::pin(value_of(started, |_| Ok(())))
     }
@@ -343,14 +366,14 @@ impl Host for PyHost {
         let started = self.hook("on_step_end", |py| {
             let shown = PyDict::new(py);
             shown.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
-            shown.set_item("state", state_of(py, &result.state)?)?;
+            shown.set_item("state", self.state_of(py, &result.state)?)?;
             tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), shown.into_any().unbind()])
         });
         Box::pin(value_of(started, |_| Ok(())))
     }
 
     fn stop_condition(&self, state: ExecutionState) -> HostFuture<'_, bool> {
-        let started = self.hook("stop_condition", |py| tuple(py, vec![state_of(py, &state)?]));
+        let started = self.hook("stop_condition", |py| tuple(py, vec![self.state_of(py, &state)?]));
         Box::pin(value_of(started, |value| value.is_truthy()))
     }
 
@@ -362,7 +385,7 @@ impl Host for PyHost {
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
         let started = self.hook("on_error", |py| {
             let exception = crate::py::error::upp(py, &error).into_value(py).into_any();
-            tuple(py, vec![exception, state_of(py, &state)?])
+            tuple(py, vec![exception, self.state_of(py, &state)?])
         });
         Box::pin(value_of(started, |value| {
             if value.is_none() {
@@ -375,6 +398,26 @@ impl Host for PyHost {
             }
             extract::<PyTurn>(value, "the turn of on_error").map(Some)
         }))
+    }
+
+    fn changed_metadata(&self) -> Option<Arc<RawObject>> {
+        let read = guard::held(|py| -> PyResult<Option<RawObject>> {
+            let dict = self.metadata(py)?;
+            if dict.bind(py).is_empty() && lock(&self.seen).is_empty() {
+                return Ok(None);
+            }
+            to_raw_object(dict.bind(py).as_any(), "state.metadata").map(Some).inspect_err(|error| {
+                // A hook put in what JSON cannot hold: it is told on stderr, and the run keeps what it had.
+                error.clone_ref(py).write_unraisable(py, None);
+            })
+        });
+        let metadata = read?.ok()??;
+        let mut seen = lock(&self.seen);
+        if **seen == metadata {
+            return None;
+        }
+        *seen = Arc::new(metadata);
+        Some(Arc::clone(&seen))
     }
 }
 
@@ -395,34 +438,5 @@ fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
         Some(raised) => raised.value(py).clone().into_any().unbind(),
         None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
-    }
-}
-
-/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
-#[pyclass(frozen, name = "ExecutionState", module = "turntree")]
-pub(crate) struct PyExecutionState(ExecutionState);
-
-#[pymethods]
-impl PyExecutionState {
-    /// The step that runs, from 1.
-    #[getter]
-    const fn step(&self) -> u32 {
-        self.0.step
-    }
-
-    /// The input, then everything new, in order.
-    #[getter]
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
-    }
-
-    /// What the application keeps with the run.
-    #[getter]
-    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.metadata.show(py)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("ExecutionState(step={}, messages={})", self.0.step, self.0.messages.len())
     }
 }
