@@ -22,8 +22,6 @@ fn dropped_after(polls: usize) -> Option<World> {
 }
 
 fn finish(world: &World, session: &Session) {
-    let finished: HashSet<_> = world.host.dropped_tools.load(std::sync::atomic::Ordering::Relaxed).to_string().chars().collect();
-    drop(finished);
     let turn = if session.is_resumable() {
         block_on(session.resume(world.context())).unwrap()
     } else {

@@ -191,7 +191,8 @@ impl Pair {
                 self.world.session.fork(&self.node(number)).unwrap();
             }
             Step::Checkout(number) => {
-                self.world.session.tree().lock().checkout(&self.node(number)).unwrap();
+                let node = self.node(number);
+                self.world.session.tree().lock().checkout(&node).unwrap();
             }
             Step::Merge(source, target) => {
                 let (source, target) = (self.node(source), self.node(target));
