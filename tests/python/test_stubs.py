@@ -27,7 +27,14 @@ from turntree.upp import scripted
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 STUB = Path(turntree.__file__).with_name("_core.pyi")
-PUBLIC = ["turntree", "turntree.upp", "turntree.execution", "turntree.testing", "turntree.exceptions"]
+PUBLIC = [
+    "turntree",
+    "turntree.upp",
+    "turntree.execution",
+    "turntree.store",
+    "turntree.testing",
+    "turntree.exceptions",
+]
 
 
 def unexported() -> dict[str, type[Any]]:
