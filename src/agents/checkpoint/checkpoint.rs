@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::agents::run::{ExecutionState, RunState};
+use super::record::Point;
+use crate::agents::run::ExecutionState;
 use crate::agents::session::SessionSnapshot;
 use crate::agents::thread::NodeId;
 use crate::core::json::{Extra, RawJson, RawObject};
@@ -48,7 +49,7 @@ pub struct Checkpoint {
 #[derive(Debug, Clone)]
 pub(crate) enum Stand {
     /// It can go on from here. The members of its state that this version does not know stay with it.
-    Unfinished(RunState, Extra),
+    Unfinished(Point, Extra),
     /// It was over, and its messages are in the thread; or somebody else wrote the checkpoint, and only this is known.
     Told(ExecutionState),
 }
@@ -56,8 +57,8 @@ pub(crate) enum Stand {
 impl Stand {
     pub(crate) fn state(&self) -> ExecutionState {
         match self {
-            Self::Unfinished(run, extra) => {
-                ExecutionState { extra: extra.clone(), ..run.execution_state() }
+            Self::Unfinished(point, extra) => {
+                ExecutionState { extra: extra.clone(), ..point.run().execution_state() }
             }
             Self::Told(state) => state.clone(),
         }
@@ -68,7 +69,7 @@ impl Checkpoint {
     /// The step of the run, from 1; each run counts anew.
     pub fn step(&self) -> u32 {
         match &self.stand {
-            Stand::Unfinished(run, _) => run.step(),
+            Stand::Unfinished(point, _) => point.step(),
             Stand::Told(state) => state.step,
         }
     }
@@ -87,7 +88,7 @@ impl Checkpoint {
     pub(crate) fn pending(&self, history: &History) -> History {
         let mut pending = self.before.clone();
         match &self.stand {
-            Stand::Unfinished(run, _) => pending.extend(run.messages().iter().cloned()),
+            Stand::Unfinished(point, _) => pending.extend(point.messages()),
             Stand::Told(state) => {
                 let known: HashSet<&str> = history.iter().map(|message| &*message.id).collect();
                 let new = state.messages.iter().filter(|message| !known.contains(&*message.id));

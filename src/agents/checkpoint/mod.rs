@@ -5,6 +5,7 @@
 
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
 pub mod checkpoint;
+pub(crate) mod record;
 pub mod saved;
 
 pub use checkpoint::{Checkpoint, Place, SubAgentStates};

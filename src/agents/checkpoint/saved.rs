@@ -14,13 +14,14 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::checkpoint::{Checkpoint, Place, Stand, SubAgentStates};
+use super::record::Point;
 use crate::agents::run::{ExecutionState, RunState, StateError};
 use crate::agents::session::SessionSnapshot;
 use crate::agents::session::saved::within;
 use crate::agents::thread::ThreadTree;
 use crate::core::json::object::Field;
 use crate::core::json::schema::{Definitions, JsonSchema};
-use crate::core::json::{ParseError, PathSegment, RawJson, RawObject, json_object};
+use crate::core::json::{Extra, ParseError, PathSegment, RawJson, RawObject, json_object};
 use crate::core::time::Timestamp;
 use crate::message::Message;
 use crate::message::message::History;
@@ -88,8 +89,11 @@ impl CheckpointJson {
         let mut metadata = self.metadata.unwrap_or_default();
         let reserved = metadata.remove(RESERVED).map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
         let stand = match reserved.run {
-            Some(raw) => read_run(&raw, self.state)
-                .map_err(|error| within(error, &[key("metadata"), key(RESERVED), key("run")]))?,
+            Some(raw) => {
+                let (run, extra) = read_run(&raw, self.state)
+                    .map_err(|error| within(error, &["metadata", RESERVED, "run"].map(key)))?;
+                Stand::Unfinished(Point::alone(&run), extra)
+            }
             None => Stand::Told(self.state),
         };
         let mut sub_agent_states = SubAgentStates::default();
@@ -153,7 +157,7 @@ fn read_reserved(raw: &RawJson) -> Result<Reserved, ParseError> {
 ///
 /// # Errors
 /// Another version, another shape, or a contradiction, with its place in the state.
-pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<Stand, ParseError> {
+pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState, Extra), ParseError> {
     #[derive(Deserialize)]
     struct Versioned {
         version: Option<u32>,
@@ -172,7 +176,7 @@ pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<Stand, Pa
     run.collected.messages = state.messages;
     run.metadata = state.metadata;
     run.check().map_err(|error| flaw(&[], error.to_string()))?;
-    Ok(Stand::Unfinished(run, state.extra))
+    Ok((run, state.extra))
 }
 
 /// The state of a run without what stands beside it in an [`ExecutionState`].
@@ -195,8 +199,8 @@ impl Serialize for ReservedOf<'_> {
         if !self.0.before.is_empty() {
             map.serialize_entry("before", &Listed(&self.0.before))?;
         }
-        if let Stand::Unfinished(run, _) = &self.0.stand {
-            map.serialize_entry("run", &bare(run))?;
+        if let Stand::Unfinished(point, _) = &self.0.stand {
+            map.serialize_entry("run", &bare(&point.run()))?;
         }
         map.end()
     }

@@ -111,6 +111,27 @@ impl Collected {
         self.last().filter(|message| message.has_tool_calls())
     }
 
+    /// What was there at a mark, with the structured answer of that time.
+    pub(crate) fn cut(&self, mark: Mark, data: Option<RawJson>) -> Self {
+        Self {
+            messages: self.messages.take(mark.messages),
+            executions: self.executions.take(mark.executions),
+            usage: self.usage.take(mark.usage),
+            data,
+        }
+    }
+
+    /// Whether it begins with another one, as far as the last entries tell.
+    pub(crate) fn goes_on_from(&self, earlier: &Self) -> bool {
+        fn begins<T: Clone>(whole: &Vector<Arc<T>>, part: &Vector<Arc<T>>) -> bool {
+            let Some((place, last)) = part.len().checked_sub(1).zip(part.last()) else { return true };
+            whole.get(place).is_some_and(|same| Arc::ptr_eq(same, last))
+        }
+        begins(&self.messages, &earlier.messages)
+            && begins(&self.executions, &earlier.executions)
+            && begins(&self.usage, &earlier.usage)
+    }
+
     /// Whether a mark lies within.
     fn holds(&self, mark: Mark) -> bool {
         mark.messages <= self.messages.len()
@@ -271,6 +292,22 @@ impl RunState {
             reasoning: None,
             plan: None,
             extra: Extra::new(),
+        }
+    }
+
+    /// The state without what the run has brought, but for the structured answer.
+    pub(crate) fn without_collected(&self) -> Self {
+        let data = self.collected.data.clone();
+        Self {
+            version: self.version,
+            strategy: self.strategy.clone(),
+            step: self.step,
+            step_id: Arc::clone(&self.step_id),
+            collected: Collected { data, ..Collected::default() },
+            mark: self.mark,
+            metadata: Arc::clone(&self.metadata),
+            phase: self.phase.clone(),
+            asked_recovery: self.asked_recovery,
         }
     }
 

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::book::Unfinished;
 use super::session::CheckpointInterval;
-use crate::agents::checkpoint::checkpoint::Stand;
 use crate::agents::checkpoint::saved::{
     CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, settled,
 };
@@ -252,11 +251,8 @@ fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<Unfinished, Parse
     })?);
     let run = match (json.run, json.state) {
         (Some(raw), Some(state)) => {
-            let read = read_run(&raw, state);
-            match read.map_err(|error| within(error, &["metadata", RESERVED, "unfinished", "run"].map(key)))? {
-                Stand::Unfinished(run, _) => Some(run),
-                Stand::Told(_) => None,
-            }
+            let at = ["metadata", RESERVED, "unfinished", "run"].map(key);
+            Some(read_run(&raw, state).map_err(|error| within(error, &at))?.0)
         }
         (None, None) => None,
         _ => return Err(reserved_flaw(&["unfinished"], "`run` and `state` stand together or not at all")),

@@ -347,8 +347,8 @@ impl Session {
         }
         let place = Place { node: node.clone(), length: Some(length) };
         book.unfinished = match &checkpoint.stand {
-            Stand::Unfinished(run, _) => {
-                let (before, run) = (checkpoint.before.clone(), Some(run.clone()));
+            Stand::Unfinished(point, _) => {
+                let (before, run) = (checkpoint.before.clone(), Some(point.run()));
                 Some(Unfinished { place, before, run, restored: true })
             }
             Stand::Told(_) => {

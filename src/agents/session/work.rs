@@ -11,7 +11,8 @@ use super::book::Unfinished;
 use super::error::SessionError;
 use super::session::{CheckpointInterval, Session, Shared};
 use crate::agents::checkpoint::checkpoint::Stand;
-use crate::agents::checkpoint::{Checkpoint, Place};
+use crate::agents::checkpoint::record::Record;
+use crate::agents::checkpoint::{Checkpoint, Place, SubAgentStates};
 use crate::agents::run::drive::Keeper;
 use crate::agents::run::event::{AgentStreamEvent, CheckpointMade, UapData, UapEvent};
 use crate::agents::run::stream::Listener;
@@ -222,7 +223,7 @@ impl Session {
                 drop(book);
                 let prepared = shared.agent.prepare(history, input, context)?;
                 book = shared.book();
-                book.sub_agents = crate::agents::checkpoint::SubAgentStates::default();
+                book.sub_agents = SubAgentStates::default();
                 (place, before, prepared)
             }
             Task::Resume => {
@@ -243,7 +244,8 @@ impl Session {
             // It stands where it was kept.
             let _fits = machine.feed(Reply::Continue);
         }
-        let keeper = RunKeeper { shared: Arc::clone(shared), place: place.clone(), before: before.clone() };
+        let (shared, place_of_run, before_run) = (Arc::clone(shared), place.clone(), before.clone());
+        let keeper = RunKeeper { shared, place: place_of_run, before: before_run, record: Arc::default() };
         driver.keeper = Some(Arc::new(keeper));
         let run = Some(machine.state().clone());
         book.unfinished = Some(Unfinished { place: place.clone(), before: before.clone(), run, restored: false });
@@ -297,7 +299,7 @@ impl Shared {
             timestamp: self.clock.now(),
             place,
             before,
-            sub_agent_states: crate::agents::checkpoint::SubAgentStates::default(),
+            sub_agent_states: SubAgentStates::default(),
             metadata: RawObject::new(),
             extra: Extra::new(),
             stand,
@@ -310,6 +312,7 @@ struct RunKeeper {
     shared: Arc<Shared>,
     place: Place,
     before: History,
+    record: Arc<Record>,
 }
 
 impl Keeper for RunKeeper {
@@ -322,7 +325,7 @@ impl Keeper for RunKeeper {
         if boundary != Boundary::StepEnded || shared.interval != CheckpointInterval::Step {
             return None;
         }
-        let stand = Stand::Unfinished(state.clone(), Extra::new());
+        let stand = Stand::Unfinished(self.record.point(state), Extra::new());
         let checkpoint = Checkpoint {
             sub_agent_states: book.sub_agents.clone(),
             ..shared.checkpoint(self.place.clone(), self.before.clone(), stand)

@@ -166,6 +166,14 @@ impl SessionCore {
         Ok(Begun { session, context, kept })
     }
 
+    /// A run that a thread waits for must not need the event loop of that thread.
+    fn check_waiting(slf: &Bound<'_, Self>, entry: Entry) -> PyResult<()> {
+        if entry.on_loop || entry.inside {
+            return Ok(());
+        }
+        slf.get().session.check_waiting().map_err(|error| raised(slf.py(), &error))
+    }
+
     /// The metadata of the run that `resume` goes on with.
     fn metadata_of_run(&self) -> Arc<RawObject> {
         let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
@@ -179,9 +187,10 @@ impl SessionCore {
 
     fn begin_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool, metadata: Arc<RawObject>) -> PyResult<Begun> {
         let py = slf.py();
-        slf.get().session.check_waiting().map_err(|error| raised(py, &error))?;
+        let entry = Entry { ticket, inside, on_loop: false };
+        Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
-        Self::begin(slf, caller, None, Entry { ticket, inside, on_loop: false }, metadata)
+        Self::begin(slf, caller, None, entry, metadata)
     }
 }
 
@@ -349,11 +358,9 @@ impl SessionCore {
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let input = input_from(input)?;
-        if !on_loop {
-            slf.get().session.check_waiting().map_err(|error| raised(py, &error))?;
-        }
-        let caller = CallerContext::without_loop(py)?;
         let entry = Entry { ticket, inside, on_loop };
+        Self::check_waiting(slf, entry)?;
+        let caller = CallerContext::without_loop(py)?;
         let Begun { session, context, kept } = Self::begin(slf, caller, Some(on_loop), entry, Arc::default())?;
         let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
         AgentStream::new(py, stream, kept)

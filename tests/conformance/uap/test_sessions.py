@@ -427,7 +427,7 @@ async def test_uap_77_a_loaded_session_behaves_identically():
 async def test_uap_79_binary_data_is_base64():
     sess = session(agent(model=scripted(["a picture"])))
     pixels = bytes(range(256))
-    await sess.run(["what is this?", Image(pixels, "image/png")])
+    await sess.run(["what is this?", Image.from_bytes(pixels, "image/png")])
 
     block = sess.to_dict()["threadTree"]["nodes"][0]["thread"]["messages"][0]["content"][1]
     again = Session.from_json(sess.to_json(), sess.agent)
