@@ -41,8 +41,8 @@ async def ask(agent: Agent, input: Input, thread: upp.Thread | None = None) -> u
 async def query(agent: Agent, input: Input, *, session: Session | None = None) -> QueryResult:
     """Ask an agent aside: in a thread of its own that can be continued and that nobody else sees. UAP-1.0 §9.2.
 
-    Inside a run of a session (in a tool, a hook), or with `session`, the thread is kept with that session: as a node under
-    the root of its tree with the metadata ``{"kind": "query", "agentId": …}``, apart from every other history.
+    Inside a run of a session (in a tool, a hook), or with `session`, the thread is kept with that session: as a node
+    under the root of its tree with the metadata ``{"kind": "query", "agentId": …}``, apart from every other history.
 
     Args:
         agent: Who answers.

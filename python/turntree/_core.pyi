@@ -1310,7 +1310,7 @@ class Checkpoint(Data):
 
     @property
     def sub_agent_states(self) -> dict[str, dict[str, Any]]:
-        """Sessions of the run's sub-agents as plain data (``Session.from_json`` reads one), by the ids of tool calls."""
+        """Sessions of the run's sub-agents as plain data, by the ids of tool calls; ``Session.from_json`` reads one."""
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -1513,7 +1513,7 @@ class SessionCore:
     def run_sync(self, input: _Input, ticket: int, inside: bool) -> Turn:
         """Run on this thread, without an event loop."""
 
-    def stream(self, input: _Input, on_loop: bool, ticket: int, inside: bool) -> AgentStreamCore:
+    def stream(self, input: _Input, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore:
         """Start a run that is listened to."""
 
     def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:

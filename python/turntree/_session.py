@@ -135,7 +135,7 @@ class Session:
 
     @property
     def state(self) -> _core.ExecutionState | None:
-        """The state of the run that is not finished: under way, failed, cancelled or restored. `resume` goes on there."""
+        """The state of the run that is not finished: under way, failed, cancelled or restored; for `resume`."""
         return self._native.state
 
     @property
@@ -146,7 +146,8 @@ class Session:
     async def run(self, input: Input) -> upp.Turn:
         """Run the agent with the history, and add the turn to the current node. UAP-1.0 §6.1.
 
-        Waits for runs that were asked for before. A run that fails or is cancelled adds nothing; `resume` goes on with it.
+        Waits for runs that were asked for before. A run that fails or is cancelled adds nothing; `resume` goes on with
+        it.
 
         Args:
             input: As `Agent.run` takes it.
@@ -187,7 +188,7 @@ class Session:
         Raises:
             SessionError: As `run`.
         """
-        return AgentStream(self._enter(lambda ticket, inside: self._native.stream(input, True, ticket, inside)))
+        return AgentStream(self._enter(lambda ticket, inside: self._native.stream(input, ticket, inside, on_loop=True)))
 
     def stream_sync(self, input: Input) -> SyncAgentStream:
         """Run with somebody listening, without an event loop: ``for event in session.stream_sync("…")``.
@@ -198,7 +199,9 @@ class Session:
         Raises:
             SessionError: As `run_sync`.
         """
-        return SyncAgentStream(self._enter(lambda ticket, inside: self._native.stream(input, False, ticket, inside)))
+        return SyncAgentStream(
+            self._enter(lambda ticket, inside: self._native.stream(input, ticket, inside, on_loop=False))
+        )
 
     async def resume(self) -> upp.Turn:
         """Go on with the run that failed, was cancelled or was restored.
@@ -220,8 +223,8 @@ class Session:
         """Go back to a checkpoint, once the runs that were asked for before are over. UAP-1.0 §6.5.
 
         Its node is current again and has the messages that it had then; what came after becomes a branch of it, and
-        checkpoints made there stay good. What the checkpoint's run had said and was not in the tree is in `pending`: the
-        next run sees it, and `resume` goes on with that run.
+        checkpoints made there stay good. What the checkpoint's run had said and was not in the tree is in `pending`:
+        the next run sees it, and `resume` goes on with that run.
 
         Args:
             checkpoint_id: From `checkpoints`.
@@ -346,8 +349,8 @@ class Session:
 
 
 _REENTRANT = (
-    'session "{}" was asked from inside a run of its own, which it would wait for for ever; use `query`, another session, '
-    "or `fork`"
+    'session "{}" was asked from inside a run of its own, which it would wait for for ever; use `query`, another '
+    "session, or `fork`"
 )
 
 

@@ -352,9 +352,9 @@ impl SessionCore {
     fn stream(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
-        on_loop: bool,
         ticket: u64,
         inside: bool,
+        on_loop: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let input = input_from(input)?;

@@ -86,7 +86,8 @@ async def test_uap_26_all_state_is_serialized():
 
     document = sess.to_dict()
 
-    assert {"version", "id", "agentId", "createdAt", "updatedAt", "threadTree", "checkpoints", "metadata"} == set(document)
+    names = "version id agentId createdAt updatedAt threadTree checkpoints metadata"
+    assert set(document) == set(names.split())
     assert len(document["checkpoints"]) == 3
     assert all("subAgentStates" in checkpoint for checkpoint in document["checkpoints"])
 

@@ -82,7 +82,8 @@ impl Pair {
         left.map(|left| ids_of(&left.messages())).unwrap_or_default()
     }
 
-    /// Notes what the checkpoints that a run has made promise; `ended` with the history when it was added to the tree.
+    /// Notes what the checkpoints that a run has made promise. That of its last step promises the end once the run is in
+    /// the tree.
     fn note(&mut self, known: usize, before: &[String], beside: &[String], ended: bool) {
         let points = self.world.session.checkpoints();
         for point in &points[known..] {
@@ -91,6 +92,7 @@ impl Pair {
         }
         if let (true, Some(last)) = (ended, self.world.session.current_checkpoint())
             && !last.is_resumable()
+            && !self.promises[&*last.id].pending.is_empty()
         {
             let promise = Promise { history: self.history_at(&last), pending: Vec::new() };
             self.promises.insert(last.id.to_string(), promise);
