@@ -1,6 +1,10 @@
 //! What a checkpoint costs after 10 to 10 000 messages, in time and in memory; what going back and saving cost.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench may fail loudly, and prints what it measures")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench may fail loudly, and prints what it measures"
+)]
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -17,9 +21,7 @@ use turntree::core::json::{Extra, RawJson};
 use turntree::core::limits::Limits;
 use turntree::core::time::SystemClock;
 use turntree::message::{Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition};
-use turntree::upp::{
-    Capabilities, Model, ModelRequest, ModelResponse, ModelStream, StopReason, UppError,
-};
+use turntree::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, StopReason, UppError};
 
 const STEPS: usize = 50;
 
@@ -45,7 +47,12 @@ impl Model for Busy {
         let done = newest.position(|message| message.kind() == MessageKind::User).unwrap() / 2;
         let calls = (done + 1 < STEPS).then(|| {
             let arguments = RawJson::empty_object();
-            vec![ToolCall { tool_call_id: "call".into(), tool_name: "noop".into(), arguments, extra: Extra::new() }]
+            vec![ToolCall {
+                tool_call_id: "call".into(),
+                tool_name: "noop".into(),
+                arguments,
+                extra: Extra::new(),
+            }]
         });
         let body = Body::Assistant { content: Vec::new(), tool_calls: calls };
         let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
@@ -123,7 +130,9 @@ fn memory(messages: usize) {
     let both = grown(CheckpointInterval::Off).zip(grown(CheckpointInterval::Step));
     if let Some((without, with)) = both {
         let each = with.saturating_sub(without) / (200 * STEPS);
-        println!("memory of a checkpoint after {messages} messages: {each} bytes ({with} with, {without} without)");
+        println!(
+            "memory of a checkpoint after {messages} messages: {each} bytes ({with} with, {without} without)"
+        );
     }
 }
 

@@ -87,7 +87,8 @@ impl CheckpointJson {
             return Err(flaw(&["step"], message));
         }
         let mut metadata = self.metadata.unwrap_or_default();
-        let reserved = metadata.remove(RESERVED).map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
+        let reserved =
+            metadata.remove(RESERVED).map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
         let stand = match reserved.run {
             Some(raw) => {
                 let (run, extra) = read_run(&raw, self.state)
@@ -144,7 +145,9 @@ pub(crate) fn settled(place: &Place, tree: &ThreadTree) -> Result<usize, (Member
     };
     let most = node.thread.messages.len();
     match place.length {
-        Some(length) if length > most => Err((Member::Length, format!("the node has {most} message(s), not {length}"))),
+        Some(length) if length > most => {
+            Err((Member::Length, format!("the node has {most} message(s), not {length}")))
+        }
         length => Ok(length.unwrap_or(most)),
     }
 }
@@ -171,7 +174,10 @@ pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState
     }
     let mut run: RunState = raw.to().map_err(|error| flaw(&[], error.to_string()))?;
     if run.step() != state.step {
-        return Err(flaw(&["step"], format!("the step is {} and that of the state is {}", run.step(), state.step)));
+        return Err(flaw(
+            &["step"],
+            format!("the step is {} and that of the state is {}", run.step(), state.step),
+        ));
     }
     run.collected.messages = state.messages;
     run.metadata = state.metadata;

@@ -85,7 +85,9 @@ impl Book {
     ///
     /// Going back to it is then no way back: the history is the one at the end of the run.
     pub(super) fn finish(&mut self, place: &Place, turn: &Turn, length: usize) {
-        let Some(checkpoint) = self.current.and_then(|current| self.checkpoints.get_mut(current)) else { return };
+        let Some(checkpoint) = self.current.and_then(|current| self.checkpoints.get_mut(current)) else {
+            return;
+        };
         let Stand::Unfinished(point, _) = &checkpoint.stand else { return };
         let said = point.messages();
         let is_last = said.len() == turn.messages.len()

@@ -169,7 +169,10 @@ struct Versioned {
 
 fn check_version(Versioned { version }: Versioned) -> Result<(), ParseError> {
     let Some(version) = version else {
-        return Err(flaw(&["version"], format!("the version of UAP is missing; this version writes \"{VERSION}\"")));
+        return Err(flaw(
+            &["version"],
+            format!("the version of UAP is missing; this version writes \"{VERSION}\""),
+        ));
     };
     let text = version.as_string().unwrap_or_default();
     let same = |text: &str| text.splitn(3, '.').map(str::to_owned).take(2).collect::<Vec<_>>();
@@ -204,7 +207,8 @@ impl SessionJson {
                 return Err(within(flaw(&["sessionId"], message), &at));
             }
             if let Some(first) = places.insert(Arc::clone(&checkpoint.id), place) {
-                let message = format!("\"{}\" is the id of checkpoints/{first} too; ids are unique", checkpoint.id);
+                let message =
+                    format!("\"{}\" is the id of checkpoints/{first} too; ids are unique", checkpoint.id);
                 return Err(within(flaw(&["id"], message), &at));
             }
             checkpoints.push(Arc::new(checkpoint));
@@ -242,8 +246,7 @@ fn reserved_flaw(path: &[&str], message: impl Into<String>) -> ParseError {
 }
 
 fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<Unfinished, ParseError> {
-    let json: UnfinishedJson =
-        raw.to().map_err(|error| reserved_flaw(&["unfinished"], error.to_string()))?;
+    let json: UnfinishedJson = raw.to().map_err(|error| reserved_flaw(&["unfinished"], error.to_string()))?;
     let mut place = Place { node: json.thread_id.into(), length: Some(json.messages) };
     place.length = Some(settled(&place, tree).map_err(|(member, message)| match member {
         Member::Node => reserved_flaw(&["unfinished", "threadId"], message),
@@ -269,7 +272,9 @@ impl ReservedOf<'_> {
     }
 
     fn is_needed(&self) -> bool {
-        self.0.interval != CheckpointInterval::Step || !self.is_current_the_last() || self.0.unfinished.is_some()
+        self.0.interval != CheckpointInterval::Step
+            || !self.is_current_the_last()
+            || self.0.unfinished.is_some()
     }
 }
 

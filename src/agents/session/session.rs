@@ -329,8 +329,10 @@ impl Session {
         let _at_work = Arc::clone(&self.shared.line).lock_owned().await;
         let shared = &self.shared;
         let mut book = shared.book();
-        let unknown = || SessionError::UnknownCheckpoint { id: id.to_owned(), session: Arc::clone(&shared.id) };
-        let index = book.checkpoints.iter().position(|checkpoint| *checkpoint.id == *id).ok_or_else(unknown)?;
+        let unknown =
+            || SessionError::UnknownCheckpoint { id: id.to_owned(), session: Arc::clone(&shared.id) };
+        let index =
+            book.checkpoints.iter().position(|checkpoint| *checkpoint.id == *id).ok_or_else(unknown)?;
         let checkpoint = book.checkpoints.get(index).map(Arc::clone).ok_or_else(unknown)?;
         let node = &checkpoint.place.node;
         let mut tree = shared.tree.lock();

@@ -35,6 +35,21 @@ enum Task {
     Resume,
 }
 
+/// What a run goes on from.
+struct Start {
+    place: Place,
+    before: History,
+    /// Everything that was said, `before` at its end.
+    history: History,
+}
+
+impl Start {
+    fn new(mut history: History, place: Place, before: History) -> Self {
+        history.extend(before.iter().cloned());
+        Self { place, before, history }
+    }
+}
+
 /// A run that has been let in.
 struct Work {
     machine: Machine,
@@ -210,46 +225,56 @@ impl Session {
     /// A machine that knows what was said, and a driver that keeps its state in the book.
     fn begin(&self, task: Task, context: RunContext) -> Result<Work, SessionError> {
         let shared = &self.shared;
-        let mut book = shared.book();
         let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ..context };
-        let (place, before, prepared) = match task {
+        let (start, (mut machine, mut driver)) = match task {
             Task::Say(input) => {
-                let tree = shared.tree.snapshot();
-                let place = here(&tree);
-                let restored = book.unfinished.as_ref().filter(|left| left.restored && left.place == place);
-                let before = restored.map(Unfinished::messages).unwrap_or_default();
-                let mut history = tree.history();
-                history.extend(before.iter().cloned());
-                drop(book);
-                let prepared = shared.agent.prepare(history, input, context)?;
-                book = shared.book();
-                book.sub_agents = SubAgentStates::default();
-                (place, before, prepared)
+                let start = self.from_here();
+                let prepared = shared.agent.prepare(start.history.clone(), input, context)?;
+                shared.book().sub_agents = SubAgentStates::default();
+                (start, prepared)
             }
             Task::Resume => {
-                let nothing = || SessionError::NothingToResume { id: Arc::clone(&shared.id) };
-                let left = book.unfinished.clone().ok_or_else(nothing)?;
-                let mut run = left.run.ok_or_else(nothing)?;
-                run.retry();
-                let mut history = history_at(&shared.tree.snapshot(), &left.place)?;
-                history.extend(left.before.iter().cloned());
-                drop(book);
-                let prepared = shared.agent.resume(history, run, context)?;
-                book = shared.book();
-                (left.place, left.before, prepared)
+                let (start, run) = self.from_where_it_stopped()?;
+                let prepared = shared.agent.resume(start.history.clone(), run, context)?;
+                (start, prepared)
             }
         };
-        let (mut machine, mut driver) = prepared;
         if matches!(machine.next(), Action::Checkpoint(_)) {
             // It stands where it was kept.
             let _fits = machine.feed(Reply::Continue);
         }
-        let (shared, place_of_run, before_run) = (Arc::clone(shared), place.clone(), before.clone());
-        let keeper = RunKeeper { shared, place: place_of_run, before: before_run, record: Arc::default() };
-        driver.keeper = Some(Arc::new(keeper));
+        let Start { place, before, .. } = start;
+        driver.keeper = Some(Arc::new(RunKeeper {
+            shared: Arc::clone(shared),
+            place: place.clone(),
+            before: before.clone(),
+            record: Arc::default(),
+        }));
         let run = Some(machine.state().clone());
-        book.unfinished = Some(Unfinished { place: place.clone(), before: before.clone(), run, restored: false });
+        shared.book().unfinished =
+            Some(Unfinished { place: place.clone(), before: before.clone(), run, restored: false });
         Ok(Work { machine, driver, place, before })
+    }
+
+    /// A new run: from the current node, and from what was restored there.
+    fn from_here(&self) -> Start {
+        let book = self.shared.book();
+        let tree = self.shared.tree.snapshot();
+        let node = tree.current();
+        let place = Place { node: node.id.clone(), length: Some(node.thread.messages.len()) };
+        let restored = book.unfinished.as_ref().filter(|left| left.restored && left.place == place);
+        let before = restored.map(Unfinished::messages).unwrap_or_default();
+        Start::new(tree.history(), place, before)
+    }
+
+    /// The run that is not finished: from where it began, with its state.
+    fn from_where_it_stopped(&self) -> Result<(Start, RunState), SessionError> {
+        let nothing = || SessionError::NothingToResume { id: Arc::clone(self.id()) };
+        let left = self.unfinished().ok_or_else(nothing)?;
+        let mut run = left.run.ok_or_else(nothing)?;
+        run.retry();
+        let history = history_at(&self.shared.tree.snapshot(), &left.place)?;
+        Ok((Start::new(history, left.place, left.before), run))
     }
 
     /// The run is over: its turn goes into the tree, and the book says so. No `await` is in between.
@@ -334,12 +359,6 @@ impl Keeper for RunKeeper {
         book.add(checkpoint);
         Some(id)
     }
-}
-
-/// Where a tree stands.
-fn here(tree: &ThreadTree) -> Place {
-    let node = tree.current();
-    Place { node: node.id.clone(), length: Some(node.thread.messages.len()) }
 }
 
 /// What was said up to a place.

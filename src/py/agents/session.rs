@@ -94,13 +94,11 @@ pub(crate) fn raised(py: Python<'_>, error: &SessionError) -> PyErr {
         SessionError::Run(error) => crate::py::error::upp(py, error),
         SessionError::Tree(error) => super::tree::raised(error),
         SessionError::InvalidId { .. } => crate::py::error::named(py, "ValidationError", &error.to_string()),
-        SessionError::Metadata(host) => {
-            own(&host.payload).unwrap_or_else(|| crate::py::error::named(py, "ValidationError", &error.to_string()))
-        }
+        SessionError::Metadata(host) => own(&host.payload)
+            .unwrap_or_else(|| crate::py::error::named(py, "ValidationError", &error.to_string())),
         SessionError::Unwritable(_) => crate::py::error::named(py, "SerializationError", &error.to_string()),
-        SessionError::Store(store) => {
-            own(&store.payload).unwrap_or_else(|| crate::py::error::named(py, "StoreError", &error.to_string()))
-        }
+        SessionError::Store(store) => own(&store.payload)
+            .unwrap_or_else(|| crate::py::error::named(py, "StoreError", &error.to_string())),
         SessionError::NotSaved { turn, error: store } => {
             let raised = crate::py::error::named(py, "StoreError", &error.to_string());
             raised.set_cause(py, own(&store.payload));
@@ -154,14 +152,16 @@ impl SessionCore {
         let store = objects.get(|objects| objects.store.clone_ref(py))?;
         let dict = metadata.show(py)?.cast_into::<PyDict>()?;
         let kept = kept_by_run(&agent, &dict, [store, slf.clone().into_any().unbind()]);
-        let place = || if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) };
+        let place = || {
+            if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) }
+        };
         let host = PyHost::new(&agent, kept.clone(), place(), Arc::clone(&metadata));
         let mut context = RunContext::new(Arc::new(host));
         context.metadata = metadata;
         context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
-        let persistence = core.saves_runs.then(|| {
-            Arc::new(PyPersistence::new(kept.clone(), STORE, Arc::new(place()))) as Arc<_>
-        });
+        let persistence = core
+            .saves_runs
+            .then(|| Arc::new(PyPersistence::new(kept.clone(), STORE, Arc::new(place()))) as Arc<_>);
         let session = core.session.with_persistence(persistence).entering(entry.ticket, entry.on_loop);
         Ok(Begun { session, context, kept })
     }
@@ -180,12 +180,22 @@ impl SessionCore {
         state.map(|state| state.metadata).unwrap_or_default()
     }
 
-    fn begin_here(slf: &Bound<'_, Self>, ticket: u64, inside: bool, metadata: Arc<RawObject>) -> PyResult<Begun> {
+    fn begin_here(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<Begun> {
         let caller = CallerContext::capture(slf.py())?;
         Self::begin(slf, caller, None, Entry { ticket, inside, on_loop: true }, metadata)
     }
 
-    fn begin_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool, metadata: Arc<RawObject>) -> PyResult<Begun> {
+    fn begin_sync(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<Begun> {
         let py = slf.py();
         let entry = Entry { ticket, inside, on_loop: false };
         Self::check_waiting(slf, entry)?;
@@ -330,7 +340,12 @@ impl SessionCore {
     }
 
     /// Starts a run; the coroutine gives its turn.
-    fn run(slf: &Bound<'_, Self>, input: &Bound<'_, PyAny>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
+    fn run(
+        slf: &Bound<'_, Self>,
+        input: &Bound<'_, PyAny>,
+        ticket: u64,
+        inside: bool,
+    ) -> PyResult<Coroutine> {
         let input = input_from(input)?;
         let Begun { session, context, kept } = Self::begin_here(slf, ticket, inside, Arc::default())?;
         Ok(Coroutine::keeping("run", kept, async move { ended(session.run(input, context).await) }))
@@ -361,7 +376,8 @@ impl SessionCore {
         let entry = Entry { ticket, inside, on_loop };
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
-        let Begun { session, context, kept } = Self::begin(slf, caller, Some(on_loop), entry, Arc::default())?;
+        let Begun { session, context, kept } =
+            Self::begin(slf, caller, Some(on_loop), entry, Arc::default())?;
         let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
         AgentStream::new(py, stream, kept)
     }

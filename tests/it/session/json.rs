@@ -56,21 +56,36 @@ fn what_is_unknown_is_kept_and_ids_stay() {
 
     let written = world.load(SAMPLE).to_json().unwrap();
 
-    for kept in [r#""newer":1.50"#, r#""newer":[1.0]"#, r#""mood":"calm""#, "sess_abc123", "agent_xyz789", "thread_002"] {
+    for kept in [
+        r#""newer":1.50"#,
+        r#""newer":[1.0]"#,
+        r#""mood":"calm""#,
+        "sess_abc123",
+        "agent_xyz789",
+        "thread_002",
+    ] {
         assert!(written.contains(kept), "{kept} is not in {written}");
     }
-    assert_eq!(read(&written), read(SAMPLE).map(|snapshot| {
-        let mut snapshot = snapshot;
-        snapshot.updated_at = read(&written).unwrap().updated_at;
-        snapshot
-    }));
+    assert_eq!(
+        read(&written),
+        read(SAMPLE).map(|snapshot| {
+            let mut snapshot = snapshot;
+            snapshot.updated_at = read(&written).unwrap().updated_at;
+            snapshot
+        })
+    );
 }
 
 #[test]
 fn versions_are_checked_first() {
-    for (version, fits) in
-        [("\"1.0.0\"", true), ("\"1.0.7\"", true), ("\"1.1.0\"", false), ("\"2.0.0\"", false), ("\"1.0\"", false), ("1", false)]
-    {
+    for (version, fits) in [
+        ("\"1.0.0\"", true),
+        ("\"1.0.7\"", true),
+        ("\"1.1.0\"", false),
+        ("\"2.0.0\"", false),
+        ("\"1.0\"", false),
+        ("1", false),
+    ] {
         let text = SAMPLE.replace("\"version\": \"1.0.0\"", &format!("\"version\": {version}"));
         assert_eq!(read(&text).is_ok(), fits, "{version}");
     }

@@ -108,7 +108,8 @@ impl Pair {
         let (known, before) = (self.world.session.checkpoints().len(), self.history());
         let here = self.world.session.unfinished().is_some_and(|left| {
             let tree = self.world.session.tree().snapshot();
-            left.place.node == tree.current().id && left.place.length == Some(tree.current().thread.messages.len())
+            left.place.node == tree.current().id
+                && left.place.length == Some(tree.current().thread.messages.len())
         });
         let beside = if here { self.pending() } else { Vec::new() };
         let context = self.world.context();
@@ -161,7 +162,9 @@ impl Pair {
             }
             Step::Resume => {
                 let known = self.world.session.checkpoints().len();
-                let Some(left) = self.world.session.unfinished().filter(|_| self.world.session.is_resumable()) else {
+                let Some(left) =
+                    self.world.session.unfinished().filter(|_| self.world.session.is_resumable())
+                else {
                     let refused = block_on(self.world.session.resume(self.world.context()));
                     let is_refused = matches!(refused, Err(SessionError::NothingToResume { .. }));
                     prop_assert!(is_refused);
@@ -223,7 +226,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn a_session_keeps_its_promises_through_any_history(steps in steps()) {

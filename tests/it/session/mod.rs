@@ -42,7 +42,8 @@ impl TalkModel {
         let text = request.messages[said].text();
         let after = request.messages.iter().skip(said);
         let rounds = after.filter(|message| message.kind() == MessageKind::ToolResult).count();
-        let wanted: usize = text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+        let wanted: usize =
+            text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
         let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
         if rounds < wanted {
             return Ok(Answer::calls(&["echo", "slow"]).response(number));
@@ -155,7 +156,10 @@ pub(super) fn reachable(session: &Session) -> HashSet<String> {
 }
 
 /// Polls a future that wakes itself, at most so often. `None` when it is not ready then.
-pub(super) fn poll_at_most<T>(mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>, times: usize) -> Option<T> {
+pub(super) fn poll_at_most<T>(
+    mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    times: usize,
+) -> Option<T> {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..times {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {

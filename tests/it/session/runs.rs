@@ -27,7 +27,10 @@ fn turns_go_into_the_tree_and_are_seen_by_the_next_run() {
     assert_eq!(said(&world.session), ["one", "answer to one", "two", "answer to two"]);
     assert_eq!((first.messages.len(), second.messages.len()), (2, 2));
     let requests = world.model.requests.lock().unwrap();
-    assert_eq!(requests[1][..2], requests[0].iter().cloned().chain([first.response().id.clone()]).collect::<Vec<_>>());
+    assert_eq!(
+        requests[1][..2],
+        requests[0].iter().cloned().chain([first.response().id.clone()]).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -100,7 +103,10 @@ fn resuming_a_restored_run_ends_it_as_it_would_have_ended() {
     assert_eq!(world.tools_run().len(), ran + 2);
     assert_eq!(world.session.tree().snapshot().history().len(), 6);
     assert_eq!(world.session.checkpoints().len(), 5);
-    assert!(matches!(block_on(world.session.resume(world.context())), Err(SessionError::NothingToResume { .. })));
+    assert!(matches!(
+        block_on(world.session.resume(world.context())),
+        Err(SessionError::NothingToResume { .. })
+    ));
 }
 
 #[test]
@@ -177,7 +183,10 @@ fn fork_branches_and_does_not_move() {
     assert_eq!(tree.current().id, root);
     assert_eq!(tree.history_of(branch.as_str()).unwrap().len(), 2);
     assert!(matches!(world.session.fork("nowhere"), Err(SessionError::Tree(_))));
-    assert!(matches!(block_on(world.session.restore("nothing")), Err(SessionError::UnknownCheckpoint { .. })));
+    assert!(matches!(
+        block_on(world.session.restore("nothing")),
+        Err(SessionError::UnknownCheckpoint { .. })
+    ));
 }
 
 #[test]
@@ -198,10 +207,7 @@ fn a_run_from_inside_a_run_of_the_same_session_is_refused() {
     let mut context = world.context();
     context.session_id = Some(Arc::clone(world.session.id()));
 
-    assert!(matches!(
-        block_on(world.session.run("x", context.clone())),
-        Err(SessionError::Reentrant { .. })
-    ));
+    assert!(matches!(block_on(world.session.run("x", context.clone())), Err(SessionError::Reentrant { .. })));
     assert!(matches!(world.session.stream("x", context.clone()), Err(SessionError::Reentrant { .. })));
     assert!(matches!(block_on(world.session.resume(context)), Err(SessionError::Reentrant { .. })));
 }
@@ -238,7 +244,10 @@ fn an_aborted_stream_commits_what_there_is() {
     let turn = block_on(stream.turn()).unwrap();
 
     assert!(is_marked_aborted(&turn));
-    assert_eq!(ids_of(&world.session.tree().snapshot().history()), ids_of(&turn.messages.iter().cloned().collect()));
+    assert_eq!(
+        ids_of(&world.session.tree().snapshot().history()),
+        ids_of(&turn.messages.iter().cloned().collect())
+    );
     assert!(world.session.unfinished().is_none());
 }
 
@@ -279,8 +288,9 @@ fn ids_that_are_no_uuids_and_reserved_metadata_are_refused() {
     let named = SessionOptions { id: Some("mine".into()), ..SessionOptions::default() };
     assert!(matches!(Session::new(world.agent.clone(), named), Err(SessionError::InvalidId { .. })));
 
-    let metadata: Arc<dyn SessionMetadata> =
-        Arc::new(Mutex::new([("turntree", raw("{}"))].into_iter().collect::<turntree::core::json::RawObject>()));
+    let metadata: Arc<dyn SessionMetadata> = Arc::new(Mutex::new(
+        [("turntree", raw("{}"))].into_iter().collect::<turntree::core::json::RawObject>(),
+    ));
     let reserved = SessionOptions { metadata, ..SessionOptions::default() };
     let error = Session::new(world.agent.clone(), reserved).unwrap_err();
     assert_eq!(error.to_string(), "metadata of a session: \"turntree\" is kept by the session; take it out");
@@ -332,7 +342,9 @@ fn every_run_is_saved_where_there_is_a_store_and_a_store_that_fails_loses_no_tur
     assert!(world.load(&saved[1].1).is_resumable());
     shelf.failing.store(true, Ordering::Relaxed);
     let failure = block_on(session.run("two", world.context())).unwrap_err();
-    assert!(matches!(&failure, SessionError::NotSaved { turn, .. } if turn.response().text() == "answer to two"));
+    assert!(
+        matches!(&failure, SessionError::NotSaved { turn, .. } if turn.response().text() == "answer to two")
+    );
     assert_eq!(said(&session), ["one", "answer to one", "two", "answer to two"]);
     shelf.failing.store(false, Ordering::Relaxed);
     block_on(session.save()).unwrap();
