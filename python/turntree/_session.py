@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from turntree import _core
 from turntree._agent import Agent, AgentStream, SyncAgentStream
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from turntree import upp
     from turntree._agent import Input
     from turntree.store import PersistenceAdapter
+
+_T = TypeVar("_T")
 
 # The sessions in whose runs this code is, outermost first, with the tickets of the runs.
 _running: ContextVar[tuple[tuple[Session, int], ...]] = ContextVar("turntree_running_sessions", default=())
@@ -337,7 +339,7 @@ class Session:
     def _inside(self) -> bool:
         return any(session is self and self._native.is_running(ticket) for session, ticket in _running.get())
 
-    def _enter(self, start: Callable[[int, bool], Any]) -> Any:
+    def _enter(self, start: Callable[[int, bool], _T]) -> _T:
         """Start a run whose tools and hooks know that they are inside of it."""
         ticket = self._native.ticket()
         inside = self._inside()
