@@ -23,7 +23,7 @@ use turntree::core::time::SystemClock;
 use turntree::message::{Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition};
 use turntree::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, StopReason, UppError};
 
-const STEPS: usize = 50;
+const STEPS: u32 = 50;
 
 /// Wants a tool [`STEPS`] − 1 times, then answers; at once.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Model for Busy {
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
         let mut newest = request.messages.iter().rev();
         let done = newest.position(|message| message.kind() == MessageKind::User).unwrap() / 2;
-        let calls = (done + 1 < STEPS).then(|| {
+        let calls = (done + 1 < STEPS as usize).then(|| {
             let arguments = RawJson::empty_object();
             vec![ToolCall {
                 tool_call_id: "call".into(),
@@ -78,7 +78,7 @@ fn busy() -> (Agent, RunContext) {
     let options = AgentOptions {
         model: Some(Arc::new(Busy)),
         tools: vec![noop],
-        strategy: Some(Strategy::loop_(STEPS as u32)),
+        strategy: Some(Strategy::loop_(STEPS)),
         ..AgentOptions::default()
     };
     let agent = Agent::new(options, &RandomIds);
@@ -129,7 +129,7 @@ fn memory(messages: usize) {
     grown(CheckpointInterval::Off);
     let both = grown(CheckpointInterval::Off).zip(grown(CheckpointInterval::Step));
     if let Some((without, with)) = both {
-        let each = with.saturating_sub(without) / (200 * STEPS);
+        let each = with.saturating_sub(without) / (200 * STEPS as usize);
         println!(
             "memory of a checkpoint after {messages} messages: {each} bytes ({with} with, {without} without)"
         );

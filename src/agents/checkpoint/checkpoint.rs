@@ -49,9 +49,9 @@ pub struct Checkpoint {
 #[derive(Debug, Clone)]
 pub(crate) enum Stand {
     /// It can go on from here. The members of its state that this version does not know stay with it.
-    Unfinished(Point, Extra),
+    Unfinished(Box<Point>, Extra),
     /// It was over, and its messages are in the thread; or somebody else wrote the checkpoint, and only this is known.
-    Told(ExecutionState),
+    Told(Box<ExecutionState>),
 }
 
 impl Stand {
@@ -60,7 +60,7 @@ impl Stand {
             Self::Unfinished(point, extra) => {
                 ExecutionState { extra: extra.clone(), ..point.run().execution_state() }
             }
-            Self::Told(state) => state.clone(),
+            Self::Told(state) => ExecutionState::clone(state),
         }
     }
 }
@@ -107,7 +107,10 @@ impl PartialEq for Checkpoint {
 
 /// Sessions of sub-agents by the tool calls that started them, in the order they ended. Cloning it shares them.
 #[derive(Debug, Clone, Default)]
-pub struct SubAgentStates(Option<Arc<Vec<(Box<str>, Arc<SessionSnapshot>)>>>);
+pub struct SubAgentStates(Option<Arc<Vec<SubAgentState>>>);
+
+/// The call, and the session.
+type SubAgentState = (Box<str>, Arc<SessionSnapshot>);
 
 impl SubAgentStates {
     /// The sessions, in order.

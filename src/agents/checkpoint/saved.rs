@@ -93,9 +93,9 @@ impl CheckpointJson {
             Some(raw) => {
                 let (run, extra) = read_run(&raw, self.state)
                     .map_err(|error| within(error, &["metadata", RESERVED, "run"].map(key)))?;
-                Stand::Unfinished(Point::alone(&run), extra)
+                Stand::Unfinished(Box::new(Point::alone(&run)), extra)
             }
-            None => Stand::Told(self.state),
+            None => Stand::Told(Box::new(self.state)),
         };
         let mut sub_agent_states = SubAgentStates::default();
         for (call, raw) in self.sub_agent_states.iter().flat_map(RawObject::iter) {

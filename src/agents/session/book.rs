@@ -94,7 +94,7 @@ impl Book {
             && said.last().zip(turn.messages.last()).is_some_and(|(one, other)| Arc::ptr_eq(one, other));
         if checkpoint.place == *place && is_last {
             let checkpoint = Arc::make_mut(checkpoint);
-            checkpoint.stand = Stand::Told(checkpoint.stand.state());
+            checkpoint.stand = Stand::Told(Box::new(checkpoint.stand.state()));
             checkpoint.place.length = Some(length);
             checkpoint.before = History::new();
         }

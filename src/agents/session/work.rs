@@ -228,13 +228,13 @@ impl Session {
         let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ..context };
         let (start, (mut machine, mut driver)) = match task {
             Task::Say(input) => {
-                let start = self.from_here();
+                let start = self.start_here();
                 let prepared = shared.agent.prepare(start.history.clone(), input, context)?;
                 shared.book().sub_agents = SubAgentStates::default();
                 (start, prepared)
             }
             Task::Resume => {
-                let (start, run) = self.from_where_it_stopped()?;
+                let (start, run) = self.start_where_it_stopped()?;
                 let prepared = shared.agent.resume(start.history.clone(), run, context)?;
                 (start, prepared)
             }
@@ -257,7 +257,7 @@ impl Session {
     }
 
     /// A new run: from the current node, and from what was restored there.
-    fn from_here(&self) -> Start {
+    fn start_here(&self) -> Start {
         let book = self.shared.book();
         let tree = self.shared.tree.snapshot();
         let node = tree.current();
@@ -268,7 +268,7 @@ impl Session {
     }
 
     /// The run that is not finished: from where it began, with its state.
-    fn from_where_it_stopped(&self) -> Result<(Start, RunState), SessionError> {
+    fn start_where_it_stopped(&self) -> Result<(Start, RunState), SessionError> {
         let nothing = || SessionError::NothingToResume { id: Arc::clone(self.id()) };
         let left = self.unfinished().ok_or_else(nothing)?;
         let mut run = left.run.ok_or_else(nothing)?;
@@ -301,7 +301,7 @@ impl Session {
             let sub_agents = book.sub_agents.clone();
             let checkpoint = Checkpoint {
                 sub_agent_states: sub_agents,
-                ..shared.checkpoint(place, History::new(), Stand::Told(state))
+                ..shared.checkpoint(place, History::new(), Stand::Told(Box::new(state)))
             };
             let id = checkpoint.id.to_string();
             book.add(checkpoint);
@@ -350,7 +350,7 @@ impl Keeper for RunKeeper {
         if boundary != Boundary::StepEnded || shared.interval != CheckpointInterval::Step {
             return None;
         }
-        let stand = Stand::Unfinished(self.record.point(state), Extra::new());
+        let stand = Stand::Unfinished(Box::new(self.record.point(state)), Extra::new());
         let checkpoint = Checkpoint {
             sub_agent_states: book.sub_agents.clone(),
             ..shared.checkpoint(self.place.clone(), self.before.clone(), stand)

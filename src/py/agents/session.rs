@@ -141,7 +141,7 @@ impl SessionCore {
     /// The objects of one run: `metadata` is what the run starts with.
     fn begin(
         slf: &Bound<'_, Self>,
-        caller: CallerContext,
+        caller: &CallerContext,
         on_loop: Option<bool>,
         entry: Entry,
         metadata: Arc<RawObject>,
@@ -187,7 +187,7 @@ impl SessionCore {
         metadata: Arc<RawObject>,
     ) -> PyResult<Begun> {
         let caller = CallerContext::capture(slf.py())?;
-        Self::begin(slf, caller, None, Entry { ticket, inside, on_loop: true }, metadata)
+        Self::begin(slf, &caller, None, Entry { ticket, inside, on_loop: true }, metadata)
     }
 
     fn begin_sync(
@@ -200,7 +200,7 @@ impl SessionCore {
         let entry = Entry { ticket, inside, on_loop: false };
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
-        Self::begin(slf, caller, None, entry, metadata)
+        Self::begin(slf, &caller, None, entry, metadata)
     }
 }
 
@@ -377,7 +377,7 @@ impl SessionCore {
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
         let Begun { session, context, kept } =
-            Self::begin(slf, caller, Some(on_loop), entry, Arc::default())?;
+            Self::begin(slf, &caller, Some(on_loop), entry, Arc::default())?;
         let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
         AgentStream::new(py, stream, kept)
     }

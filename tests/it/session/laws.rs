@@ -119,16 +119,13 @@ impl Pair {
             Some(polls) => poll_at_most(run.as_mut(), polls),
         };
         drop(run);
-        match ended {
-            Some(Ok(turn)) => {
-                let said = ids_of(&turn.messages.iter().cloned().collect());
-                prop_assert_eq!(self.history(), [&before[..], &beside, &said].concat());
-                self.note(known, &before, &beside, true);
-            }
-            _ => {
-                prop_assert_eq!(self.history(), before.clone(), "a run that did not end added something");
-                self.note(known, &before, &beside, false);
-            }
+        if let Some(Ok(turn)) = ended {
+            let said = ids_of(&turn.messages.iter().cloned().collect());
+            prop_assert_eq!(self.history(), [&before[..], &beside, &said].concat());
+            self.note(known, &before, &beside, true);
+        } else {
+            prop_assert_eq!(self.history(), before.clone(), "a run that did not end added something");
+            self.note(known, &before, &beside, false);
         }
         Ok(())
     }
