@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use turntree::core::ids::CountingIds;
-use turntree::core::json::{ParseErrorKind, parse, parse_bytes, same_tokens};
+use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, parse, parse_bytes, partial, same_tokens};
 use turntree::core::limits::Limits;
 use turntree::core::ndjson::{self, NdjsonError};
 use turntree::core::sse::{self, Event, SseError};
@@ -30,6 +30,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("sse", sse),
     ("ndjson", ndjson),
+    ("partial_json", partial_json),
     ("message_json", message_json),
     ("thread_json", thread_json),
     ("turn_json", turn_json),
@@ -47,6 +48,29 @@ const LIMITS: Limits = Limits { bytes: 16 * 1024, depth: 24, values: 512 };
 
 /// How much longer than what was read may be what is written of it: defaults are spelled out.
 const LONGEST_WRITTEN: usize = 64;
+
+/// The beginning of a JSON document, the first byte being the size of the pieces: the same reading in any chunking, always
+/// JSON, complete exactly where a strict reader takes the text, and then the text's own value.
+pub fn partial_json(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    let whole = partial(&text);
+
+    let mut pieced = PartialJson::default();
+    let characters: Vec<char> = text.chars().collect();
+    for piece in characters.chunks(size) {
+        pieced.push(&piece.iter().collect::<String>());
+    }
+    assert_eq!(pieced.read(), whole);
+
+    let strict = RawJson::from_text(text.trim_ascii().to_owned());
+    let is_within = Limits::PAYLOAD.check(&text).is_ok();
+    match (strict, whole) {
+        (Ok(strict), Some(read)) if is_within => assert!(read.is_complete && read.value == strict),
+        (Ok(_), None) if is_within => panic!("a whole document was not read"),
+        (_, read) => assert!(read.is_none_or(|read| !read.is_complete)),
+    }
+}
 
 /// Server-sent events, the first byte being the size of the pieces: the same events in any chunking, none past the
 /// limit, and what is encoded decodes to itself.

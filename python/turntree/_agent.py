@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 from turntree import _core
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.execution import LoopStrategy, loop
+from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 class AgentOptions(TypedDict, total=False):
     """The keyword options of `agent`."""
 
-    model: _core.ModelReference | None
+    model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: LoopStrategy | None
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]]
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
+    structure_repair: bool
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
     id: str | None
@@ -41,13 +43,14 @@ class AgentOptions(TypedDict, total=False):
 
 def agent(
     *,
-    model: _core.ModelReference | None = None,
+    model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: LoopStrategy | None = None,
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
+    structure_repair: bool = False,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
@@ -56,14 +59,17 @@ def agent(
     """Make an agent. UAP-1.0 §4.
 
     Args:
-        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
+        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``, or named as
+            ``"anthropic:claude-sonnet-4-5"``.
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
         execution: How it runs. Default ``loop()``.
-        tools: Tools or plain functions; names must differ.
+        tools: Tools or plain functions, and the vendor's own tools; names must differ.
         system: The system prompt, a text or a list of blocks.
-        structure: What the answer must look like: a JSON Schema, a pydantic model, a dataclass or a TypedDict;
-            ``turn.data`` holds it as plain data.
+        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
+            that does not fit raises `UPPError` INVALID_RESPONSE.
+        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
         strategy: Hooks of the run.
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
@@ -80,6 +86,7 @@ def agent(
         tools=tools,
         system=system,
         structure=structure,
+        structure_repair=structure_repair,
         strategy=strategy,
         tool_strategy=tool_strategy,
         id=id,
@@ -107,9 +114,15 @@ class Agent:
             message = f"execution must be a strategy as loop(), not {type(execution).__name__}"
             raise TypeError(message)
         model = options.get("model")
+        if isinstance(model, str):
+            from turntree.upp._registry import model as named
+
+            model = named(model)
+            options = {**options, "model": model}
         if model is not None and not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
+        schema, answer = structure_of(options.get("structure"))
         self._options: AgentOptions = {**options, "tools": tuple(tools)}
         self._tools = tuple(tools)
         self._native = _core.AgentCore(
@@ -117,9 +130,11 @@ class Agent:
             params=options.get("params"),
             config=options.get("config"),
             max_iterations=execution.max_iterations,
-            tools=tools,
+            tools=list[Any](tools),
             system=options.get("system"),
-            structure=_schema_of(options.get("structure")),
+            structure=schema,
+            structure_repair=options.get("structure_repair", False),
+            answer=answer,
             hooks=native_hooks(hooks, tool_strategy),
             id=options.get("id"),
             name=options.get("name"),
@@ -138,7 +153,9 @@ class Agent:
     @property
     def model(self) -> _core.ModelReference | None:
         """Its model."""
-        return self._options.get("model")
+        model = self._options.get("model")
+        # A name became a reference when the agent was made.
+        return None if isinstance(model, str) else model
 
     @property
     def tools(self) -> tuple[upp.Tool[..., Any], ...]:
@@ -252,7 +269,7 @@ class AgentStream:
 
     __slots__ = ("__weakref__", "_native")
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
 
     def __aiter__(self) -> AsyncIterator[_core.AgentStreamEvent]:
@@ -266,6 +283,11 @@ class AgentStream:
     def batches(self, limit: int = 256) -> AsyncIterator[list[_core.AgentStreamEvent]]:
         """Give lists of all events that are ready, up to `limit`: for heavy consumers."""
         return self._native.events.batches(limit)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
 
     @property
     def turn(self) -> _Turn:
@@ -301,7 +323,7 @@ class _Turn:
 
     __slots__ = ("_native",)
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
 
     def __await__(self) -> Generator[Any, Any, upp.Turn]:
@@ -316,7 +338,7 @@ class SyncAgentStream:
 
     __slots__ = ("__weakref__", "_events", "_native")
 
-    def __init__(self, native: _core.AgentStreamCore) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
         self._native = native
         self._events: Iterator[_core.AgentStreamEvent] = native.blocking()
 
@@ -327,6 +349,11 @@ class SyncAgentStream:
     def __next__(self) -> _core.AgentStreamEvent:
         """Give the next event."""
         return next(self._events)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
 
     @property
     def turn(self) -> upp.Turn:
@@ -358,19 +385,3 @@ def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
         return arguments
     message = f"give an input, or a history and an input, not {len(arguments)} arguments"
     raise TypeError(message)
-
-
-def _schema_of(structure: Any) -> Any:
-    """JSON Schema from a schema, or from a type that describes itself."""
-    if hasattr(structure, "model_json_schema"):
-        return structure.model_json_schema()
-    # A TypedDict has the methods of a dict too, but is a type.
-    is_type = isinstance(structure, type)
-    if structure is None or (hasattr(structure, "items") and not is_type):
-        return structure
-    if not is_type:
-        message = f"structure must be a JSON Schema or a type, not {type(structure).__name__}"
-        raise TypeError(message)
-    from turntree.upp._signature import schema_of_type
-
-    return schema_of_type(structure)

@@ -7,14 +7,19 @@ Names that start with an underscore, and classes marked ``type_check_only``, can
 import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, final, overload, type_check_only
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, overload, type_check_only
 
 from typing_extensions import Self, Unpack, disjoint_base
 
 from turntree.store import PersistenceAdapter
 from turntree.upp._providers import ConfigOptions
+from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
+from turntree.upp.native import NativeTool
+from turntree.upp.prices import Price
 
 __all__ = [
     "AgentCore",
@@ -23,24 +28,43 @@ __all__ = [
     "Checkpoint",
     "ExecutionState",
     "PlanStep",
+    "LlmCore",
     "AgentStreamCore",
     "AgentStreamEvent",
     "UapEvent",
     "_restore",
     "Data",
     "ProviderConfig",
+    "EventSink",
+    "custom_model",
+    "EmbedderCore",
+    "ImageMakerCore",
+    "ResultStreamCore",
+    "Middleware",
+    "MiddlewareChain",
+    "CallContext",
+    "MemoryPubsub",
+    "SubscriptionCore",
+    "CallRequest",
+    "CallResponse",
+    "CallState",
     "DynamicKey",
     "KeyStrategy",
     "RoundRobinKeys",
     "WeightedKeys",
     "ModelReference",
     "ModelRequest",
+    "price_rows",
+    "set_price_rows",
+    "tokens_cost",
     "ExponentialBackoff",
     "LinearBackoff",
     "NoRetry",
     "RetryAfterStrategy",
     "RetryStrategy",
     "TokenBucket",
+    "Replay",
+    "replay",
     "Reply",
     "scripted",
     "__version__",
@@ -85,6 +109,14 @@ __all__ = [
     "Turn",
     "StreamEvent",
     "Thread",
+    "Embedding",
+    "EmbeddingUsage",
+    "EmbeddingResult",
+    "EmbeddingProgress",
+    "GeneratedImage",
+    "ImageUsage",
+    "ImageResult",
+    "ImageEvent",
 ]
 
 __version__: str
@@ -215,16 +247,65 @@ class Reasoning(Data):
 
 @final
 class Image(Data):
-    """A picture. Made by one of its factories. UPP-1.2 §3 and §8."""
+    """A picture; usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``.
+        mime_type: As ``image/png``.
+        width: Pixels across, where known.
+        height: Pixels down, where known.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
 
     type: ClassVar[Literal["image"]]
+    def __new__(
+        cls, source: Mapping[str, Any], mime_type: str, width: int | None = None, height: int | None = None
+    ) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str]) -> Image:
+        """Read a picture from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str]) -> Coroutine[Image]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "image"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @classmethod
     def from_url(cls, url: str, mime_type: str | None = None) -> Image:
-        """Refer to a picture that somebody serves.
+        """Refer to a picture that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
 
         Args:
             url: Where it is.
             mime_type: As ``image/png``. Default: what the URL's extension tells.
+
+        Raises:
+            ValueError: Not a URL.
         """
 
     @classmethod
@@ -296,14 +377,64 @@ class Image(Data):
             ValueError: The image has none.
         """
 
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
 @final
 class Document(Data):
-    """A document: PDF or plain text; in user messages only. Made by one of its factories. UPP-1.2 §3 and §8."""
+    """A document: PDF or plain text; in user messages only. Usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
+        mime_type: ``application/pdf`` or ``text/plain``.
+        title: Shown to the model.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
 
     type: ClassVar[Literal["document"]]
+    def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
+        """Read a document from a file; the extension tells the media type, else the first bytes do.
+
+        Its data is base64, also that of a text.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], title: str | None = None) -> Coroutine[Document]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "document"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @classmethod
     def from_url(cls, url: str, title: str | None = None) -> Document:
-        """Refer to a PDF that somebody serves.
+        """Refer to a PDF that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
 
         Args:
             url: Where it is; http or https.
@@ -365,6 +496,41 @@ class Document(Data):
     def is_text(self) -> bool:
         """Whether it is plain text."""
 
+    @property
+    def has_data(self) -> bool:
+        """Whether the data is here, not at a URL."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text.
+
+        Raises:
+            ValueError: The document is text, or at a URL.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Give the data, a text as UTF-8.
+
+        Raises:
+            ValueError: The document is at a URL.
+        """
+
+    def to_text(self) -> str:
+        """Give the text.
+
+        Raises:
+            ValueError: The document was not given as text.
+        """
+
+    def to_url(self) -> str:
+        """Give the URL.
+
+        Raises:
+            ValueError: The document has none.
+        """
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
 @final
 class Audio(Data):
     """A sound. UPP-1.2 §3 and §8.
@@ -380,6 +546,64 @@ class Audio(Data):
 
     type: ClassVar[Literal["audio"]]
     def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], duration: float | None = None) -> Audio:
+        """Read a sound from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], duration: float | None = None) -> Coroutine[Audio]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+        """
+
+    @classmethod
+    def from_base64(cls, data: str, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "audio"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @property
     def data(self) -> bytes:
         """The file's bytes."""
@@ -391,6 +615,22 @@ class Audio(Data):
     @property
     def duration(self) -> float | None:
         """Length in seconds, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
 
 @final
 class Video(Data):
@@ -417,6 +657,102 @@ class Video(Data):
         width: int | None = None,
         height: int | None = None,
     ) -> Self: ...
+    @classmethod
+    def from_path(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Read a film from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Coroutine[Video]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes | bytearray,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+        """
+
+    @classmethod
+    def from_base64(
+        cls,
+        data: str,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "video"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
     @property
     def data(self) -> bytes:
         """The file's bytes."""
@@ -436,6 +772,22 @@ class Video(Data):
     @property
     def height(self) -> int | None:
         """Pixels down, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
 
 @final
 class Binary(Data):
@@ -699,6 +1051,10 @@ class CycleUsage(Data):
     def cache_write_tokens(self) -> int:
         """Tokens that were written to the vendor's cache."""
 
+    @property
+    def cost(self) -> float | None:
+        """What the call cost, in US dollars; None where that is not certain."""
+
 @final
 class TokenUsage(Data):
     """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
@@ -740,8 +1096,16 @@ class TokenUsage(Data):
         """Tokens that were written to the vendor's cache."""
 
     @property
+    def cache_write_1h_tokens(self) -> int | None:
+        """How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say."""
+
+    @property
     def cycles(self) -> list[CycleUsage] | None:
         """One entry a model call, when this is a sum."""
+
+    @property
+    def cost(self) -> float | None:
+        """What it cost, in US dollars; None unless it is certain, of a sum for every call."""
 
 @final
 class Turn(Data):
@@ -769,7 +1133,7 @@ class Turn(Data):
 
     @property
     def data(self) -> Any:
-        """The structured answer as plain data, where one was asked for; else None."""
+        """The structured answer, where one was asked for: as the type that was given, or plain data; else None."""
 
 @final
 class StreamEvent(Data):
@@ -1044,14 +1408,90 @@ class ProviderConfig:
     of a header.
 
     Args:
+        base: Another configuration or its dict, that this one goes over; dicts may spell options in camelCase.
         **options: As the keyword options of the providers' factories; see `ConfigOptions`.
 
     Raises:
         TypeError: An option that is unknown or of the wrong type, named.
-        ValueError: A time that is negative, or a URL that is none.
+        ValueError: A time that is negative, a URL that is none, or certificates that do not parse.
     """
 
-    def __new__(cls, **options: Unpack[ConfigOptions]) -> Self: ...
+    def __new__(
+        cls, base: ProviderConfig | Mapping[str, Any] | None = None, /, **options: Unpack[ConfigOptions]
+    ) -> Self: ...
+
+@final
+class Replay:
+    """Recorded HTTP exchanges in use. Made by `replay`; given to a provider as ``transport``, or entered with ``with``.
+
+    ``with replay(path):`` applies to every request that is made inside, in the tasks that are started inside as well;
+    a ``transport`` of a configuration goes before it. Entering begins with the first exchange, leaving saves what was
+    recorded.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def mode(self) -> Literal["replay", "record", "auto"]:
+        """What it is used for; ``once`` has become one of the two."""
+
+    @property
+    def recorded(self) -> int:
+        """Exchanges in the recording."""
+
+    @property
+    def played(self) -> int:
+        """Answers that were played since the beginning, or since the recording was entered or rewound."""
+
+    @property
+    def unused(self) -> list[dict[str, Any]]:
+        """The exchanges that were not played, in their order: ``index`` in the file from 0, ``method`` and ``url``."""
+
+    def rewind(self) -> None:
+        """Play from the first exchange again."""
+
+    def save(self) -> None:
+        """Write what was recorded, after a moment (2 seconds at most) for answers that are still being read.
+
+        Raises:
+            OSError: The file cannot be written; what was there stays.
+            ValueError: The redaction hook failed.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def replay(
+    path: str | PathLike[str],
+    mode: Literal["replay", "record", "auto", "once"] = "replay",
+    *,
+    ignore: Sequence[str] = ...,
+    redact: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None,
+    repeat: bool = False,
+) -> Replay:
+    """Record HTTP exchanges in a file, or play them instead of the network.
+
+    Plays at the place of the socket: retries, limits, event streams and errors run as in life. Nothing touches the
+    network and no key is needed. A request is answered by the first exchange that was not played and has the same
+    method, URL and body; JSON is compared as values. Credentials are never written.
+
+    Args:
+        path: The file, as ``docs/replay.md`` describes it.
+        mode: ``replay`` plays; ``record`` sends everything and replaces what the file held; ``auto`` plays what is
+            recorded, sends and adds what is not; ``once`` records when there is no file, and plays it otherwise.
+        ignore: JSON pointers into request bodies that are not compared, as ``/metadata/run``; ``*`` is any one key.
+        redact: Takes out what only you know to be secret: called with an exchange as the file holds it, returns it
+            changed. Called more than once, also with ``request`` alone. With it, nothing is written before the end of
+            ``with``, or `Replay.save`.
+        repeat: Play the last exchange that matches again, when all of them have been played.
+
+    Raises:
+        FileNotFoundError: There is nothing to play.
+        OSError: The file cannot be read.
+        ValueError: The file is no recording, is cut short, or is of a newer version; a pointer is none; no such mode.
+    """
 
 @final
 class ModelReference:
@@ -1079,6 +1519,10 @@ class ModelReference:
     @property
     def provider(self) -> str:
         """Whose model, as ``openai``."""
+
+    @property
+    def modalities(self) -> tuple[Literal["llm", "embedding", "image"], ...]:
+        """What its provider serves: of ``llm``, ``embedding`` and ``image``."""
 
     @property
     def capabilities(self) -> dict[str, bool]:
@@ -1118,6 +1562,52 @@ class ModelRequest:
     @property
     def structure(self) -> dict[str, Any] | None:
         """JSON Schema of the structured answer, where one is wanted."""
+
+@final
+class EventSink:
+    """Where a stream of `create_provider` puts its events."""
+
+    def push(self, event: StreamEvent | Mapping[str, Any]) -> bool:
+        """Put an event; tell whether there is room for another.
+
+        Raises:
+            RuntimeError: Nobody reads the stream any more.
+        """
+
+    def when_room(self, function: Callable[[], object]) -> None:
+        """Have a function called once, when there is room again or nobody reads any more; at once where there is."""
+
+def custom_model(
+    provider: str,
+    model_id: str,
+    capabilities: dict[str, Any],
+    generate: Callable[[ModelRequest], Any] | None,
+    stream: Callable[[ModelRequest, EventSink], Any] | None,
+) -> ModelReference:
+    """Refer to a model of a provider that is written in Python; `create_provider` does.
+
+    Args:
+        provider: Its name.
+        model_id: The name of the model.
+        capabilities: As `ModelReference.capabilities`.
+        generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
+        stream: Puts events into the sink and gives the same; items may be None.
+    """
+
+def price_rows() -> list[Price]:
+    """Give the prices that calls use; the first that fits counts."""
+
+def set_price_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put rows before those of the package, in place of what was put there before.
+
+    Raises:
+        ValueError: A row of another shape.
+    """
+
+def tokens_cost(
+    usage: TokenUsage | Mapping[str, Any], provider: str, model: str, rows: Sequence[Mapping[str, Any]]
+) -> float | None:
+    """Tell what tokens cost by these rows and then those that calls use; None where it is not certain."""
 
 _Piece: TypeAlias = str | _Block | ToolCall | Mapping[str, _Json]
 _Says: TypeAlias = _Piece | BaseException | Sequence[_Piece | StreamEvent | BaseException]
@@ -1390,9 +1880,11 @@ class AgentCore:
         params: Mapping[str, Any] | None,
         config: ProviderConfig | Mapping[str, Any] | None,
         max_iterations: int,
-        tools: list[Tool[..., Any]],
+        tools: list[Tool[..., Any] | NativeTool],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
+        structure_repair: bool,
+        answer: AnswerType | None,
         hooks: dict[str, Callable[..., Any] | None],
         id: str | None,
         name: str | None,
@@ -1416,7 +1908,7 @@ class AgentCore:
             UPPError: As `run`, or the model call failed.
         """
 
-    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore:
+    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
         """Start a run that is listened to.
 
         Args:
@@ -1513,7 +2005,7 @@ class SessionCore:
     def run_sync(self, input: _Input, ticket: int, inside: bool) -> Turn:
         """Run on this thread, without an event loop."""
 
-    def stream(self, input: _Input, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore:
+    def stream(self, input: _Input, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
         """Start a run that is listened to."""
 
     def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:
@@ -1538,15 +2030,63 @@ class SessionCore:
         """Give its JSON."""
 
 @final
-class AgentStreamCore:
-    """The native half of ``turntree.AgentStream``."""
+class LlmCore:
+    """The native half of ``turntree.upp.LLM``. One serves any number of calls at once."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        max_iterations: int | None,
+        tools: list[Tool[..., Any]],
+        system: str | Sequence[Mapping[str, Any]] | None,
+        structure: Any,
+        structure_repair: bool,
+        answer: AnswerType | None,
+        hooks: dict[str, Callable[..., Any] | None],
+        middleware: MiddlewareChain,
+    ) -> Self: ...
+    def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
+        """Start a call on the caller's event loop; the coroutine gives its turn.
+
+        Raises:
+            UPPError: Something is asked of the model that it cannot do, or an argument is no input; raised at once.
+        """
+
+    def generate_sync(self, arguments: tuple[Any, ...]) -> Turn:
+        """Call on this thread, without an event loop.
+
+        Raises:
+            UPPError: As `generate`, or the model call failed.
+        """
+
+    def stream(self, arguments: tuple[Any, ...], on_loop: bool) -> AgentStreamCore[StreamEvent]:
+        """Start a call that is listened to.
+
+        Args:
+            arguments: The history, if any, and the inputs.
+            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+
+        Raises:
+            UPPError: As `generate`, and for a model that cannot stream.
+        """
+
+@final
+class AgentStreamCore(Generic[_T_co]):
+    """The native half of ``turntree.AgentStream`` and of ``turntree.upp.StreamResult``."""
 
     @property
-    def events(self) -> EventStream[AgentStreamEvent]:
+    def events(self) -> EventStream[_T_co]:
         """The asynchronous iterator over events; always the same one."""
 
-    def blocking(self) -> BlockingEvents[AgentStreamEvent]:
+    def blocking(self) -> BlockingEvents[_T_co]:
         """Give the synchronous iterator over the same events."""
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far as plain data, by the events that were read; None before there is anything."""
 
     def turn(self) -> Coroutine[Turn]:
         """Give a coroutine that waits for the turn. The run goes on while it is awaited."""
@@ -1556,6 +2096,457 @@ class AgentStreamCore:
 
     def abort(self) -> None:
         """Stop the run; the turn is what there is."""
+
+    def leave(self) -> None:
+        """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
+
+_Inputs: TypeAlias = str | Text | Image | Mapping[str, Any] | Iterable[str | Text | Image | Mapping[str, Any]]
+_Prompt: TypeAlias = str | Mapping[str, Any]
+_Picture: TypeAlias = Image | Mapping[str, Any]
+_InputType: TypeAlias = Literal["document", "query"]
+_EventT = TypeVar("_EventT")
+_ResultT = TypeVar("_ResultT")
+
+@final
+class Embedding(Data):
+    """The vector of one input. UPP-1.2 §15."""
+
+    @property
+    def vector(self) -> list[float]:
+        """The numbers, a list of the caller's own; `buffer` gives them without a float object each."""
+
+    @property
+    def buffer(self) -> memoryview:
+        """The numbers in memory, read-only, as ``numpy.asarray`` takes it without copying.
+
+        32-bit floats (format ``f``), or 64-bit ones (``d``) where the vendor sent decimals.
+        """
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers."""
+
+    @property
+    def index(self) -> int:
+        """Which of the inputs, from 0."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the input, where the vendor says."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+
+@final
+class EmbeddingUsage(Data):
+    """What embedding cost. UPP-1.2 §15."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of all inputs; 0 where the vendor does not say."""
+
+@final
+class EmbeddingResult(Data):
+    """The vectors of all inputs. UPP-1.2 §15."""
+
+    @property
+    def embeddings(self) -> list[Embedding]:
+        """One an input, in the order of the inputs."""
+
+    @property
+    def usage(self) -> EmbeddingUsage:
+        """What they cost."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing.
+
+        Of several calls: a fact on which all agree as it is, any other as the list of what each says.
+        """
+
+    @property
+    def buffer(self) -> memoryview:
+        """All numbers in memory, read-only: two-dimensional, one row an input, as ``numpy.asarray`` takes it.
+
+        Raises:
+            ValueError: There are no vectors, or they differ in length.
+        """
+
+@final
+class EmbeddingProgress(Data):
+    """One batch of a chunked call is done. UPP-1.2 §15."""
+
+    @property
+    def embeddings(self) -> list[Embedding]:
+        """Its vectors; their `index` counts over all inputs."""
+
+    @property
+    def completed(self) -> int:
+        """Inputs done so far."""
+
+    @property
+    def total(self) -> int:
+        """All inputs."""
+
+    @property
+    def percent(self) -> float:
+        """Done so far, from 0 to 100."""
+
+@final
+class EmbedderCore:
+    """The native half of ``turntree.upp.Embedder``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+    ) -> Self: ...
+    def embed(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> Coroutine[EmbeddingResult]:
+        """Start a call; the coroutine gives its result."""
+
+    def embed_sync(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> EmbeddingResult:
+        """As `embed`, waited for on this thread."""
+
+    def stream(
+        self, inputs: _Inputs, batch_size: int | None, concurrency: int, input_type: _InputType | None
+    ) -> ResultStreamCore[EmbeddingProgress, EmbeddingResult]:
+        """Start a call that is listened to."""
+
+@final
+class GeneratedImage(Data):
+    """A finished picture. UPP-1.2 §16."""
+
+    @property
+    def image(self) -> Image:
+        """The picture."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+
+@final
+class ImageUsage(Data):
+    """What pictures cost, as far as the vendor says. UPP-1.2 §16."""
+
+    @property
+    def images_generated(self) -> int | None:
+        """How many pictures."""
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Tokens of prompt and pictures that were read."""
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of the pictures that were made."""
+
+    @property
+    def cost(self) -> float | None:
+        """Money, in the vendor's currency."""
+
+@final
+class ImageResult(Data):
+    """The pictures of a call. UPP-1.2 §16."""
+
+    @property
+    def images(self) -> list[GeneratedImage]:
+        """The pictures, in the vendor's order."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing."""
+
+    @property
+    def usage(self) -> ImageUsage | None:
+        """What they cost; None where the vendor does not say."""
+
+@final
+class ImageEvent(Data):
+    """One step of a streamed call: a preview or a finished picture. UPP-1.2 §16."""
+
+    @property
+    def type(self) -> Literal["preview", "complete"]:
+        """What happened."""
+
+    @property
+    def image(self) -> Image | GeneratedImage:
+        """The picture: an `Image` of a preview, a `GeneratedImage` of a finished one."""
+
+    @property
+    def index(self) -> int:
+        """Which preview, or which picture of the call, from 0."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """What else the vendor says, under the provider's name; None where it says nothing."""
+
+@final
+class ImageMakerCore:
+    """The native half of ``turntree.upp.ImageMaker``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+    ) -> Self: ...
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What the model can do, by name."""
+
+    def draw(self, prompt: _Prompt, image: _Picture | None, mask: _Picture | None) -> Coroutine[ImageResult]:
+        """Start a call; the coroutine gives its result. With `image` it is an edit."""
+
+    def draw_sync(self, prompt: _Prompt, image: _Picture | None, mask: _Picture | None) -> ImageResult:
+        """As `draw`, waited for on this thread."""
+
+    def stream(self, prompt: _Prompt) -> ResultStreamCore[ImageEvent, ImageResult]:
+        """Start a call that is listened to."""
+
+@final
+class ResultStreamCore(Generic[_EventT, _ResultT]):
+    """The native half of streams with a result."""
+
+    @property
+    def events(self) -> EventStream[_EventT]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[_EventT]:
+        """Give the synchronous iterator over the same events."""
+
+    def result(self) -> Coroutine[_ResultT]:
+        """Give a coroutine that waits for the result. The work goes on while it is awaited."""
+
+    def result_sync(self) -> _ResultT:
+        """Wait for the result on this thread."""
+
+    def abort(self) -> None:
+        """Stop the work: it ends with CANCELLED."""
+
+# Middleware
+
+@final
+class Middleware:
+    """A middleware that comes with turntree: what `logging`, `parsed_object`, `persistence` and `pubsub` give."""
+
+    @staticmethod
+    def logging(
+        *,
+        level: str,
+        logger: Callable[[str, str, dict[str, Any]], object],
+        prefix: str,
+        log_stream_events: bool,
+        log_tool_calls: bool,
+        log_contents: bool,
+    ) -> Middleware:
+        """Log calls to a function of level, message and data.
+
+        Raises:
+            ValueError: An unknown level.
+        """
+
+    @staticmethod
+    def parsed_object(*, parse_objects: bool, parse_tool_calls: bool) -> Middleware:
+        """Add what the JSON of a stream says so far."""
+
+    @staticmethod
+    def persistence(adapter: object) -> Middleware:
+        """Keep a conversation in a store.
+
+        Raises:
+            TypeError: The adapter lacks id, load or save.
+        """
+
+    @staticmethod
+    def pubsub(adapter: MemoryPubsub, stream_id: str | None) -> Middleware:
+        """Publish streams."""
+
+@final
+class MiddlewareChain:
+    """The middlewares of a model, in order.
+
+    Raises:
+        TypeError: An object without any hook, or a hook that is no function.
+    """
+
+    def __new__(cls, middleware: Iterable[object]) -> Self: ...
+    def __len__(self) -> int: ...
+
+@final
+class CallContext:
+    """One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17."""
+
+    @property
+    def modality(self) -> str:
+        """What kind of model: ``llm``, ``embedding`` or ``image``."""
+
+    @property
+    def model_id(self) -> str:
+        """The vendor's name of the model."""
+
+    @property
+    def provider(self) -> str:
+        """Whose model."""
+
+    @property
+    def streaming(self) -> bool:
+        """Whether somebody listens to a stream."""
+
+    @property
+    def request(self) -> CallRequest:
+        """What is asked. Changes made in ``on_start`` and ``on_request`` take effect."""
+
+    @property
+    def response(self) -> CallResponse | None:
+        """The last answer of the model, once there is one."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped last, as ``end_turn``; None before it has."""
+
+    @property
+    def state(self) -> CallState:
+        """What middlewares keep with the call."""
+
+    @property
+    def start_time(self) -> datetime:
+        """When the call began."""
+
+    @property
+    def end_time(self) -> datetime | None:
+        """When the call was over; None while it is not."""
+
+@final
+class CallRequest:
+    """What a model is about to be asked.
+
+    In ``on_start`` and ``on_request`` its members may be set, and their lists and dicts be changed in place: both take
+    effect when the hook is over.
+    """
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest first. Where the turn starts is found by the ids of its messages."""
+
+    @messages.setter
+    def messages(self, value: _History) -> None: ...
+    @property
+    def system(self) -> str | list[dict[str, Any]] | None:
+        """The system prompt: a text or a list of blocks."""
+
+    @system.setter
+    def system(self, value: str | Sequence[Mapping[str, Any]] | None) -> None: ...
+    @property
+    def params(self) -> dict[str, Any]:
+        """The model's own parameters."""
+
+    @params.setter
+    def params(self, value: Mapping[str, Any]) -> None: ...
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that are offered. Tools may be left out, put in another order or described anew.
+
+        A tool that the model was not made with can be offered, but not be called.
+        """
+
+    @tools.setter
+    def tools(self, value: Iterable[Tool[..., Any] | Mapping[str, Any]]) -> None: ...
+    @property
+    def structure(self) -> dict[str, Any] | None:
+        """JSON Schema of the structured answer, where one is wanted."""
+
+    @structure.setter
+    def structure(self, value: Mapping[str, Any] | None) -> None: ...
+
+@final
+class CallResponse:
+    """What a language model answered last."""
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The model's message."""
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens of this answer."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the model stopped, as ``end_turn``."""
+
+    @property
+    def data(self) -> Any:
+        """The structured answer, where one was asked for and came; else None."""
+
+@final
+class CallState:
+    """What middlewares keep with a call: a mapping from names to anything; hooks and stream of the call share it."""
+
+    def __getitem__(self, key: str, /) -> Any: ...
+    def __setitem__(self, key: str, value: Any, /) -> None: ...
+    def __delitem__(self, key: str, /) -> None: ...
+    def __contains__(self, key: str, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give the value under a name, or `default`."""
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Give the value under a name; `default`, which is put there, when there is none."""
+
+    def pop(self, name: str, default: Any = None) -> Any:
+        """Take a value away and give it, or `default`."""
+
+    def keys(self) -> list[str]:
+        """Give the names, sorted."""
+
+@final
+class MemoryPubsub:
+    """Streams of this process, kept in memory: each event once, however many subscribe.
+
+    Args:
+        max_streams: How many streams are kept; 0 keeps none after its end.
+    """
+
+    def __new__(cls, *, max_streams: int = 1000) -> Self: ...
+    @property
+    def max_streams(self) -> int:
+        """How many streams are kept at most; those that run are not let go."""
+
+    def exists(self, stream_id: str) -> bool:
+        """Whether a stream of this name has begun and is still kept."""
+
+    def remove(self, stream_id: str) -> bool:
+        """Let go of a stream that is over; tell whether there was one."""
+
+    def __len__(self) -> int: ...
+    def _subscribe(self, stream_id: str) -> SubscriptionCore:
+        """Begin to read a stream."""
+
+@final
+class SubscriptionCore:
+    """The native half of ``turntree.upp.middleware.Subscription``."""
+
+    @property
+    def events(self) -> EventStream[StreamEvent]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[StreamEvent]:
+        """Give the synchronous iterator over the same events."""
+
+    def turn(self) -> Coroutine[Turn | None]:
+        """Give a coroutine that waits for the end and gives the turn."""
+
+    def turn_sync(self) -> Turn | None:
+        """Wait for the turn on this thread."""
 
 # The bridge to asyncio. These classes are given by methods and cannot be imported.
 

@@ -8,12 +8,13 @@ use super::run::{
     AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
 use super::strategy::Strategy;
+use super::structure::Structure;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
 use crate::message::message::History;
 use crate::message::{ToolDefinition, Turn};
 use crate::upp::UppError;
-use crate::upp::llm::{Input, gate};
+use crate::upp::llm::{Input, gate, into_messages};
 
 /// A model, tools, and a strategy that says how to use them.
 ///
@@ -30,6 +31,7 @@ struct Inner {
     tools: Arc<[Tool]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
+    structure: Option<Arc<Structure>>,
 }
 
 impl Agent {
@@ -39,7 +41,8 @@ impl Agent {
         let tools: Arc<[Tool]> = options.tools.as_slice().into();
         let definitions = tools.iter().map(|tool| tool.definition.clone()).collect();
         let strategy = options.effective_strategy();
-        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy }) }
+        let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
+        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, structure }) }
     }
 
     /// Its id.
@@ -55,6 +58,11 @@ impl Agent {
     /// Its tools, in the order of their definitions.
     pub fn tools(&self) -> &Arc<[Tool]> {
         &self.inner.tools
+    }
+
+    /// What its structured answer must look like.
+    pub(crate) fn structure(&self) -> Option<&Structure> {
+        self.inner.structure.as_deref()
     }
 
     /// Another agent with some options changed, and an id of its own (decision A2).
@@ -83,8 +91,8 @@ impl Agent {
     /// Runs after what was said before. The history is not changed.
     ///
     /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, or
-    /// something that the model cannot do. Then those of [`drive()`].
+    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, a structure
+    /// that is no JSON Schema, or something that the model cannot do. Then those of [`drive()`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the run: model call and tools are dropped.
@@ -131,9 +139,22 @@ impl Agent {
         input: Input,
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
+        self.prepare_all(history, [input], context)
+    }
+
+    /// As [`Self::prepare`], with any number of inputs; without one the model goes on from the history.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_all(
+        &self,
+        history: History,
+        inputs: impl IntoIterator<Item = Input>,
+        context: RunContext,
+    ) -> Result<(Machine, Drive), UppError> {
         let Inheritance { model, params } = self.model(&context)?;
-        let input = input.into_message(model.provider(), context.host.ids(), context.host.clock())?;
-        let state = RunState::new(&self.inner.strategy, input, Arc::clone(&context.metadata));
+        let inputs = into_messages(inputs, model.provider(), context.host.ids(), context.host.clock())?;
+        let state = RunState::of_messages(&self.inner.strategy, inputs, Arc::clone(&context.metadata));
         self.assemble(Inheritance { model, params }, history, state, context)
     }
 
@@ -162,14 +183,23 @@ impl Agent {
         let options = &self.inner.options;
         self.check_tool_names(model.provider())?;
         gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
-        let said = history.iter().chain(state.messages());
-        gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        let structure = &self.inner.structure;
+        if let Some(structure) = structure {
+            structure.check_schema(model.provider())?;
+        }
+        // Middleware may still change what is said; then it is checked when that is done.
+        if context.middleware.is_empty() {
+            let said = history.iter().chain(state.messages());
+            gate::check_media(&*model, said.map(AsRef::as_ref))?;
+        }
         let setup = Setup {
             history,
             system: options.system.clone(),
             params,
             tools: Arc::clone(&self.inner.definitions),
-            structure: options.structure.clone(),
+            structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
+            structure_repair: options.structure_repair,
             provider: Arc::from(model.provider()),
         };
         let machine = Machine::new(setup, state).map_err(|error: StateError| {
@@ -183,7 +213,8 @@ impl Agent {
         };
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        Ok((machine, Drive { cancellation: context.cancellation, ..driver }))
+        let (structure, cancellation) = (structure.clone(), context.cancellation);
+        Ok((machine, Drive { structure, cancellation, ..driver }))
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.
@@ -203,7 +234,7 @@ impl Agent {
         Ok(Inheritance { model: Arc::clone(&lent.model), params: Arc::clone(params) })
     }
 
-    fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
+    pub(super) fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
         let mut names = HashSet::with_capacity(self.inner.tools.len());
         for tool in self.inner.tools.iter() {
             let name = tool.definition.name.as_str();

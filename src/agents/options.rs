@@ -20,6 +20,8 @@ pub struct AgentOptions {
     pub tools: Vec<Tool>,
     /// JSON Schema of the structured answer.
     pub structure: Option<Arc<RawJson>>,
+    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
+    pub structure_repair: bool,
     /// How it runs; `loop` when not given.
     pub strategy: Option<Strategy>,
     /// How tools are used (decision A3).

@@ -2,7 +2,8 @@
 //!
 //! The decoder does no I/O. It looks for the blank line that ends an event, then reads the event's lines.
 //! An event that lies whole in one pushed slice is read where it is; only an unfinished tail is copied.
-//! Text is decoded as WHATWG demands: bytes that are not UTF-8 become U+FFFD, they are no error.
+//! Text is decoded as WHATWG demands: bytes that are not UTF-8 become U+FFFD, they are no error here. Data in which that
+//! happened says so, for readers whose format allows no other encoding.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct Event<'a> {
     pub event: Option<Cow<'a, str>>,
     /// The data lines, joined by line feeds. Never interpreted here: `[DONE]` is data like any other.
     pub data: Cow<'a, str>,
+    /// Whether bytes of the data were no UTF-8 and were replaced. JSON must not be read from it (RFC 8259 §8.1).
+    pub is_damaged: bool,
     /// The id this very event carried; what persists is [`Decoder::last_event_id`].
     pub id: Option<Cow<'a, str>>,
     /// The reconnection time this very event carried.
@@ -51,6 +54,7 @@ impl Event<'_> {
         Event {
             event: self.event.map(|text| Cow::Owned(text.into_owned())),
             data: Cow::Owned(self.data.into_owned()),
+            is_damaged: self.is_damaged,
             id: self.id.map(|text| Cow::Owned(text.into_owned())),
             retry: self.retry,
         }
@@ -304,13 +308,15 @@ fn read_line<'a>(line: &'a [u8], has_data: bool, event: &mut Event<'a>) -> bool 
     };
     match name {
         b"data" if has_data => {
+            let (text, is_damaged) = decode_data(value);
             let data = event.data.to_mut();
             data.push('\n');
-            data.push_str(&decode(value));
+            data.push_str(&text);
+            event.is_damaged |= is_damaged;
             return true;
         }
         b"data" => {
-            event.data = decode(value);
+            (event.data, event.is_damaged) = decode_data(value);
             return true;
         }
         b"event" => event.event = Some(decode(value)).filter(|name| !name.is_empty()),
@@ -346,6 +352,14 @@ fn decode(bytes: &[u8]) -> Cow<'_, str> {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
     }
+}
+
+/// The text, and whether something in it had to be replaced.
+fn decode_data(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    let text = decode(bytes);
+    // Only what was replaced is a copy.
+    let is_damaged = matches!(text, Cow::Owned(_));
+    (text, is_damaged)
 }
 
 fn encode_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {

@@ -40,6 +40,11 @@ impl Binary {
         &self.0
     }
 
+    /// The bytes, shared.
+    pub fn into_bytes(self) -> bytes::Bytes {
+        self.0
+    }
+
     /// Standard base64 with padding.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(&self.0)

@@ -5,6 +5,7 @@
 
 pub mod content;
 pub mod event;
+pub mod files;
 pub mod fold;
 pub mod media;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]

@@ -14,6 +14,8 @@ json_object! {
         pub cache_read_tokens: u64 = "cacheReadTokens", default,
         /// Tokens written to a cache.
         pub cache_write_tokens: u64 = "cacheWriteTokens", default,
+        /// What the call cost, in US dollars, where that is known.
+        pub cost: Option<f64> = "cost",
     }
 }
 
@@ -31,8 +33,12 @@ json_object! {
         pub cache_read_tokens: u64 = "cacheReadTokens", default,
         /// Tokens written to a cache; 0 where the vendor does not say.
         pub cache_write_tokens: u64 = "cacheWriteTokens", default,
+        /// How many of the tokens written to a cache stay there for an hour, where there are some; their price is higher.
+        pub cache_write_1h_tokens: Option<u64> = "cacheWrite1hTokens",
         /// One entry a model call, when this is a sum.
         pub cycles: Option<Vec<CycleUsage>> = "cycles",
+        /// What it cost, in US dollars; of a sum, only where the cost of every call is known.
+        pub cost: Option<f64> = "cost",
     }
 }
 
@@ -52,11 +58,18 @@ impl TokenUsage {
         }
     }
 
-    /// The sum over calls. The total is input + output, whatever the vendors said.
+    /// The sum over calls. The total is input + output, whatever the vendors said; the cost is known where that of
+    /// every call is, and of no calls it is not.
     pub fn aggregate<'a>(calls: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sum = Self::empty();
         let mut cycles = Vec::new();
+        let mut cost = Some(0.0);
         for call in calls {
+            cost = cost.zip(call.cost).map(|(sum, cost)| sum + cost);
+            if let Some(hour) = call.cache_write_1h_tokens {
+                let sum = sum.cache_write_1h_tokens.get_or_insert_default();
+                *sum = sum.saturating_add(hour);
+            }
             sum.input_tokens = sum.input_tokens.saturating_add(call.input_tokens);
             sum.output_tokens = sum.output_tokens.saturating_add(call.output_tokens);
             sum.cache_read_tokens = sum.cache_read_tokens.saturating_add(call.cache_read_tokens);
@@ -66,10 +79,12 @@ impl TokenUsage {
                 output_tokens: call.output_tokens,
                 cache_read_tokens: call.cache_read_tokens,
                 cache_write_tokens: call.cache_write_tokens,
+                cost: call.cost,
                 ..CycleUsage::default()
             });
         }
         sum.total_tokens = sum.input_tokens.saturating_add(sum.output_tokens);
+        sum.cost = cost.filter(|_| !cycles.is_empty());
         sum.cycles = Some(cycles);
         sum
     }

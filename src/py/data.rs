@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::convert::any::tree_to_python;
-use super::convert::json::{document_text, limits, to_python, to_raw};
+use super::convert::json::{document_raw, document_text, limits, to_python};
 use super::dump::{self, Dump};
 use crate::core::json::schema::{self, JsonSchema};
 
@@ -140,7 +140,7 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
         C::accept(&shared).map_err(|error| super::error::validation(value.py(), &error, None))?;
         return Ok(shared);
     }
-    let raw = to_raw(value, what)?;
+    let raw = document_raw(value, what)?;
     let read = crate::core::json::parse::<C::Value>(raw.get(), &limits())
         .and_then(|value| C::accept(&value).map(|()| value));
     read.map(Arc::new).map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
@@ -220,7 +220,7 @@ impl Data {
         let mut text = slf.get().to_json(slf.py())?;
         if !by_alias || exclude_none {
             let plain = Self::model_dump(slf, "json", by_alias, exclude_none)?;
-            to_raw(&plain, "value")?.get().clone_into(&mut text);
+            document_raw(&plain, "value")?.get().clone_into(&mut text);
         }
         Ok(indent.map_or_else(|| text.clone(), |indent| dump::indented(&text, indent)))
     }
@@ -232,7 +232,7 @@ impl Data {
             return Ok(obj.clone().unbind());
         }
         let face = face_of(class)?;
-        let text = to_raw(obj, "obj")?;
+        let text = document_raw(obj, "obj")?;
         let error = match (face.parse)(class.py(), text.get()) {
             Ok(value) => return Ok(value),
             Err(error) => error,
@@ -242,7 +242,7 @@ impl Data {
         let plain = to_python(class.py(), text.get())?.into_bound(class.py());
         let dump =
             Dump { schema: &schema, python: false, by_alias: true, exclude_none: false, from_names: true };
-        let renamed = to_raw(&dump.apply(&plain)?, "obj")?;
+        let renamed = document_raw(&dump.apply(&plain)?, "obj")?;
         if renamed == text {
             return Err(error);
         }

@@ -1,6 +1,8 @@
 //! Rust errors as Python exceptions, mapped here once. The classes themselves are Python (`turntree.exceptions`): with
 //! the stable ABI a native class cannot extend `Exception`, and these carry typed attributes.
 
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyBaseException;
@@ -9,23 +11,38 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList};
 
+use super::bridge::guard;
 use crate::agents::SessionError;
 use crate::agents::run::partial_turn;
+use crate::core::http::{HostFailure, HttpError};
 use crate::core::json::{ParseError, PathSegment};
 use crate::upp::{ErrorCode, UppError};
 
 /// A Python exception that a tool, hook or key function raised, kept whole while it travels through the core.
-pub(crate) struct Raised(Py<PyBaseException>);
+#[derive(Debug)]
+pub(crate) struct Raised {
+    value: Py<PyBaseException>,
+    /// Class and message, to be told where there is no GIL.
+    text: String,
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Raised {}
 
 impl Raised {
     /// Keeps an exception, with its traceback.
     pub(crate) fn new(py: Python<'_>, error: PyErr) -> Self {
-        Self(error.into_value(py))
+        Self { text: error.to_string(), value: error.into_value(py) }
     }
 
     /// The exception; always the same object.
     pub(crate) fn value<'py>(&self, py: Python<'py>) -> &Bound<'py, PyBaseException> {
-        self.0.bind(py)
+        self.value.bind(py)
     }
 
     /// As an error of `PyO3`.
@@ -36,7 +53,7 @@ impl Raised {
     /// For `__traverse__` of the one Python object that keeps the error for good.
     pub(crate) fn traverse(error: &UppError, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match error.host.as_deref().and_then(|host| host.downcast_ref::<Self>()) {
-            Some(raised) => visit.call(&raised.0),
+            Some(raised) => visit.call(&raised.value),
             None => Ok(()),
         }
     }
@@ -103,8 +120,42 @@ pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
     }
     match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
         Some(raised) => raised.error(py),
-        None => build(upp_exception(py, error)),
+        None => match host_failure(error) {
+            Some(raised) => raised.error(py),
+            None => build(upp_exception(py, error)),
+        },
     }
+}
+
+/// An exception of the application's own code as an error of the core.
+pub(crate) fn to_host_failure(error: PyErr) -> HostFailure {
+    let mut error = Some(error);
+    let kept = guard::held(|py| error.take().map(|error| HostFailure::new(Raised::new(py, error))));
+    kept.flatten().unwrap_or_else(|| {
+        let text = error.map(|error| error.to_string()).unwrap_or_default();
+        HostFailure::new(std::io::Error::other(text))
+    })
+}
+
+/// The exception that the application's own retry strategy raised: a failure of its own, and no cause of another.
+fn host_failure(error: &UppError) -> Option<&Raised> {
+    match error.cause.as_deref().and_then(|cause| cause.downcast_ref::<HttpError>()) {
+        Some(HttpError::Host(failure)) => failure.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The exception of the application's own code among the causes of an error.
+fn raised_among<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a Raised> {
+    let mut cause = Some(cause);
+    while let Some(error) = cause {
+        let host = || error.downcast_ref::<UppError>()?.host.as_deref()?.downcast_ref();
+        if let Some(raised) = error.downcast_ref().or_else(host) {
+            return Some(raised);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, PyAny>> {
@@ -116,10 +167,24 @@ fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, 
     options.set_item("status_code", error.status_code)?;
     options.set_item("retry_after", error.retry_after)?;
     options.set_item("request_id", error.request_id.as_deref())?;
-    options.set_item("cause", cause.map(|cause| cause.to_string()))?;
+    let raised = cause.as_deref().and_then(|cause| raised_among(cause)).map(|raised| raised.value(py));
+    match raised {
+        Some(raised) => options.set_item("cause", raised)?,
+        None => options.set_item("cause", cause.as_ref().map(ToString::to_string))?,
+    }
     let turn = partial.map(|partial| super::records::wrap_turn(py, Arc::clone(&partial.turn))).transpose()?;
     options.set_item("partial", turn)?;
-    class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))
+    let exception =
+        class(py, "UPPError")?.call((error.message.as_str(), error.code.as_str()), Some(&options))?;
+    if let Some(raised) = raised {
+        exception.setattr(intern!(py, "__cause__"), raised)?;
+    }
+    Ok(exception)
+}
+
+/// Whether an exception is a `UPPError`.
+pub(crate) fn is_upp(py: Python<'_>, raised: &PyErr) -> bool {
+    class(py, "UPPError").is_ok_and(|class| raised.value(py).is_instance(&class).unwrap_or(false))
 }
 
 /// A Python exception as the error of a model: its own fields when it is a `UPPError`. Comes back as the same object.
@@ -127,7 +192,7 @@ pub(crate) fn to_upp(py: Python<'_>, raised: PyErr) -> UppError {
     let value = raised.value(py);
     let text =
         |name: &str| value.getattr(name).ok().and_then(|field| field.str().ok()).map(|text| text.to_string());
-    let is_upp = class(py, "UPPError").is_ok_and(|class| value.is_instance(&class).unwrap_or(false));
+    let is_upp = is_upp(py, &raised);
     let code = if is_upp { text("code") } else { None };
     let code = ErrorCode::ALL.into_iter().find(|known| Some(known.as_str()) == code.as_deref());
     let message = if is_upp { text("message") } else { None };

@@ -13,6 +13,7 @@ mod convert;
 mod data;
 mod dump;
 mod error;
+mod media;
 mod message;
 mod records;
 mod show;
@@ -32,12 +33,15 @@ mod _core {
 
     use super::agents::{checkpoint, state, tree};
     use super::data::Faces;
-    use super::{content, message, records, thread};
+    use super::upp::{embedding, image};
+    use super::{content, media, message, records, thread};
 
     #[pymodule_export]
     use super::agents::agent::AgentCore;
     #[pymodule_export]
     use super::agents::context::ToolContext;
+    #[pymodule_export]
+    use super::agents::llm::LlmCore;
     #[pymodule_export]
     use super::agents::session::SessionCore;
     #[pymodule_export]
@@ -47,9 +51,33 @@ mod _core {
     #[pymodule_export]
     use super::upp::config::ProviderConfig;
     #[pymodule_export]
+    use super::upp::custom::{EventSink, custom_model};
+    #[pymodule_export]
+    use super::upp::embedding::EmbedderCore;
+    #[pymodule_export]
+    use super::upp::image::ImageMakerCore;
+    #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
     #[pymodule_export]
+    use super::upp::middleware::builtin::Middleware;
+    #[pymodule_export]
+    use super::upp::middleware::chain::MiddlewareChain;
+    #[pymodule_export]
+    use super::upp::middleware::context::CallContext;
+    #[pymodule_export]
+    use super::upp::middleware::pubsub::{MemoryPubsub, SubscriptionCore};
+    #[pymodule_export]
+    use super::upp::middleware::request::{CallRequest, CallResponse};
+    #[pymodule_export]
+    use super::upp::middleware::state::CallState;
+    #[pymodule_export]
     use super::upp::model::{ModelReference, ModelRequest};
+    #[pymodule_export]
+    use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
+    #[pymodule_export]
+    use super::upp::replay::{Replay, replay};
+    #[pymodule_export]
+    use super::upp::result_stream::ResultStream;
     #[pymodule_export]
     use super::upp::retry::{
         ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
@@ -70,16 +98,19 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::bridge::install(module.py())?;
+        super::upp::drops::install();
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let mut faces = Faces::default();
         data_classes!(module, faces:
-            content::Text, content::Reasoning, content::Image, content::Document, content::Audio, content::Video,
+            content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
             records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
             checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
+            embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
+            image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
         super::thread_protocol::register(module, &mut faces)?;
         faces.publish(module.py());

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::convert::json::{to_python, to_raw};
+use super::data::{Data, DataClass, value_of};
 use super::show::{Show, data_class};
 use crate::core::json::Extra;
 use crate::message::{self, Delta, StreamEvent as CoreEvent};
@@ -82,6 +84,8 @@ data_class! {
         cache_read_tokens,
         /// Tokens that were written to the vendor's cache.
         cache_write_tokens,
+        /// What the call cost, in US dollars; None where that is not certain.
+        cost,
     }
 }
 
@@ -98,8 +102,12 @@ data_class! {
         cache_read_tokens,
         /// Tokens that were written to the vendor's cache.
         cache_write_tokens,
+        /// How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say.
+        cache_write_1h_tokens,
         /// One entry a model call, when this is a sum.
         cycles,
+        /// What it cost, in US dollars; None unless it is certain, of a sum for every call.
+        cost,
     }
 
     #[new]
@@ -118,25 +126,89 @@ data_class! {
     }
 }
 
-data_class! {
-    /// All that one run brought. UPP-1.2 §6.
-    Turn as "Turn" in "turntree.upp" over message::Turn {
-        /// Everything new, in order, starting with the user's message.
-        messages,
-        /// Records of the tools that ran, in the order they finished.
-        tool_executions,
-        /// Tokens over all model calls.
-        usage,
-        /// How many model calls.
-        cycles,
-        /// The structured answer as plain data, where one was asked for; else None.
-        data,
+/// All that one run brought. UPP-1.2 §6.
+#[pyclass(frozen, extends = Data, module = "turntree.upp")]
+pub(crate) struct Turn {
+    /// The structured answer as the type that was asked for; the JSON is behind the handle.
+    data: Option<Py<PyAny>>,
+}
+
+impl DataClass for Turn {
+    type Value = message::Turn;
+    fn wrap(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
+        Self::with_data(py, turn, None)
+    }
+}
+
+impl Turn {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a message::Turn> {
+        value_of(slf.as_super())
+    }
+
+    /// A turn whose `data` is an instance; pickled and copied as JSON it is plain data again.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn with_data(
+        py: Python<'_>,
+        turn: Arc<message::Turn>,
+        data: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let base = PyClassInitializer::from(Data::new(turn));
+        Ok(Py::new(py, base.add_subclass(Self { data }))?.into_any())
+    }
+}
+
+impl Show for message::Turn {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(wrap_turn(py, Arc::new(self.clone()))?.into_bound(py))
+    }
+}
+
+#[pymethods]
+impl Turn {
+    /// Everything new, in order, starting with the user's message.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.messages.show(slf.py())
+    }
+
+    /// Records of the tools that ran, in the order they finished.
+    #[getter]
+    fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.tool_executions.show(slf.py())
+    }
+
+    /// Tokens over all model calls.
+    #[getter]
+    fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.usage.show(slf.py())
+    }
+
+    /// How many model calls.
+    #[getter]
+    fn cycles(slf: &Bound<'_, Self>) -> PyResult<u32> {
+        Ok(Self::of(slf)?.cycles)
+    }
+
+    /// The structured answer, where one was asked for: as the type that was given, or plain data; else None.
+    #[getter]
+    fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        match &slf.get().data {
+            Some(data) => Ok(data.bind(slf.py()).clone()),
+            None => Self::of(slf)?.data.show(slf.py()),
+        }
     }
 
     /// The last assistant message.
     #[getter]
     fn response<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.response().show(slf.py())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.data)
     }
 }
 
@@ -181,7 +253,7 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
         Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
             dict.set_item(pyo3::intern!(py, "data"), piece.data.show(py)?)?;
         }
-        Delta::ToolCall(piece) => {
+        Delta::ToolCall(piece) if piece.extra.is_empty() => {
             dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
             dict.set_item(pyo3::intern!(py, "toolName"), &*piece.tool_name)?;
             dict.set_item(pyo3::intern!(py, "argumentsJson"), &piece.arguments_json)?;
@@ -202,5 +274,5 @@ fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyA
 /// # Errors
 /// Only when Python fails, as out of memory.
 pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
-    <Turn as super::data::DataClass>::wrap(py, turn)
+    Turn::wrap(py, turn)
 }

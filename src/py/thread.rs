@@ -54,6 +54,11 @@ impl Shared {
             Self::OfNode(place) => place.clear(),
         }
     }
+
+    /// A thread that a handle may hold.
+    pub(crate) const fn new(thread: CoreThread) -> Self {
+        Self::Own(Mutex::new(thread))
+    }
 }
 
 impl PartialEq for Shared {
@@ -70,7 +75,7 @@ impl Serialize for Shared {
 
 impl<'de> Deserialize<'de> for Shared {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        CoreThread::deserialize(deserializer).map(|thread| Self::Own(Mutex::new(thread)))
+        CoreThread::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -110,7 +115,7 @@ impl Thread {
     /// # Errors
     /// Only when Python fails, as out of memory.
     pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
-        Self::wrap(py, Arc::new(Shared::Own(Mutex::new(thread))))
+        Self::wrap(py, Arc::new(Shared::new(thread)))
     }
 }
 
@@ -128,7 +133,7 @@ impl Thread {
     fn new(messages: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
         let messages =
             messages.map_or_else(|| Ok(History::new()), |messages| history_from(messages, "messages"))?;
-        let thread = Shared::Own(Mutex::new(CoreThread::new(messages, &RandomIds, &SystemClock)));
+        let thread = Shared::new(CoreThread::new(messages, &RandomIds, &SystemClock));
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 

@@ -1,10 +1,13 @@
 //! How to reach a provider. UPP-1.2 §9.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::http::{Fixed, HttpConfig, KeyStrategy, RetryPolicy, RetryStrategy};
+use crate::core::http::{
+    CaCertificates, Fixed, HttpConfig, KeyStrategy, Proxy, Replay, RetryPolicy, RetryStrategy,
+};
 use crate::core::secret::Secret;
 
 /// Longest wait for the response's headers unless told otherwise.
@@ -44,6 +47,16 @@ pub struct ProviderConfig {
     pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
     /// Longest wait that a server's `Retry-After` is followed for. Default one hour.
     pub retry_after_max: Option<Duration>,
+    /// Authorities that are trusted beside the system's.
+    pub ca_certificates: Option<CaCertificates>,
+    /// Longest duration of everything: attempts, waits between them, body. Default: no limit.
+    pub total_timeout: Option<Duration>,
+    /// Requests to one host that are under way at once, streams included; the others wait in line. Default: no limit.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// Where connections go through. Default: what the environment says.
+    pub proxy: Option<Proxy>,
+    /// A recording that is made or played instead of the network.
+    pub transport: Option<Replay>,
 }
 
 impl ProviderConfig {
@@ -97,6 +110,11 @@ impl ProviderConfig {
             api_version: self.api_version.clone().or_else(|| base.api_version.clone()),
             retry_strategy: self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
             retry_after_max: self.retry_after_max.or(base.retry_after_max),
+            ca_certificates: self.ca_certificates.clone().or_else(|| base.ca_certificates.clone()),
+            total_timeout: self.total_timeout.or(base.total_timeout),
+            max_concurrency: self.max_concurrency.or(base.max_concurrency),
+            proxy: self.proxy.clone().or_else(|| base.proxy.clone()),
+            transport: self.transport.clone().or_else(|| base.transport.clone()),
         };
         for (name, value) in &self.headers {
             merged.set_header(name.clone(), value.clone());
@@ -112,6 +130,11 @@ impl ProviderConfig {
             connect_timeout: self.connect_timeout.unwrap_or_else(|| defaults.connect_timeout.min(timeout)),
             header_timeout: timeout,
             idle_timeout: self.idle_timeout.unwrap_or(timeout),
+            ca_certificates: self.ca_certificates.clone(),
+            total_deadline: self.total_timeout,
+            max_concurrency: self.max_concurrency,
+            proxy: self.proxy.clone().unwrap_or(Proxy::Environment),
+            replay: self.transport.clone(),
             ..defaults
         }
     }
@@ -154,6 +177,11 @@ impl fmt::Debug for ProviderConfig {
             .field("api_version", &self.api_version)
             .field("retry_strategy", &self.retry_strategy)
             .field("retry_after_max", &self.retry_after_max)
+            .field("ca_certificates", &self.ca_certificates)
+            .field("total_timeout", &self.total_timeout)
+            .field("max_concurrency", &self.max_concurrency)
+            .field("proxy", &self.proxy)
+            .field("transport", &self.transport)
             .finish()
     }
 }

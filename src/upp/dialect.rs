@@ -56,9 +56,26 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
     /// The headers that carry the key, and those the API requires.
     fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)>;
 
+    /// Whether the API has tools of its own, which may be asked for in `params.tools` beside functions.
+    fn takes_native_tools(&self) -> bool {
+        false
+    }
+
+    /// Whether the tokens of a cache are counted beside the input, not as part of it.
+    fn counts_cache_apart(&self) -> bool {
+        false
+    }
+
     /// How its streams are framed.
     fn framing(&self) -> Framing {
         Framing::ServerSentEvents
+    }
+
+    /// The data of the frame that ends every stream of the vendor; `None` where one of its events says so.
+    ///
+    /// A stream that ends without it was cut off, whatever it said before.
+    fn end_marker(&self) -> Option<&'static str> {
+        None
     }
 
     /// Writes the body of a request.
@@ -97,6 +114,14 @@ pub trait StreamDecoder: Send {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError>;
+
+    /// Whether the vendor has said that nothing more will come, as `message_stop` does.
+    ///
+    /// The stream is then finished without waiting for the host to close the connection, which some never do. A wire
+    /// without such a word leaves it `false`.
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// The stream has ended: the whole answer. May append last events (as a missing `message_stop`).
     ///

@@ -169,6 +169,12 @@ impl UppError {
         Self { status_code: Some(status), ..self }
     }
 
+    /// With another kind of model.
+    #[must_use]
+    pub fn with_modality(self, modality: Modality) -> Self {
+        Self { modality, ..self }
+    }
+
     /// With its cause.
     #[must_use]
     pub fn with_cause(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -12,21 +12,23 @@ use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ProviderConfig, endpoint};
-use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
+use super::costs::{self, Prices};
+use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
+use super::native;
+use super::producer::{self, Producer};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
+use super::reader::AnswerReader;
 use super::request::{ModelRequest, ModelResponse};
+use crate::core::http::replay::Mode;
 use crate::core::http::{
     BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
-    StatusError,
+    Replay, StatusError,
 };
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::ndjson::{self, NdjsonError};
 use crate::core::secret::Secret;
-use crate::core::sse::{self, SseError};
 use crate::core::time::{Clock, SystemClock};
-use crate::message::StreamEvent;
 
 /// Headers that carry a key: with one of them given, no other key is needed.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
@@ -34,8 +36,8 @@ const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog
 /// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
 const SHORTEST_HIDDEN_KEY: usize = 6;
 
-/// What ends the data of a chat stream.
-const END_OF_STREAM: &str = "[DONE]";
+/// Largest answer of vectors or pictures: 2048 vectors of 3072 numbers take some 130 MB.
+const MAX_VECTORS_OR_PICTURES: usize = 512 * 1024 * 1024;
 
 /// A model behind a vendor's HTTP API. Cloning shares everything.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct HttpModel {
     dialect: Arc<dyn Dialect>,
     model_id: Arc<str>,
     config: Arc<ProviderConfig>,
+    /// Its own prices; else those of the process.
+    prices: Option<Arc<Prices>>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
 }
@@ -54,6 +58,7 @@ impl HttpModel {
             dialect,
             model_id: model_id.into(),
             config: Arc::new(config),
+            prices: None,
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
         }
@@ -63,6 +68,19 @@ impl HttpModel {
     #[must_use]
     pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
         Self { ids, clock, ..self }
+    }
+
+    /// With a recording in place of the network.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Replay) -> Self {
+        Arc::make_mut(&mut self.config).transport = Some(transport);
+        self
+    }
+
+    /// With prices of its own, in place of those of the process.
+    #[must_use]
+    pub fn with_prices(self, prices: Arc<Prices>) -> Self {
+        Self { prices: Some(prices), ..self }
     }
 
     /// How it is reached.
@@ -96,16 +114,31 @@ impl HttpModel {
         request: &ModelRequest,
         streaming: bool,
     ) -> Result<(HttpRequest, Keys), UppError> {
-        let key = self.key().await?;
-        let body = self.dialect.encode(&self.model_id, request, streaming)?;
-        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
-        let url = endpoint(base_url, &self.dialect.path(&self.model_id, streaming));
+        let request = native::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
+        producer::report(&request.messages, self.producer());
+        let body = self.dialect.encode(&self.model_id, &request, streaming)?;
         let expect = match (streaming, self.dialect.framing()) {
             (false, _) => Expect::Json,
             (true, Framing::ServerSentEvents) => Expect::EventStream,
             (true, Framing::Lines) => Expect::JsonLines,
         };
-        let mut http = HttpRequest::post(url, body).header("Content-Type", "application/json").expect(expect);
+        let path = self.dialect.path(&self.model_id, streaming);
+        self.address(Ask::json(path, body), expect).await
+    }
+
+    /// A request to one of the vendor's APIs, with key and headers.
+    async fn address(&self, ask: Ask, expect: Expect) -> Result<(HttpRequest, Keys), UppError> {
+        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
+        let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
+            .header("Content-Type", ask.content_type)
+            .expect(expect);
+        // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
+        let transport = self.config.transport.as_ref();
+        let key = match transport {
+            Some(replay) if replay.mode() == Mode::Replay => None,
+            Some(replay) if replay.plays(&http) => self.key().await.unwrap_or_default(),
+            _ => self.key().await?,
+        };
         for (name, value) in self.dialect.headers(key.as_ref()) {
             http = http.secret_header(name, &value);
         }
@@ -117,15 +150,70 @@ impl HttpModel {
         Ok((http, Keys::of(key, &self.config)))
     }
 
-    fn client(&self) -> Result<HttpClient, UppError> {
-        HttpClient::shared(&self.config.http()).map_err(|error| self.http_error(error))
+    fn producer(&self) -> Producer<'_> {
+        Producer { provider: self.dialect.provider(), model_id: &self.model_id }
+    }
+
+    /// Adds to an answer what the wire does not tell: which model was asked for, and what the call cost.
+    fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
+        if response.usage.cost.is_none() {
+            let prices = self.prices.clone().unwrap_or_else(Prices::current);
+            response.usage.cost = costs::cost_of(
+                &prices,
+                self.producer(),
+                self.dialect.counts_cache_apart(),
+                request,
+                response,
+            );
+        }
+        producer::sign(response, self.producer());
+    }
+
+    fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
+        let mut config = self.config.http();
+        config.max_body = max_body.unwrap_or(config.max_body);
+        HttpClient::shared(&config).map_err(|error| self.http_error(error))
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
-        let (http, keys) = self.prepare(&request, false).await?;
+        let prepared = self.prepare(&request, false).await?;
+        let decode = |body: &str| {
+            self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
+        };
+        let mut answer = self.send(prepared, None, decode).await?;
+        self.complete_answer(&request, &mut answer);
+        Ok(answer)
+    }
+
+    /// Asks another API of the same vendor, reached in the same way: embeddings, images.
+    pub(super) async fn exchange<T>(
+        &self,
+        ask: Ask,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
+        let prepared = self.address(ask, Expect::Json).await?;
+        self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
+    }
+
+    /// As [`Self::exchange`], for an answer that comes as server-sent events.
+    pub(super) async fn listen<S: BodySink<Error = StreamFailure>>(
+        self,
+        ask: Ask,
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
+        let prepared = self.address(ask, Expect::EventStream).await?;
+        self.receive(prepared, sink).await
+    }
+
+    async fn send<T>(
+        &self,
+        (http, keys): (HttpRequest, Keys),
+        max_body: Option<usize>,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
         let cancel = CancellationToken::new();
         let response = self
-            .client()?
+            .client(max_body)?
             .send(http, &self.config.retries(), &cancel)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
@@ -134,9 +222,7 @@ impl HttpModel {
                 UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
                     .with_cause(error)
             })
-            .and_then(|body| {
-                self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
-            });
+            .and_then(read);
         answer.map_err(|error| {
             let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
             let status_code = error.status_code.or(Some(response.status.as_u16()));
@@ -148,17 +234,26 @@ impl HttpModel {
         self,
         request: ModelRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
-        let (http, keys) = self.prepare(&request, true).await?;
-        let reader = Reader {
-            frames: Frames::new(self.dialect.framing()),
-            decoder: Some(self.dialect.stream_decoder(&request)),
-            events: Vec::new(),
-            ids: Arc::clone(&self.ids),
-            clock: Arc::clone(&self.clock),
-        };
+        let prepared = self.prepare(&request, true).await?;
+        let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
+        let sink = AnswerSink(AnswerReader::new(&*self.dialect, &request, ids, clock));
+        let model = self.clone();
+        Ok(self.receive(prepared, sink).await?.map(move |mut item| {
+            if let Ok(ModelEvent::Done(answer)) = &mut item {
+                model.complete_answer(&request, answer);
+            }
+            item
+        }))
+    }
+
+    async fn receive<S: BodySink<Error = StreamFailure>>(
+        self,
+        (http, keys): (HttpRequest, Keys),
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
         let body = self
-            .client()?
-            .stream(http, &self.config.retries(), &CancellationToken::new(), reader)
+            .client(None)?
+            .stream(http, &self.config.retries(), &CancellationToken::new(), sink)
             .await
             .map_err(|error| keys.hide(self.http_error(error)))?;
         let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
@@ -177,49 +272,79 @@ impl HttpModel {
     }
 
     fn http_error(&self, error: HttpError) -> UppError {
-        let (code, message) = match &error {
-            HttpError::Status(refusal) => return self.status_error(refusal).with_cause(error),
-            HttpError::Request { .. } => (ErrorCode::InvalidRequest, error.to_string()),
-            HttpError::Timeout { after, .. } => {
-                (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
-            }
-            HttpError::Network { address, message, .. } => {
-                let remedy = "check the connection or try again";
-                (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
-            }
-            HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
-                (ErrorCode::InvalidResponse, error.to_string())
-            }
-            HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
-            _ => (ErrorCode::NetworkError, error.to_string()),
+        let described = match &error {
+            HttpError::Status(refusal) => self.status_error(refusal),
+            other => describe(self.dialect.provider(), other),
         };
-        self.error(code, message).with_cause(error)
+        described.with_cause(error)
     }
 
     fn status_error(&self, refusal: &StatusError) -> UppError {
-        let status = refusal.status.as_u16();
         let body = String::from_utf8_lossy(&refusal.body);
-        let told = self.dialect.error_of_body(status, &body);
-        let (code, message) = told.unwrap_or_else(|| VendorError::of_status(status, &body));
+        let told = self.dialect.error_of_body(refusal.status.as_u16(), &body);
         let longest = self.config.retries().retry_after_max;
-        UppError {
-            status_code: Some(status),
-            retry_after: refusal
-                .retry_after
-                .map(|wait| wait.min(longest))
-                .as_ref()
-                .map(Duration::as_secs_f64),
-            request_id: refusal.request_id.clone(),
-            ..self.error(code, message)
-        }
+        let error = of_status(self.dialect.provider(), refusal, told);
+        UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
     }
 
     fn stream_error(&self, failure: StreamFailure) -> UppError {
         match failure {
             StreamFailure::Http(error) => self.http_error(error),
             StreamFailure::Model(error) => *error,
-            StreamFailure::Framing(message) => self.error(ErrorCode::InvalidResponse, message),
         }
+    }
+}
+
+/// A failed request in the twelve codes. UPP-1.2 §12. Without its cause.
+pub(crate) fn describe(provider: &str, error: &HttpError) -> UppError {
+    let (code, message) = match error {
+        HttpError::Status(refusal) => return of_status(provider, refusal, None),
+        HttpError::Request { .. } | HttpError::Replay { .. } => {
+            (ErrorCode::InvalidRequest, error.to_string())
+        }
+        HttpError::Timeout { after, .. } => {
+            (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
+        }
+        HttpError::Network { address, message, .. } => {
+            let remedy = "check the connection or try again";
+            (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
+        }
+        HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
+            (ErrorCode::InvalidResponse, error.to_string())
+        }
+        HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
+        HttpError::Host(_) => (ErrorCode::ProviderError, format!("the retry strategy failed: {error}")),
+        _ => (ErrorCode::NetworkError, error.to_string()),
+    };
+    UppError::new(code, provider, message)
+}
+
+/// A refusal as the vendor tells it, or as its status does.
+fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, String)>) -> UppError {
+    let status = refusal.status.as_u16();
+    let told =
+        told.unwrap_or_else(|| VendorError::of_status(status, &String::from_utf8_lossy(&refusal.body)));
+    UppError {
+        status_code: Some(status),
+        retry_after: refusal.retry_after.as_ref().map(Duration::as_secs_f64),
+        request_id: refusal.request_id.clone(),
+        ..UppError::new(told.0, provider, told.1)
+    }
+}
+
+/// What one of a vendor's APIs is asked.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// The path under the prefix, with its leading slash.
+    pub(super) path: String,
+    /// The media type of the body.
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+impl Ask {
+    pub(super) fn json(path: String, body: Vec<u8>) -> Self {
+        Self { path, content_type: "application/json".to_owned(), body: body.into() }
     }
 }
 
@@ -274,12 +399,11 @@ impl Keys {
     }
 }
 
-/// What ends a stream early, before it is known whose stream it was.
+/// What ends a stream early.
 #[derive(Debug)]
-enum StreamFailure {
+pub(super) enum StreamFailure {
     Http(HttpError),
     Model(Box<UppError>),
-    Framing(String),
 }
 
 impl From<HttpError> for StreamFailure {
@@ -294,104 +418,19 @@ impl From<UppError> for StreamFailure {
     }
 }
 
-impl From<SseError> for StreamFailure {
-    fn from(error: SseError) -> Self {
-        Self::Framing(error.to_string())
-    }
-}
+/// The reader, in the task that reads the socket.
+struct AnswerSink(AnswerReader);
 
-impl From<NdjsonError> for StreamFailure {
-    fn from(error: NdjsonError) -> Self {
-        Self::Framing(error.to_string())
-    }
-}
-
-enum Frames {
-    Events(sse::Decoder),
-    Lines(ndjson::Decoder),
-}
-
-impl Frames {
-    fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::ServerSentEvents => Self::Events(sse::Decoder::default()),
-            Framing::Lines => Self::Lines(ndjson::Decoder::default()),
-        }
-    }
-
-    /// Feeds the next bytes, or the end of them.
-    fn feed(
-        &mut self,
-        bytes: Option<&[u8]>,
-        mut visit: impl FnMut(Option<&str>, &str) -> Result<(), StreamFailure>,
-    ) -> Result<(), StreamFailure> {
-        match self {
-            Self::Events(decoder) => {
-                let visit = |event: sse::Event<'_>| visit(event.event.as_deref(), &event.data);
-                match bytes {
-                    Some(bytes) => decoder.push(bytes, visit),
-                    None => decoder.finish(visit),
-                }
-            }
-            Self::Lines(decoder) => {
-                let visit = |line: &str| visit(None, line);
-                match bytes {
-                    Some(bytes) => decoder.push(bytes, visit),
-                    None => decoder.finish(visit),
-                }
-            }
-        }
-    }
-}
-
-/// Reads a body: bytes in, the model's events out.
-struct Reader {
-    frames: Frames,
-    /// Gone when the answer is whole.
-    decoder: Option<Box<dyn StreamDecoder>>,
-    events: Vec<StreamEvent>,
-    ids: Arc<dyn IdSource>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Reader {
-    /// Feeds the decoder; tells whether the vendor said that this was all.
-    fn read(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, StreamFailure> {
-        let Self { frames, decoder, events, .. } = self;
-        let Some(decoder) = decoder else { return Ok(true) };
-        let mut is_over = false;
-        let result = frames.feed(bytes, |event, data| {
-            is_over = is_over || data.trim() == END_OF_STREAM;
-            if is_over { Ok(()) } else { decoder.frame(event, data, events).map_err(StreamFailure::from) }
-        });
-        out.extend(events.drain(..).map(ModelEvent::Event));
-        result.map(|()| is_over)
-    }
-
-    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
-        let Some(decoder) = self.decoder.take() else { return Ok(()) };
-        let sources = Sources { ids: &*self.ids, clock: &*self.clock };
-        let result = decoder.finish(sources, &mut self.events);
-        out.extend(self.events.drain(..).map(ModelEvent::Event));
-        out.push(ModelEvent::Done(result?));
-        Ok(())
-    }
-}
-
-impl BodySink for Reader {
+impl BodySink for AnswerSink {
     type Item = ModelEvent;
     type Error = StreamFailure;
 
     fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamFailure> {
-        if !self.read(Some(bytes), out)? {
-            return Ok(Flow::Continue);
-        }
-        self.finish(out)?;
-        Ok(Flow::Done)
+        let is_whole = self.0.push(bytes, out)?;
+        Ok(if is_whole { Flow::Done } else { Flow::Continue })
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
-        self.read(None, out)?;
-        self.finish(out)
+        Ok(self.0.end(out)?)
     }
 }

@@ -165,7 +165,8 @@ fn code_of(status: u64) -> &'static str {
 fn goes_back(dialect: &dyn Dialect, read: &Read, response: &ModelResponse) -> Result<(), String> {
     let messages = std::iter::once(Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let sent = dialect.encode("m", &request, false).map_err(|error| format!("sent back: {error}"))?;
+    let model = crate::dialect_kit::answered(&response.message);
+    let sent = dialect.encode(&model, &request, false).map_err(|error| format!("sent back: {error}"))?;
     let sent: Value = serde_json::from_slice(&sent).unwrap();
     let sent = &sent["messages"][0];
     let calls = sent["tool_calls"].as_array().into_iter().flatten();

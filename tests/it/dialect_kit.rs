@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{RawJson, RawObject};
 use turntree::core::time::{FixedClock, Timestamp};
-use turntree::message::{StreamEvent, ToolDefinition};
+use turntree::message::{Message, StreamEvent, ToolDefinition};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::{ModelRequest, ModelResponse, System, UppError};
 
@@ -102,4 +102,11 @@ pub(crate) fn shown(events: &[StreamEvent]) -> String {
 /// The message's JSON, which is what a history keeps.
 pub(crate) fn message_json(response: &ModelResponse) -> String {
     serde_json::to_string(&response.message).unwrap()
+}
+
+/// The model that made a message, by its own words: sealed parts go back to that one alone.
+pub(crate) fn answered(message: &Message) -> String {
+    let mut namespaces = message.metadata.iter().flat_map(RawObject::iter);
+    let facts: Option<serde_json::Value> = namespaces.next().and_then(|(_, facts)| facts.to().ok());
+    facts.and_then(|facts| facts["model"].as_str().map(str::to_owned)).unwrap_or_else(|| "m".to_owned())
 }

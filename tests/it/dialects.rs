@@ -293,12 +293,14 @@ pub(crate) async fn call_over_sockets(
 ) -> (Vec<Recorded>, ModelResponse) {
     let events: Vec<String> =
         frames_of(case).iter().map(|frame| format!("event: e\ndata: {frame}\n\n")).collect();
-    let events = events.concat();
+    // The end marker of chats; the others have said by then that it is the end.
+    let events = events.concat() + "data: [DONE]\n\n";
     let streamed = vec![event_stream(), chunk(&events), last_chunk()];
     let server = Server::start([json_body(&case["body"].to_string()), streamed]).await;
     let config = configure(&server);
     let clock = FixedClock("2024-01-15T10:30:00Z".parse::<Timestamp>().unwrap());
     let model = HttpModel::new(make(&config), "model-1", config)
+        .with_prices(Arc::default())
         .with_sources(Arc::new(CountingIds::default()), Arc::new(clock));
 
     let whole = model.complete(request_of(&case["request"])).await.unwrap();

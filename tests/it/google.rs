@@ -85,7 +85,10 @@ fn blocks_of_a_stream_have_indices_of_their_own() {
 fn sent_back(wire: &GeminiDialect, response: &ModelResponse) -> Vec<Value> {
     let messages = std::iter::once(Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let sent: Value = serde_json::from_slice(&wire.encode("m", &request, false).unwrap()).unwrap();
+    let sent: Value = {
+        let model = crate::dialect_kit::answered(&response.message);
+        serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
+    };
     assert_eq!(sent["contents"][0]["role"], "model");
     sent["contents"][0]["parts"].as_array().unwrap().clone()
 }

@@ -11,6 +11,7 @@ use turntree::message::StreamEvent;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::http_model::HttpModel;
+use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::ollama::ollama;
 use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::{ErrorCode, Model, ModelEvent, ModelResponse, ProviderConfig, UppError};
@@ -31,6 +32,7 @@ fn config(server: &Server) -> ProviderConfig {
 
 fn model_of(dialect: impl Dialect, config: ProviderConfig) -> HttpModel {
     HttpModel::new(Arc::new(dialect), "gpt-4o-mini", config)
+        .with_prices(Arc::default())
         .with_sources(Arc::new(CountingIds::default()), Arc::new(clock()))
 }
 
@@ -317,6 +319,41 @@ async fn broken_streams_are_never_an_answer() {
 }
 
 #[tokio::test]
+async fn a_chat_stream_without_its_end_marker_was_cut_off() {
+    let cut = TEXT_STREAM.split("data: [DONE]").next().unwrap();
+    let steps = || vec![event_stream(), chunk(cut), last_chunk()];
+    let server = Server::start([steps(), steps()]).await;
+
+    let (events, strict) = drain(&model(config(&server))).await;
+    let lenient = ChatDialect::new(ChatOptions::new("host", "http://127.0.0.1:9"));
+    let (_, unknown_host) = drain(&model_of(lenient, config(&server))).await;
+
+    assert_eq!(strict.unwrap_err().code, ErrorCode::InvalidResponse);
+    assert!(events.len() > 1, "what had arrived is delivered first");
+    assert!(unknown_host.is_ok(), "a host that is not known need not send it");
+}
+
+#[tokio::test]
+async fn what_happens_after_the_end_takes_nothing_away() {
+    let anthropic_stream = concat!(
+        "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"c\",\"content\":[]}}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    );
+    for ending in [Step::Close, Step::AwaitHangUp] {
+        let steps = |text: &str| vec![event_stream(), chunk(text), ending.clone()];
+        let server = Server::start([steps(TEXT_STREAM), steps(anthropic_stream)]).await;
+        let quick = config(&server).with_timeout(Duration::from_secs(2));
+
+        let (_, chat) = drain(&model(quick.clone())).await;
+        let (_, messages) = drain(&model_of(anthropic::<&str>(&[], &quick), quick)).await;
+
+        assert!(chat.is_ok(), "{chat:?}");
+        assert!(messages.is_ok(), "{messages:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_connection_is_a_network_error() {
     let server = Server::start([]).await;
     let closed = ProviderConfig { base_url: Some("http://127.0.0.1:9/v1".to_owned()), ..config(&server) };
@@ -386,4 +423,43 @@ fn block_on<F: Future>(future: F) -> F::Output {
             std::task::Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// A stream whose host says its last word and then keeps the connection open.
+async fn ends_at_the_last_word(dialect: impl Dialect, frames: &[&str], framing: &str) {
+    let last = frames.concat();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {framing}\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let server = Server::start([vec![send(head), chunk(&last), Step::AwaitHangUp]]).await;
+    let model = model_of(dialect, config(&server));
+
+    let drained = tokio::time::timeout(Duration::from_secs(3), drain(&model)).await;
+
+    let (_, end) = drained.expect("the stream waits for the host to hang up");
+    assert_eq!(end.unwrap().message.content()[0].as_text(), Some("Hi."));
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_the_vendors_last_word_though_the_host_stays() {
+    use turntree::upp::providers::{anthropic::anthropic, openai::openai};
+    let anthropic = anthropic::<&str>(&[], &ProviderConfig::default());
+    let messages = [
+        "data: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[]}}\n\n",
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"Hi.\"}}\n\n",
+        "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    ];
+    ends_at_the_last_word(anthropic, &messages, "text/event-stream").await;
+    let responses = [
+        "data: {\"type\":\"response.created\",\"response\":{}}\n\n",
+        "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":[{\"type\":\"message\",         \"content\":[{\"type\":\"output_text\",\"text\":\"Hi.\"}]}]}}\n\n",
+    ];
+    ends_at_the_last_word(openai(), &responses, "text/event-stream").await;
+    let lines = ["{\"message\":{\"content\":\"Hi.\"}}\n", "{\"done\":true,\"done_reason\":\"stop\"}\n"];
+    ends_at_the_last_word(ollama(), &lines, "application/x-ndjson").await;
+    let chat = [
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi.\"},\"finish_reason\":\"stop\"}]}\n\n",
+        "data: [DONE]\n\n",
+    ];
+    ends_at_the_last_word(openai_chat(), &chat, "text/event-stream").await;
 }

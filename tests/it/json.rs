@@ -202,25 +202,37 @@ fn thread() -> impl Strategy<Value = Thread> {
 }
 
 fn cycle() -> impl Strategy<Value = CycleUsage> {
-    (any::<[u64; 4]>(), extra()).prop_map(|([input_tokens, output_tokens, read, write], extra)| CycleUsage {
-        input_tokens,
-        output_tokens,
-        cache_read_tokens: read,
-        cache_write_tokens: write,
-        extra,
-    })
+    (any::<[u64; 4]>(), optional(dollars()), extra()).prop_map(
+        |([input_tokens, output_tokens, read, write], cost, extra)| CycleUsage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens: read,
+            cache_write_tokens: write,
+            cost,
+            extra,
+        },
+    )
+}
+
+fn dollars() -> impl Strategy<Value = f64> {
+    any::<u32>().prop_map(|parts| f64::from(parts) / 1e6)
 }
 
 fn usage() -> impl Strategy<Value = TokenUsage> {
-    (any::<[u64; 5]>(), optional(prop::collection::vec(cycle(), 0..3)), extra()).prop_map(
-        |([input_tokens, output_tokens, total_tokens, read, write], cycles, extra)| TokenUsage {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cache_read_tokens: read,
-            cache_write_tokens: write,
-            cycles,
-            extra,
+    let known = (optional(any::<u64>()), optional(dollars()));
+    (any::<[u64; 5]>(), optional(prop::collection::vec(cycle(), 0..3)), known, extra()).prop_map(
+        |([input_tokens, output_tokens, total_tokens, read, write], cycles, (hour, cost), extra)| {
+            TokenUsage {
+                input_tokens,
+                output_tokens,
+                total_tokens,
+                cache_read_tokens: read,
+                cache_write_tokens: write,
+                cache_write_1h_tokens: hour,
+                cycles,
+                cost,
+                extra,
+            }
         },
     )
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Strategy_;
-use turntree::agents::Strategy;
 use turntree::agents::run::{
     Abort, Action, Machine, PartialTurn, Point, Reply, RunState, Setup, Stamp, StateError, ToolOutcome,
     ToolRound, partial_turn,
 };
+use turntree::agents::{Strategy, Violation};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{Extra, RawJson};
 use turntree::core::time::Clock as _;
@@ -23,6 +23,7 @@ use crate::support_agents::{Answer, assert_valid_history, clock, is_marked_abort
 struct World {
     limit: u32,
     structured: bool,
+    repair: bool,
     answers: Vec<Answer>,
     /// Which of the waiting calls finishes next.
     order: Vec<usize>,
@@ -33,7 +34,8 @@ struct World {
 impl World {
     fn new(limit: u32, answers: &[Answer]) -> Self {
         let answers = answers.to_vec();
-        Self { limit, structured: false, answers, order: vec![0], stop_after: None, failing_approval: false }
+        let (structured, repair, failing_approval) = (false, false, false);
+        Self { limit, structured, repair, answers, order: vec![0], stop_after: None, failing_approval }
     }
 
     fn setup(&self) -> Setup {
@@ -44,6 +46,7 @@ impl World {
                 .collect(),
             tools: tools.into_iter().map(|tool| tool.definition).collect(),
             structure: self.structured.then(|| Arc::new(raw("{}"))),
+            structure_repair: self.repair,
             provider: "scripted".into(),
             ..Setup::default()
         }
@@ -68,6 +71,9 @@ impl World {
             }
             Action::RunTools(round) => self.finish_one(number, round),
             Action::AskStop => Reply::Stop(self.stop_after == Some(machine.state().step())),
+            // In this world an answer is an object.
+            Action::CheckAnswer(answer) if answer.is_object() => Reply::Checked(Vec::new()),
+            Action::CheckAnswer(_) => Reply::Checked(vec![Violation::new("", "type", "it is no object")]),
             Action::AskRecovery(_) => Reply::Recovery(None),
             Action::Done(_) | Action::Failed(_) => return None,
             _ => Reply::Continue,
@@ -315,10 +321,71 @@ fn metadata_survives_in_the_state() {
     );
 }
 
+#[test]
+fn an_answer_that_does_not_fit_fails_with_the_rule_and_the_turn() {
+    for (answer, rule) in [
+        (Answer::text("I do not know."), "the answer: it is not JSON (json)"),
+        (Answer::text("[1]").with_data("[1]"), "the answer: it is no object (type)"),
+    ] {
+        let mut world = World::new(10, &[answer.clone(), Answer::text("{}").with_data("{}")]);
+        world.structured = true;
+
+        let end = record(&world).end;
+
+        let error = end.as_ref().unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidResponse);
+        assert!(error.message.contains(rule) && error.message.contains("allow a repair"), "{error}");
+        assert_eq!(partial(&end).unwrap().response().text(), answer.text);
+    }
+}
+
+#[test]
+fn one_repair_tells_the_model_what_is_wrong_and_counts_both_calls() {
+    let answers = [Answer::text("[1]").with_data("[1]"), Answer::text("{}").with_data("{}")];
+    let mut world = World::new(10, &answers);
+    (world.structured, world.repair) = (true, true);
+
+    let turn = record(&world).end.unwrap();
+
+    assert_eq!((turn.data.as_ref(), turn.cycles, turn.usage.output_tokens), (Some(&raw("{}")), 2, 3));
+    let asked = &turn.messages[2];
+    assert!(asked.text().contains("it is no object (type)"));
+    let mark = asked.metadata.as_ref().and_then(|metadata| metadata.get("turntree"));
+    assert_eq!(mark, Some(&raw(r#"{"structureRepair":true}"#)));
+    assert_valid_history(&turn.messages);
+}
+
+#[test]
+fn a_second_answer_that_does_not_fit_is_final() {
+    let mut world = World::new(10, &[Answer::text("one"), Answer::text("two"), Answer::text("{}")]);
+    (world.structured, world.repair) = (true, true);
+
+    let end = record(&world).end;
+
+    assert_eq!(end.as_ref().unwrap_err().code, ErrorCode::InvalidResponse);
+    assert_eq!(partial(&end).unwrap().cycles, 2);
+}
+
+#[test]
+fn a_structured_run_without_an_answer_gives_its_turn() {
+    // Calls that are left to the caller, a stop after tools: nothing claims to be the answer.
+    let calling = Answer::calls(&["echo"]).with_data("[1]");
+    let mut disabled = World::new(0, std::slice::from_ref(&calling));
+    let mut stopped = World::new(10, &[calling]);
+    (disabled.structured, stopped.structured, stopped.stop_after) = (true, true, Some(1));
+
+    for world in [disabled, stopped] {
+        let turn = record(&world).end.unwrap();
+        assert!(turn.response().has_tool_calls());
+        assert_eq!(turn.data, None);
+    }
+}
+
 fn any_answer() -> impl Strategy_<Value = Answer> {
     let names = prop_oneof![Just("echo"), Just("fail"), Just("guarded"), Just("owl")];
     let call = (names, prop_oneof![Just("{}"), Just(r#"{"city":"Tōkyō","days":1.50}"#)]);
-    let data = prop_oneof![Just(None), Just(Some(raw("null"))), Just(Some(raw("[1]")))];
+    let data =
+        prop_oneof![Just(None), Just(Some(raw("null"))), Just(Some(raw("[1]"))), Just(Some(raw("{}")))];
     ("[a-z ]{0,12}", proptest::collection::vec(call, 0..4), data).prop_map(|(text, calls, data)| {
         let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
         Answer { text, calls: calls.collect(), data }
@@ -329,10 +396,11 @@ fn any_world() -> impl Strategy_<Value = World> {
     let answers = proptest::collection::vec(any_answer(), 0..6);
     let order = proptest::collection::vec(0..4_usize, 1..8);
     let stop = prop_oneof![3 => Just(None), 1 => (1..4_u32).prop_map(Some)];
-    (0..5_u32, any::<bool>(), answers, order, stop, proptest::bool::weighted(0.2)).prop_map(
-        |(limit, structured, answers, order, stop_after, failing_approval)| World {
+    (0..5_u32, any::<(bool, bool)>(), answers, order, stop, proptest::bool::weighted(0.2)).prop_map(
+        |(limit, (structured, repair), answers, order, stop_after, failing_approval)| World {
             limit,
             structured,
+            repair,
             answers,
             order,
             stop_after,

@@ -155,7 +155,10 @@ fn compare(name: &str, answer: &Value, response: &ModelResponse) {
 fn goes_back_as_it_came(wire: &ResponsesDialect, name: &str, answer: &Value, response: &ModelResponse) {
     let messages = std::iter::once(std::sync::Arc::clone(&response.message)).collect();
     let request = ModelRequest { messages, ..ModelRequest::default() };
-    let sent: Value = serde_json::from_slice(&wire.encode("m", &request, false).unwrap()).unwrap();
+    let sent: Value = {
+        let model = crate::dialect_kit::answered(&response.message);
+        serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
+    };
     let lean = |item: &Value| {
         let mut item = item.clone();
         match item["type"].as_str().unwrap() {

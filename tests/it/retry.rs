@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use turntree::core::http::{
-    DynamicKey, Environment, ExponentialBackoff, Failure, Fixed, HeaderMap, HttpError, KeyError, KeyStrategy,
-    LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy, RetryStrategy, RoundRobinKeys, StatusCode,
-    StatusError, TimeoutPhase, TokenBucket, WeightedKeys, parse_retry_after,
+    Answer, DynamicKey, Environment, ExponentialBackoff, Failure, Fixed, HeaderMap, HostFailure, HttpError,
+    KeyError, KeyStrategy, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy, RetryStrategy,
+    RoundRobinKeys, StatusCode, StatusError, TimeoutPhase, TokenBucket, WeightedKeys, parse_retry_after,
 };
 use turntree::core::secret::Secret;
 
@@ -35,7 +35,7 @@ async fn waits(policy: &RetryPolicy, failure: impl Fn() -> HttpError) -> Vec<Dur
     let mut attempts = policy.attempts();
     let mut waits = Vec::new();
     loop {
-        attempts.before_request().await;
+        attempts.before_request().await.unwrap();
         let start = Instant::now();
         if attempts.after_failure(failure()).await.is_err() {
             return waits;
@@ -139,24 +139,76 @@ async fn a_token_bucket_limits_all_requests_that_share_it() {
 
     for _ in 0..5 {
         let mut attempts = policy.attempts();
-        attempts.before_request().await;
-        attempts.succeeded();
+        attempts.before_request().await.unwrap();
+        attempts.succeeded().await.unwrap();
         sent.push(start.elapsed().as_millis());
     }
 
     assert_eq!(sent, [0, 0, 1000, 2000, 3000]);
 }
 
+/// When each of so many requests that arrive at once may go, in the order of arrival.
+async fn departures(bucket: &TokenBucket, count: usize) -> Vec<u128> {
+    let start = Instant::now();
+    let waiting = (0..count).map(|_| {
+        let turn = bucket.clone().before_request();
+        async move {
+            turn.await.unwrap();
+            start.elapsed().as_millis()
+        }
+    });
+    futures_util::future::join_all(waiting).await
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_token_bucket_reserves_in_the_order_of_arrival_and_refills_to_its_size() {
+async fn a_token_bucket_serves_in_the_order_of_arrival_and_refills_to_its_size() {
     let bucket = TokenBucket::new(1, 2.0, 3);
 
-    let first: Vec<Duration> = (0..3).map(|_| bucket.before_request()).collect();
+    let first = departures(&bucket, 3).await;
     tokio::time::advance(Duration::from_secs(60)).await;
-    let later: Vec<Duration> = (0..2).map(|_| bucket.clone().before_request()).collect();
+    let later = departures(&bucket, 2).await;
 
-    assert_eq!(first, milliseconds(&[0, 500, 1000]));
-    assert_eq!(later, milliseconds(&[0, 500]));
+    assert_eq!(first, [0, 500, 1000]);
+    assert_eq!(later, [0, 500]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_while_it_waits_takes_no_token() {
+    let bucket = TokenBucket::new(1, 1.0, 3);
+    bucket.before_request().await.unwrap();
+    let start = Instant::now();
+
+    let given_up = tokio::time::timeout(Duration::from_millis(400), bucket.before_request()).await;
+    bucket.before_request().await.unwrap();
+
+    assert!(given_up.is_err());
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_without_room_still_lets_one_through_at_a_time() {
+    assert_eq!(departures(&TokenBucket::new(0, 1.0, 3), 2).await, [0, 1000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategy_that_fails_ends_the_request_with_its_failure() {
+    #[derive(Debug)]
+    struct Broken;
+    impl RetryStrategy for Broken {
+        fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+            None
+        }
+        fn on_failure(&self, _failure: &Failure<'_>) -> Answer<Option<Duration>> {
+            Box::pin(async { Err(HostFailure::new(std::io::Error::other("no idea"))) })
+        }
+    }
+    let mut attempts = RetryPolicy::new(Broken).attempts();
+
+    let error = attempts.after_failure(network()).await.unwrap_err();
+    let cancelled = attempts.after_failure(HttpError::Cancelled).await.unwrap_err();
+
+    assert!(matches!(&error, HttpError::Host(failure) if failure.to_string() == "no idea"), "{error:?}");
+    assert!(matches!(cancelled, HttpError::Cancelled), "a cancelled request is no strategy's business");
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,8 +83,17 @@ fn an_unterminated_event_is_reported_at_the_end() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_replaced() {
+fn bytes_that_are_not_utf8_are_replaced_and_the_event_says_so() {
     assert_eq!(data(b"data: a\xff\xe2\x82\n\ndata: ok\n\n"), ["a\u{fffd}\u{fffd}", "ok"]);
+    let mut damaged = Vec::new();
+    let stream = b"data: a\xff\n\ndata: \xef\xbf\xbd\n\ndata: b\ndata: \xff\n\nevent: \xff\ndata: c\n\n";
+    Decoder::default()
+        .push(stream, |event| {
+            damaged.push(event.is_damaged);
+            Ok::<_, SseError>(())
+        })
+        .unwrap();
+    assert_eq!(damaged, [true, false, true, false], "of the data, and not where the text itself has U+FFFD");
 }
 
 #[test]
@@ -207,6 +216,7 @@ fn any_event() -> impl Strategy<Value = Event<'static>> {
         data: Cow::Owned(data),
         id: id.map(Cow::Owned),
         retry: retry.map(Duration::from_millis),
+        ..Event::default()
     })
 }
 

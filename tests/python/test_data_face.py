@@ -205,6 +205,21 @@ def test_what_is_not_json_is_refused_by_place() -> None:
         upp.ToolResult("c", nested)
 
 
+def test_what_a_message_takes_its_document_can_be_read_again() -> None:
+    def nested(levels: int) -> list[object]:
+        return [nested(levels - 1)] if levels > 1 else []
+
+    deepest = upp.ToolResult("c", nested(160))
+    thread = upp.Thread([upp.ToolResultMessage([deepest], id="r", timestamp=TIME)])
+
+    assert upp.Thread.from_json(thread.to_json()) == thread
+    assert upp.Thread.from_json(thread.to_dict()) == thread
+    with pytest.raises(ValueError, match="nested deeper than 160 levels"):
+        upp.ToolResult("c", nested(161))
+    with pytest.raises(ValueError, match="nested deeper than 160 levels"):
+        upp.ToolResult("c", [deepest])
+
+
 def test_pydantic_shows_our_errors_as_its_own() -> None:
     class Model(BaseModel):
         message: upp.UserMessage

@@ -692,9 +692,13 @@ def test_settings_may_come_as_one_config(run, loopback):
     assert [sent_key(request) for request in server.requests] == [KEY] * 3
 
 
-def test_single_settings_beside_a_config_object_are_refused():
-    with pytest.raises(TypeError, match="config"):
-        openai("gpt", api_key=KEY, config=ProviderConfig())
+def test_single_settings_go_over_a_config_object(run, loopback):
+    server = loopback("ok")
+    config = ProviderConfig(api_key="another", base_url=server.base_url)
+
+    run(agent(model=openai("gpt", api_key=KEY, config=config)).run("Hi"))
+
+    assert sent_key(server.requests[0]) == KEY
 
 
 @pytest.mark.parametrize("wrong", ["chat", "", None])

@@ -779,3 +779,44 @@ def test_the_names_are_there():
     names = {"Checkpoint", "ExecutionState", "PlanStep", "QueryResult", "Session", "ask", "query", "session"}
     assert names <= set(turntree.__all__)
     assert Session.__module__ == Checkpoint.__module__ == "turntree"
+
+
+# Structured answers
+
+
+class City(BaseModel):
+    name: str
+
+
+def cities(*answers):
+    """An agent that answers by the list and may repair one answer."""
+    return agent(model=scripted(list(answers)), structure=City, structure_repair=True)
+
+
+async def test_structured_answers_have_their_type_and_are_repaired():
+    sess = session(cities("{}", '{"name": "Tokyo"}'))
+
+    turn = await sess.run("city?")
+
+    assert (turn.data, turn.cycles, len(sess.checkpoints)) == (City(name="Tokyo"), 2, 2)
+    assert list(sess.tree.history()) == list(turn.messages)
+
+
+async def test_a_structured_stream_of_a_session_shows_the_answer_as_it_comes():
+    stream = session(cities('{"name": "Tokyo"}')).stream("city?")
+
+    async for _ in stream:
+        pass
+
+    assert stream.partial == {"name": "Tokyo"}
+    assert (await stream.turn).data == City(name="Tokyo")
+
+
+async def test_a_run_restored_before_its_repair_is_repaired_after_a_reload():
+    sess = session(cities("{}", '{"name": "Tokyo"}'))
+    await sess.run("city?")
+    await sess.restore(sess.checkpoints[0].id)
+
+    turn = await Session.from_json(sess.to_json(), agent=cities('{"name": "Kyoto"}')).resume()
+
+    assert (turn.data, turn.cycles) == (City(name="Kyoto"), 2)

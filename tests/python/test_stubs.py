@@ -30,6 +30,7 @@ STUB = Path(turntree.__file__).with_name("_core.pyi")
 PUBLIC = [
     "turntree",
     "turntree.upp",
+    "turntree.upp.middleware",
     "turntree.execution",
     "turntree.store",
     "turntree.testing",

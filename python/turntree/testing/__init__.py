@@ -1,8 +1,8 @@
 """A model on the loopback interface, for tests, demos and examples.
 
-`serve` starts a small HTTP server in a background thread. It speaks the wire of OpenAI Chat
-Completions, OpenAI Responses and Anthropic Messages, streaming and not, and answers what a script
-says. The client under test is the real one: real sockets, real server-sent events, no key.
+`serve` starts a small HTTP server in a background thread. It speaks the wires of OpenAI Chat
+Completions, OpenAI Responses, Anthropic Messages, Google Gemini and Ollama, streaming and not, and
+answers what a script says. The client under test is the real one: real sockets, real server-sent events, no key.
 
     from turntree.testing import Reply, ToolCall, serve
 
@@ -11,11 +11,15 @@ says. The client under test is the real one: real sockets, real server-sent even
         ...  # point a client at server.base_url, with any API key
         assert server.requests[1].tool_results == {"call_1": "sunny"}
 
-Bad servers are part of the script too: see `ErrorReply`, `RawReply` and `Fault`.
+Bad servers are part of the script too: see `ErrorReply`, `RawReply` and `Fault`; and `chaos` starts
+one on which every response suffers, by a seed.
 
 Standard library only. `import turntree` does not load this package.
 """
 
+from turntree.testing._chaos import MISCHIEFS, Chaos, ChaosServer, chaos
+from turntree.testing._http2 import HTTP2_MISCHIEFS
+from turntree.testing._mischief import Deed
 from turntree.testing._replies import (
     ErrorReply,
     Fault,
@@ -43,4 +47,10 @@ __all__ = [
     "Api",
     "Finish",
     "Outcome",
+    "chaos",
+    "ChaosServer",
+    "Chaos",
+    "Deed",
+    "MISCHIEFS",
+    "HTTP2_MISCHIEFS",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import Exchange, Json, as_list, as_object, event, text_of
+from turntree.testing._wire import Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
@@ -32,7 +32,7 @@ _STOP_REASONS = {
 }
 
 
-class AnthropicMessages:
+class AnthropicMessages(Dialect):
     """Messages, streaming and not."""
 
     api: Api = "anthropic-messages"

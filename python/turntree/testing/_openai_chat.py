@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from turntree.testing import _openai
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import CREATED, Exchange, Json, as_list, as_object, event, text_of
+from turntree.testing._wire import CREATED, Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
 
 
-class OpenAIChat:
+class OpenAIChat(Dialect):
     """Chat Completions, streaming and not."""
 
     api: Api = "openai-chat"

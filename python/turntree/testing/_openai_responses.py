@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from turntree.testing import _openai
 from turntree.testing._replies import ErrorReply, Fault
-from turntree.testing._wire import CREATED, Call, Exchange, Json, as_list, as_object, event, text_of
+from turntree.testing._wire import CREATED, Call, Dialect, Exchange, Json, as_list, as_object, event, text_of
 
 if TYPE_CHECKING:
     from turntree.testing._request import Api, Request
 
 
-class OpenAIResponses:
+class OpenAIResponses(Dialect):
     """Responses, streaming and not."""
 
     api: Api = "openai-responses"

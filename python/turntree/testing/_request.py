@@ -6,12 +6,22 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from turntree.testing._wire import as_object
-
 if TYPE_CHECKING:
     from turntree.testing._wire import Dialect
 
-Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic-messages"]
+Api: TypeAlias = Literal[
+    "openai-chat",
+    "openai-responses",
+    "anthropic-messages",
+    "google-generate-content",
+    "ollama-chat",
+    "openai-embeddings",
+    "google-embeddings",
+    "ollama-embeddings",
+    "openai-images",
+    "openai-image-edits",
+    "google-images",
+]
 """The wire that a request speaks, known by the end of its path."""
 
 Outcome: TypeAlias = Literal["open", "sent", "faulted", "dropped"]
@@ -64,13 +74,12 @@ class Request:
     @property
     def stream(self) -> bool:
         """Whether a stream of events is asked for."""
-        return as_object(self.json).get("stream") is True
+        return self._dialect is not None and self._dialect.streams(self)
 
     @property
     def model(self) -> str:
         """The model asked for; empty if none is."""
-        model = as_object(self.json).get("model")
-        return model if isinstance(model, str) else ""
+        return "" if self._dialect is None else self._dialect.model(self)
 
     @property
     def user_text(self) -> str:

@@ -18,6 +18,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from turntree.testing._anthropic import AnthropicMessages
+from turntree.testing._embeddings import EMBEDDINGS
+from turntree.testing._google import GoogleGenerateContent
+from turntree.testing._images import IMAGES, form_of
+from turntree.testing._ollama import OllamaChat
 from turntree.testing._openai_chat import OpenAIChat
 from turntree.testing._openai_responses import OpenAIResponses
 from turntree.testing._replies import (
@@ -35,7 +39,15 @@ from turntree.testing._wire import Call, Dialect, Exchange, compact
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), OpenAIResponses(), AnthropicMessages())
+_DIALECTS: tuple[Dialect, ...] = (
+    OpenAIChat(),
+    OpenAIResponses(),
+    AnthropicMessages(),
+    GoogleGenerateContent(),
+    OllamaChat(),
+)
+
+_SERVED: tuple[Dialect, ...] = (*_DIALECTS, *EMBEDDINGS, *IMAGES)
 
 _MAX_BODY = 256 * 1024 * 1024
 
@@ -66,7 +78,9 @@ def serve(script: Script, *, strict: bool = True) -> LoopbackServer:
 class LoopbackServer:
     """An HTTP/1.1 server on 127.0.0.1 in a background thread, one more thread a connection.
 
-    It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`.
+    It knows an API by the end of the path: `…/chat/completions`, `…/responses`, `…/messages`, `…:generateContent`,
+    `…:streamGenerateContent`, `…/api/chat`, and those of embeddings and images: `…/embeddings`, `…:batchEmbedContents`,
+    `…/api/embed`, `…/images/generations`, `…/images/edits`, `…:predict`.
     Leaving the `with` block closes every connection and raises what the script's function raised,
     if the block itself did not raise.
 
@@ -80,6 +94,7 @@ class LoopbackServer:
 
     def __init__(self, script: Script, *, strict: bool = True) -> None:
         self.strict = strict
+        self.handler: type[Handler] = Handler
         self.errors: list[Exception] = []
         """What the script's function raised; the client got status 500."""
         self._reply_to = compile_script(script)
@@ -183,8 +198,8 @@ class LoopbackServer:
         try:
             parsed: Any = json.loads(body)
         except ValueError:  # UnicodeDecodeError is one
-            parsed = None
-        dialect = next((d for d in _DIALECTS if path.rstrip("/").endswith(d.path)), None)
+            parsed = form_of(headers, body)
+        dialect = next((d for d in _SERVED if d.speaks(path)), None)
         with self._changed:
             request = Request(
                 number=len(self._requests) + 1,
@@ -240,7 +255,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.closing = threading.Event()
         self._open: set[socket.socket] = set()
         self._idle = threading.Condition()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), owner.handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._idle:
@@ -270,7 +285,7 @@ class _LeftError(Exception):
     """The client, or the server itself, closed the connection while a response was under way."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
@@ -332,17 +347,21 @@ class _Handler(BaseHTTPRequestHandler):
                     return self._write_chunks(reply.status, headers, reply.content_type, iter((raw,)), reply.fault, 0.0)
                 return self._write_whole(reply.status, headers, reply.content_type, raw, reply.fault)
             case Reply():
-                calls = tuple(owner._settle(call) for call in reply.tool_calls)
-                exchange = Exchange(request=request, reply=reply, calls=calls)
-                if not request.stream:
-                    body = compact(shape.response(exchange)).encode()
-                    return self._write_whole(200, headers, "application/json", body, reply.fault)
-                headers["cache-control"] = "no-cache"
-                events = _with_error_event(shape, shape.events(exchange), reply.fault)
-                kind = "text/event-stream; charset=utf-8"
-                end = self._write_chunks(200, headers, kind, events, reply.fault, reply.gap)
-                broken = reply.fault is not None and reply.fault.error_after is not None
-                return "faulted" if broken else end
+                return self.write_reply(request, shape, reply)
+
+    def write_reply(self, request: Request, dialect: Dialect, reply: Reply) -> Outcome:
+        """Write a good reply, or what its fault makes of it."""
+        headers = {**dialect.headers(request), **reply.headers}
+        calls = tuple(self.server.owner._settle(call) for call in reply.tool_calls)
+        exchange = Exchange(request=request, reply=reply, calls=calls)
+        if not request.stream:
+            body = compact(dialect.response(exchange)).encode()
+            return self._write_whole(200, headers, "application/json", body, reply.fault)
+        headers["cache-control"] = "no-cache"
+        events = _with_error_event(dialect, dialect.events(exchange), reply.fault)
+        end = self._write_chunks(200, headers, dialect.stream_type, events, reply.fault, reply.gap)
+        broken = reply.fault is not None and reply.fault.error_after is not None
+        return "faulted" if broken else end
 
     def _write_whole(
         self,

@@ -1,4 +1,4 @@
-"""What the three dialects share: fragments, events, token counts, and the shape of a dialect."""
+"""What the dialects share: fragments, events, token counts, and the shape of a dialect."""
 
 from __future__ import annotations
 
@@ -83,6 +83,23 @@ class Dialect(Protocol):
     api: Api
     path: str
     """How the path of a request ends."""
+    marks_end: bool = True
+    """Whether the last event of a stream says that it is the last; else only the end of the body does."""
+    stream_type: str = "text/event-stream; charset=utf-8"
+    """The Content-Type of a stream."""
+
+    def speaks(self, path: str) -> bool:
+        """Whether a request with this path is meant for the API."""
+        return path.rstrip("/").endswith(self.path)
+
+    def streams(self, request: Request) -> bool:
+        """Whether a request asks for a stream."""
+        return as_object(request.json).get("stream") is True
+
+    def model(self, request: Request) -> str:
+        """The model that a request asks for; empty if none."""
+        model = as_object(request.json).get("model")
+        return model if isinstance(model, str) else ""
 
     def check(self, request: Request) -> ErrorReply | None:
         """Find what the vendor would refuse in a request: a missing key, a dangling tool call."""

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
-from turntree._core import ModelReference
+from turntree._core import ModelReference, ProviderConfig
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from os import PathLike
 
     from typing_extensions import Unpack
 
-    from turntree._core import KeyStrategy, ProviderConfig, RetryStrategy
+    from turntree._core import KeyStrategy, Replay, RetryStrategy
+    from turntree.exceptions import UPPError
+
+
+class CustomRetry(Protocol):
+    """A retry strategy of your own: any object with this method. UPP-1.2 §13.2.
+
+    These are called as well, where the object has them: ``before_request()`` before every attempt, for the seconds to
+    wait (None for none); ``set_retry_after(seconds)`` before `on_retry`, where the server named a time; ``reset()``
+    after a success; ``fork()`` once a request, for the strategy that serves it. `on_retry`, ``before_request`` and
+    ``reset`` may be async. What they raise ends the request and reaches the caller.
+    """
+
+    def on_retry(self, error: UPPError, attempt: int, /) -> float | Awaitable[float | None] | None:
+        """Say how many seconds to wait before the request is sent again; None to give up.
+
+        Args:
+            error: What went wrong.
+            attempt: Which attempt failed, from 1.
+        """
+        ...
 
 
 class ConnectionOptions(TypedDict, total=False):
@@ -22,20 +43,33 @@ class ConnectionOptions(TypedDict, total=False):
         timeout: Longest wait for the response's headers. Default 120.
         connect_timeout: Longest wait for a connection. Default 10.
         idle_timeout: Longest silence inside a stream. Default: the timeout.
+        total_timeout: Longest duration of a call with its retries and its stream. Default: no limit.
         headers: Sent over the provider's own, whatever their case; None drops one.
         api_version: The version of the vendor's API, where it has versions.
-        retry_strategy: Whether failed requests are sent again. Default: they are not.
+        retry_strategy: Whether failed requests are sent again: one of the strategies, or an object of your own as
+            `CustomRetry` says. Default: they are not.
         retry_after_max: Longest wait that a server's ``Retry-After`` is followed for. Default 3600.
+        max_concurrency: Requests to one host that are under way at once, streams included; the others wait in line.
+            Configurations with the same number share the line. Default: no limit.
+        proxy: URL of a proxy, or ``direct`` for none. Default: what the environment says (``HTTPS_PROXY`` and others).
+        ca_certificates: Authorities that are trusted beside the system's: PEM as bytes, or the path of a file. On Linux
+            ``SSL_CERT_FILE`` names another store for all requests.
+        transport: A recording that is made or played instead of the network; see `replay`.
     """
 
     api_key: str | Callable[[], str | Awaitable[str]] | KeyStrategy | None
     timeout: float | None
     connect_timeout: float | None
     idle_timeout: float | None
+    total_timeout: float | None
     headers: Mapping[str, str | None] | None
     api_version: str | None
-    retry_strategy: RetryStrategy | None
+    retry_strategy: RetryStrategy | CustomRetry | None
     retry_after_max: float | None
+    max_concurrency: int | None
+    proxy: str | None
+    ca_certificates: bytes | str | PathLike[str] | None
+    transport: Replay | None
 
 
 class ConfigOptions(ConnectionOptions, total=False):
@@ -53,9 +87,11 @@ class HostOptions(ConnectionOptions, total=False):
 
     Attributes:
         config: All of these as a `ProviderConfig` or a dict.
+        prices: Rows of prices for this model's calls, before those of `turntree.upp.prices`.
     """
 
     config: ProviderConfig | Mapping[str, Any] | None
+    prices: Sequence[Mapping[str, Any]] | None
 
 
 class ProviderOptions(HostOptions, total=False):
@@ -68,18 +104,28 @@ class ProviderOptions(HostOptions, total=False):
     base_url: str | None
 
 
+def check_model(model: object) -> ModelReference:
+    """The model, if it is one.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(model, ModelReference):
+        return model
+    message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
+    raise TypeError(message)
+
+
 def _reference(provider: str, model: str, options: dict[str, Any], given: Mapping[str, Any]) -> ModelReference:
     if not isinstance(model, str):
         message = f"model must be a str, not {type(model).__name__}"
         raise TypeError(message)
     settings: dict[str, Any] = {**given}
     config: Any = settings.pop("config", None)
-    if config is not None and settings:
-        if not hasattr(config, "items"):
-            message = "give either config or single options; a ProviderConfig holds all of them"
-            raise TypeError(message)
-        config = {**config, **settings}
-    return ModelReference(provider, model, options, settings if config is None else config)
+    prices: Any = settings.pop("prices", None)
+    if prices is not None:
+        options = {**options, "prices": list(prices)}
+    return ModelReference(provider, model, options, ProviderConfig(config, **settings))
 
 
 def anthropic(model: str, *, betas: Sequence[str] = (), **options: Unpack[ProviderOptions]) -> ModelReference:

@@ -193,7 +193,7 @@ class _AnnotationChecker:
         self._parameters = parameters
         properties: dict[str, Any] = {}
         for name, (annotation, default) in parameters.items():
-            schema: dict[str, Any] = _schema(annotation, name)
+            schema: dict[str, Any] = schema_of_annotation(annotation, name)
             if name in described:
                 schema = {**schema, "description": described[name]}
             if default is not _REQUIRED and isinstance(default, str | int | float | bool | list | dict | None):
@@ -213,7 +213,7 @@ class _AnnotationChecker:
                     problems.append(f"{name}: missing")
                 continue
             try:
-                checked[name] = _checked(arguments[name], annotation, name)
+                checked[name] = checked_value(arguments[name], annotation, name)
             except ArgumentError as error:
                 problems.append(str(error))
         if problems:
@@ -221,7 +221,7 @@ class _AnnotationChecker:
         return checked
 
 
-def _schema(annotation: Any, name: str) -> dict[str, Any]:
+def schema_of_annotation(annotation: Any, name: str) -> dict[str, Any]:
     """JSON Schema of one annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -230,21 +230,26 @@ def _schema(annotation: Any, name: str) -> dict[str, Any]:
         return {"type": _PLAIN[annotation]}
     if origin is typing.Annotated:
         text = [extra for extra in arguments[1:] if isinstance(extra, str)]
-        return {**_schema(arguments[0], name), **({"description": text[0]} if text else {})}
+        return {**schema_of_annotation(arguments[0], name), **({"description": text[0]} if text else {})}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in {Union, types.UnionType}:
-        return {"anyOf": [_schema(argument, name) for argument in arguments]}
+        return {"anyOf": [schema_of_annotation(argument, name) for argument in arguments]}
     if annotation in {list, tuple, set} or origin in {list, set, tuple}:
         items = [argument for argument in arguments if argument is not ...]
-        return {"type": "array", "items": _schema(items[0], name)} if len(items) == 1 else {"type": "array"}
+        return (
+            {"type": "array", "items": schema_of_annotation(items[0], name)} if len(items) == 1 else {"type": "array"}
+        )
     if annotation is dict or origin is dict:
-        return {"type": "object", **({"additionalProperties": _schema(arguments[1], name)} if arguments else {})}
+        return {
+            "type": "object",
+            **({"additionalProperties": schema_of_annotation(arguments[1], name)} if arguments else {}),
+        }
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return {"enum": [member.value for member in annotation]}
     members = _members(annotation)
     if members is not None:
-        properties = {key: _schema(hint, key) for key, (hint, _) in members.items()}
+        properties = {key: schema_of_annotation(hint, key) for key, (hint, _) in members.items()}
         required = [key for key, (_, needed) in members.items() if needed]
         return {"type": "object", "properties": properties, "required": required}
     remedy = "install turntree[pydantic] or annotate plain types"
@@ -267,13 +272,13 @@ def _members(annotation: Any) -> dict[str, tuple[Any, bool]] | None:
     return None
 
 
-def _checked(value: Any, annotation: Any, place: str) -> Any:
+def checked_value(value: Any, annotation: Any, place: str) -> Any:
     """The value as its annotation wants it."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         return value
     if origin is typing.Annotated:
-        return _checked(value, arguments[0], place)
+        return checked_value(value, arguments[0], place)
     if annotation is float and type(value) is int:
         return float(value)
     if annotation in _PLAIN:
@@ -291,14 +296,14 @@ def _checked(value: Any, annotation: Any, place: str) -> Any:
             raise ArgumentError(f"{place}: expected array, got {type(value).__name__}")
         inner = next((argument for argument in arguments if argument is not ...), Any)
         values = cast("list[Any]", value)
-        items = [_checked(item, inner, f"{place}[{index}]") for index, item in enumerate(values)]
+        items = [checked_value(item, inner, f"{place}[{index}]") for index, item in enumerate(values)]
         return cast("Any", origin or annotation)(items)
     if annotation is dict or origin is dict:
         if not isinstance(value, dict):
             raise ArgumentError(f"{place}: expected object, got {type(value).__name__}")
         inner = arguments[1] if arguments else Any
         members = cast("dict[str, Any]", value)
-        return {key: _checked(item, inner, f"{place}.{key}") for key, item in members.items()}
+        return {key: checked_value(item, inner, f"{place}.{key}") for key, item in members.items()}
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         try:
             return annotation(value)
@@ -311,7 +316,7 @@ def _first_that_fits(value: Any, alternatives: tuple[Any, ...], place: str) -> A
     problems: list[str] = []
     for alternative in alternatives:
         try:
-            return _checked(value, alternative, place)
+            return checked_value(value, alternative, place)
         except ArgumentError as error:
             problems.append(str(error))
     raise ArgumentError(problems[0])
@@ -327,18 +332,5 @@ def _checked_members(value: Any, annotation: Any, place: str) -> Any:
     if missing or unknown:
         wrong = [f"{key} is missing" for key in missing] + [f"{key} is unknown" for key in unknown]
         raise ArgumentError(f"{place}: {', '.join(wrong)}")
-    checked = {key: _checked(item, members[key][0], f"{place}.{key}") for key, item in values.items()}
+    checked = {key: checked_value(item, members[key][0], f"{place}.{key}") for key, item in values.items()}
     return annotation(**checked)
-
-
-def schema_of_type(annotation: Any) -> dict[str, Any]:
-    """JSON Schema of a dataclass, a TypedDict or any type that annotations may name."""
-    try:
-        import pydantic
-    except ImportError:
-        return _schema(annotation, "structure")
-    try:
-        schema: dict[str, Any] = pydantic.TypeAdapter(annotation).json_schema()
-    except pydantic.errors.PydanticUserError:
-        return _schema(annotation, "structure")
-    return schema

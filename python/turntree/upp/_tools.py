@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from turntree.upp.native._tool import NativeTool
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -156,7 +158,7 @@ def tool(
 
 def as_tool(value: Any) -> Tool[..., Any]:
     """A tool from a tool or from a plain function."""
-    if isinstance(value, Tool):
+    if isinstance(value, Tool | NativeTool):
         return cast("Tool[..., Any]", value)
     if callable(value) and not isinstance(value, type):
         return tool(value)

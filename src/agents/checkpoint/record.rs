@@ -53,7 +53,8 @@ impl Point {
     /// The state of the run.
     pub(crate) fn run(&self) -> RunState {
         let mut run = self.rest.clone();
-        run.collected = self.record.lock().cut(self.mark, run.collected.data.take());
+        let Collected { messages, executions, usage, .. } = self.record.lock().cut(self.mark);
+        run.collected = Collected { messages, executions, usage, ..run.collected };
         run
     }
 
@@ -63,6 +64,6 @@ impl Point {
 
     /// The input, then everything new, in order.
     pub(crate) fn messages(&self) -> History {
-        self.record.lock().cut(self.mark, None).messages
+        self.record.lock().cut(self.mark).messages
     }
 }

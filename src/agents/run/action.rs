@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agents::structure::Violation;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
 use crate::message::fold::Folded;
@@ -35,6 +36,8 @@ pub enum Action {
     Notify(Point),
     /// Ask the stop condition: [`Reply::Stop`], or [`Reply::Failed`].
     AskStop,
+    /// Check the structured answer: [`Reply::Checked`], or [`Reply::Failed`].
+    CheckAnswer(RawJson),
     /// Save the state, where somebody wants it saved: [`Reply::Continue`], or [`Reply::Failed`].
     Checkpoint(Boundary),
     /// Something went wrong; ask `on_error` whether it has a turn instead: [`Reply::Recovery`], or [`Reply::Failed`].
@@ -133,6 +136,8 @@ pub enum Reply {
     Continue,
     /// To [`Action::AskStop`]: whether to stop.
     Stop(bool),
+    /// To [`Action::CheckAnswer`]: the rules that it breaks, none when it fits.
+    Checked(Vec<Violation>),
     /// To [`Action::AskRecovery`]: the turn to complete with.
     Recovery(Option<Arc<Turn>>),
     /// A hook or a checkpoint failed.

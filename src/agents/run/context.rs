@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::host::Host;
 use crate::core::json::RawObject;
 use crate::upp::Model;
+use crate::upp::middleware::Chain;
 
 /// Who runs. UAP-1.0 §8.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,6 +54,8 @@ pub struct RunContext {
     pub parent: Option<Parent>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
+    /// The middleware of this call, in the place of the model's; only for [`crate::agents::Llm`].
+    pub middleware: Chain,
     /// What the application keeps with the run, at its start.
     pub metadata: Arc<RawObject>,
 }
@@ -66,6 +69,7 @@ impl RunContext {
             cancellation: None,
             parent: None,
             session_id: None,
+            middleware: Chain::default(),
             metadata: Arc::default(),
         }
     }

@@ -15,16 +15,29 @@ use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
 };
+use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
+use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::state::RunState;
 use super::stream::EventQueue;
+use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
-use crate::core::json::Extra;
+use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
 use crate::message::{StreamEvent, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
+
+/// Whose rules a run keeps, where those of agents and of bare models differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// UAP-1.0: listeners hear of steps, and an aborted run gives the turn it has (§12).
+    #[default]
+    Uap,
+    /// UPP-1.2: listeners hear of models and tools only, and an aborted run fails (§11).
+    Upp,
+}
 
 /// What a driver works with.
 #[derive(Clone)]
@@ -37,8 +50,14 @@ pub struct Drive {
     pub tools: Arc<[Tool]>,
     /// Who runs.
     pub identity: Arc<Identity>,
+    /// What a structured answer must look like; unchecked without one.
+    pub structure: Option<Arc<Structure>>,
     /// Aborts the run when it fires.
     pub cancellation: Option<CancellationToken>,
+    /// Whose rules it keeps.
+    pub protocol: Protocol,
+    /// The middleware around it.
+    pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
     /// Who keeps the run's state beside the host: the session.
@@ -65,23 +84,44 @@ impl Drive {
         tools: Arc<[Tool]>,
         identity: Arc<Identity>,
     ) -> Self {
-        Self { model, host, tools, identity, cancellation: None, events: None, keeper: None }
+        Self {
+            model,
+            host,
+            tools,
+            identity,
+            structure: None,
+            cancellation: None,
+            protocol: Protocol::Uap,
+            middleware: None,
+            events: None,
+            keeper: None,
+        }
     }
 }
 
 /// Runs a machine to its end.
 ///
 /// When [`Drive::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
-/// dropped, and `metadata.uap.aborted` marks the response.
+/// dropped, and `metadata.uap.aborted` marks the response. Under [`Protocol::Upp`] it fails instead, with that turn
+/// attached.
 ///
 /// # Errors
-/// What the model, a hook or an approval handler failed with, unless `on_error` gave a turn instead;
+/// What the model, a hook or an approval handler failed with, and [`crate::upp::ErrorCode::InvalidResponse`] for an
+/// answer that does not fit the structure, unless `on_error` gave a turn instead;
 /// [`super::partial_turn`] gives what the run had brought.
 ///
 /// # Cancel safety
 /// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+    match &drive.middleware {
+        Some(passage) => passage.through(machine, drive).await,
+        None => perform(machine, drive).await,
+    }
+}
+
+/// As [`drive`], inside the middleware.
+pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
     let tools =
         drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
@@ -129,6 +169,7 @@ impl Scope<'_> {
                 }
                 Action::Notify(point) => self.notify(machine, point).await?,
                 Action::AskStop => self.ask_stop(machine).await?,
+                Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
                 Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
@@ -149,8 +190,11 @@ impl Scope<'_> {
     fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
         // An ended machine takes no abort; then its own end stands.
-        let _ended = machine.feed(Reply::Aborted(Box::new(abort)));
+        let aborted = machine.feed(Reply::Aborted(Box::new(abort))).is_ok();
         match machine.next() {
+            Action::Done(turn) if aborted && self.drive.protocol == Protocol::Upp => {
+                Err(failure::attach(UppError::cancelled(self.provider()), Turn::clone(&turn)))
+            }
             Action::Done(turn) => Ok(turn),
             Action::Failed(error) | Action::AskRecovery(error) => Err(error),
             _ => Err(UppError::cancelled(self.provider())),
@@ -158,6 +202,15 @@ impl Scope<'_> {
     }
 
     async fn call_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
+        let Some(passage) = &self.drive.middleware else {
+            return self.ask_model(request, fold).await;
+        };
+        let response = self.ask_model(ModelRequest { tools: passage.offered(), ..request }, fold).await?;
+        passage.answered(&response);
+        Ok(response)
+    }
+
+    async fn ask_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
         let Some(events) = &self.drive.events else {
             return self.drive.model.complete(request).await;
         };
@@ -167,7 +220,7 @@ impl Scope<'_> {
             match item? {
                 ModelEvent::Event(event) => {
                     fold.push(&event);
-                    events.push(AgentStreamEvent::Upp(event));
+                    self.pass_on(events, event)?;
                     events.room().await;
                 }
                 ModelEvent::Done(response) => {
@@ -237,7 +290,8 @@ impl Scope<'_> {
 
     /// Tells the listener where the run is.
     fn announce(&self, machine: &Machine, point: Point) {
-        let Some(events) = &self.drive.events else { return };
+        let listens = self.drive.protocol == Protocol::Uap;
+        let Some(events) = self.drive.events.as_ref().filter(|_| listens) else { return };
         let step_number = machine.state().step();
         let last = machine.state().messages().last();
         let data = match point {
@@ -272,6 +326,18 @@ impl Scope<'_> {
         }
         let outcome = self.drive.host.stop_condition(machine.state().execution_state()).await;
         self.reply("stop_condition", outcome, Reply::Stop)
+    }
+
+    /// The schema first: the application sees only answers that keep to it.
+    async fn check_answer(&self, answer: RawJson) -> Result<Reply, UppError> {
+        let Some(structure) = &self.drive.structure else { return Ok(Reply::Checked(Vec::new())) };
+        let violations = structure.violations(&answer);
+        if !violations.is_empty() || !self.has(HookSet::CHECK_ANSWER) {
+            return Ok(Reply::Checked(violations));
+        }
+        let answer = if structure.is_wrapped() { unwrapped(&answer).unwrap_or_default() } else { answer };
+        let outcome = self.drive.host.check_answer(answer).await;
+        self.reply("the type of the structured answer", outcome, Reply::Checked)
     }
 
     async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
@@ -315,9 +381,23 @@ impl Scope<'_> {
         }
     }
 
-    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) {
-        if let Some(events) = &self.drive.events {
-            events.push(AgentStreamEvent::Upp(event()));
+    /// Tells the listener of an event, which the middleware may change.
+    fn pass_on(&self, events: &EventQueue, event: StreamEvent) -> Result<(), UppError> {
+        match &self.drive.middleware {
+            None => events.push(AgentStreamEvent::Upp(event)),
+            Some(passage) => {
+                for event in passage.event(event)? {
+                    events.push(AgentStreamEvent::Upp(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) -> Result<(), UppError> {
+        match &self.drive.events {
+            Some(events) => self.pass_on(events, event()),
+            None => Ok(()),
         }
     }
 

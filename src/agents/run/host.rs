@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::action::Boundary;
 use super::context::{Identity, Inheritance};
 use super::state::{ExecutionState, RunState};
+use crate::agents::structure::Violation;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Clock;
@@ -120,8 +121,10 @@ impl HookSet {
     pub const METADATA: Self = Self(1 << 14);
     /// [`Host::on_reason`].
     pub const REASON: Self = Self(1 << 15);
+    /// [`Host::check_answer`].
+    pub const CHECK_ANSWER: Self = Self(1 << 16);
     /// All.
-    pub const ALL: Self = Self((1 << 16) - 1);
+    pub const ALL: Self = Self((1 << 17) - 1);
 
     /// Whether all hooks of `other` are in it.
     pub const fn contains(self, other: Self) -> bool {
@@ -282,6 +285,11 @@ pub trait Host: Send + Sync {
     /// Whether to stop here; asked after every step.
     fn stop_condition(&self, _state: ExecutionState) -> HostFuture<'_, bool> {
         Box::pin(ready(Ok(false)))
+    }
+
+    /// What the application has against a structured answer that fits its schema. The answer is not wrapped.
+    fn check_answer(&self, _answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
     /// The turn is whole.

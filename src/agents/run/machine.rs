@@ -8,12 +8,13 @@ use std::sync::Arc;
 use super::action::{Abort, Action, Boundary, Point, Reply, Slot, Stamp, ToolOutcome, ToolRound};
 use super::failure;
 use super::saved::SavedError;
-use super::state::{Phase, Round, RunState, Setup, StateError};
+use super::state::{Ending, Phase, Round, RunState, Setup, StateError};
 use crate::agents::strategy::{Decision, Move, Moves};
+use crate::agents::structure::{self, Violation};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::fold::Folded;
 use crate::message::message::History;
-use crate::message::{Body, Message, MessageKind, TokenUsage, ToolResult, Turn};
+use crate::message::{Body, ContentBlock, Message, MessageKind, TokenUsage, ToolResult, Turn};
 use crate::upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
 /// What a call is answered with that ended together with its run.
@@ -99,11 +100,20 @@ impl Machine {
         &self.setup
     }
 
+    /// Starts from another conversation: what is set up for it, and the messages that are new. Only before the first
+    /// action has been answered.
+    pub(super) fn rewrite(&mut self, setup: Setup, new: History) {
+        self.transcript = setup.history.clone();
+        self.transcript.extend(new.iter().map(Arc::clone));
+        self.setup = Arc::new(setup);
+        self.state.collected.messages = new;
+    }
+
     /// What has to be done now. The same until it is answered.
     pub fn next(&self) -> Action {
         let hook = self.state.strategy.calls_phase_hooks();
         match &self.state.phase {
-            Phase::StepId | Phase::Results(_) => Action::Stamp,
+            Phase::StepId | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
             Phase::StepStart => Action::Notify(Point::StepStart),
             Phase::Model => Action::CallModel(self.request()),
             Phase::Answered => Action::Checkpoint(Boundary::Answered),
@@ -115,6 +125,7 @@ impl Machine {
             Phase::Save => Action::Checkpoint(Boundary::StepEnded),
             Phase::Stop => Action::AskStop,
             Phase::Exceeded(limit) => Action::Notify(Point::MaxIterations(*limit)),
+            Phase::Checking => Action::CheckAnswer(self.state.collected.data.clone().unwrap_or_default()),
             Phase::Completing(_) => Action::Notify(Point::Complete),
             Phase::Failing(error) => Action::AskRecovery(error.0.clone()),
             Phase::Done(turn) => Action::Done(Arc::clone(turn)),
@@ -173,6 +184,8 @@ impl Machine {
             (Phase::Stop, Reply::Stop(true)) => self.finish(),
             (Phase::Stop, Reply::Stop(false)) => self.decide(|moves, decision| moves.stepped(decision)),
             (Phase::Exceeded(limit), Reply::Continue) => self.exceed(limit),
+            (Phase::Checking, Reply::Checked(violations)) => self.take_check(violations),
+            (Phase::Repair(violations), Reply::Stamp(stamp)) => self.ask_repair(&violations, stamp),
             (Phase::Completing(turn), Reply::Continue) => Phase::Done(turn),
             (Phase::Failing(error), Reply::Recovery(None)) => Phase::Failed(error),
             (Phase::Failing(_), Reply::Recovery(Some(turn))) => Phase::Completing(turn),
@@ -210,6 +223,7 @@ impl Machine {
     fn take_answer(&mut self, response: ModelResponse) -> Phase {
         self.push(response.message);
         self.state.collected.usage.push_back(Arc::new(response.usage));
+        self.state.collected.ending = Ending::of(response.stop_reason);
         // A turn cannot tell `null` from no data, and no schema of an object allows it.
         let data = response.data.filter(|data| self.setup.structure.is_some() && !data.is_null());
         if data.is_some() {
@@ -287,7 +301,58 @@ impl Machine {
         self.fail(UppError::invalid_request(&*self.setup.provider, words))
     }
 
+    /// The run has said what it has to say. A structured answer is checked first; a turn that has none, because its
+    /// calls were left to the caller or the model refused, is whole without.
     fn finish(&mut self) -> Phase {
+        if self.setup.structure.is_none() {
+            return self.complete();
+        }
+        let collected = &mut self.state.collected;
+        match (collected.is_unanswered(), &collected.data, collected.ending) {
+            (true, ..) => {
+                collected.data = None;
+                self.complete()
+            }
+            (false, Some(_), _) => Phase::Checking,
+            (false, None, Ending::Cut) => {
+                let words = "it was cut off at the limit of tokens; raise the limit";
+                self.take_check(vec![Violation::new("", "json", words)])
+            }
+            (false, None, _) => self.take_check(vec![Violation::no_json()]),
+        }
+    }
+
+    fn take_check(&mut self, violations: Vec<Violation>) -> Phase {
+        if violations.is_empty() {
+            if self.setup.is_wrapped {
+                let answer = self.state.collected.data.take();
+                self.state.collected.data =
+                    answer.as_ref().and_then(structure::unwrapped).filter(|answer| !answer.is_null());
+            }
+            return self.complete();
+        }
+        if self.setup.structure_repair && !std::mem::replace(&mut self.state.asked_repair, true) {
+            return Phase::Repair(violations);
+        }
+        let remedy = if self.setup.structure_repair { "relax it" } else { "relax it, or allow a repair" };
+        let found = Violation::list(&violations, "; ");
+        let words = format!("the answer does not fit the structure: {found}; {remedy}");
+        self.fail(UppError::invalid_response(&*self.setup.provider, words))
+    }
+
+    /// One more step, in which the model hears what is wrong.
+    fn ask_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
+        self.state.collected.data = None;
+        let found = Violation::list(violations, "\n- ");
+        let words = format!(
+            "Your answer does not fit the required structure:\n- {found}\nAnswer again, with all of the corrected JSON."
+        );
+        let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(words)] });
+        self.push(Arc::new(marked(message, "turntree", "structureRepair")));
+        Phase::StepId
+    }
+
+    fn complete(&mut self) -> Phase {
         match self.state.collected.turn() {
             Ok(turn) => Phase::Completing(Arc::new(turn)),
             Err(error) => {
@@ -350,7 +415,7 @@ impl Machine {
             }
             _ => stamped(stamp, Body::Assistant { content: partial.content, tool_calls: None }),
         };
-        self.push(Arc::new(with_abort_mark(response)));
+        self.push(Arc::new(marked(response, "uap", "aborted")));
     }
 
     fn request(&self) -> ModelRequest {
@@ -394,17 +459,18 @@ impl Machine {
 
 /// Phases that call the application's hooks or save: where it may fail.
 const fn waits_for_host(phase: &Phase) -> bool {
-    !matches!(phase, Phase::StepId | Phase::Results(_) | Phase::Model)
+    !matches!(phase, Phase::StepId | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
 }
 
 fn stamped(stamp: Stamp, body: Body) -> Message {
     Message { id: stamp.id, timestamp: stamp.at, metadata: None, body, extra: Extra::new() }
 }
 
-fn with_abort_mark(message: Message) -> Message {
+/// The message with `{key: true}` under a namespace of its metadata.
+fn marked(message: Message, namespace: &str, key: &str) -> Message {
     let mut metadata = message.metadata.unwrap_or_default();
     let yes = RawJson::from_value(&true).unwrap_or_default();
-    let mark: RawObject = [("aborted", yes)].into_iter().collect();
-    metadata.insert("uap", RawJson::from_value(&mark).unwrap_or_default());
+    let mark: RawObject = [(key, yes)].into_iter().collect();
+    metadata.insert(namespace, RawJson::from_value(&mark).unwrap_or_default());
     Message { metadata: Some(metadata), ..message }
 }

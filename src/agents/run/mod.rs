@@ -9,6 +9,7 @@
 //! [`Model`]: crate::upp::Model
 
 pub mod action;
+mod answer;
 pub mod context;
 pub mod drive;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod failure;
 pub mod host;
 pub mod local_host;
 pub mod machine;
+pub(crate) mod passage;
 mod pipeline;
 pub mod plan_step;
 mod saved;
@@ -23,8 +25,9 @@ pub mod state;
 pub mod stream;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
+pub use answer::AnswerSoFar;
 pub use context::{Identity, Inheritance, Parent, RunContext};
-pub use drive::{Drive, drive};
+pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};
 pub use failure::{PartialTurn, partial_turn};
 pub use host::{

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::action::{ToolOutcome, ToolRound};
 use super::drive::Scope;
 use super::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
+use super::passage::{Passage, tool_failure};
 use crate::core::json::{Extra, RawJson};
 use crate::message::event::{ToolExecutionEnd, ToolExecutionStart};
 use crate::message::{Delta, StreamEvent, ToolCall, ToolExecution};
@@ -27,11 +28,12 @@ impl Scope<'_> {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
         };
-        self.emit(|| self.start_event(position, call));
+        if let Err(error) = self.emit(|| self.start_event(position, call)) {
+            return (position, Err(Stopped::Run(error)));
+        }
         let tool = round.tools.get(position).copied().flatten();
         let outcome = match tool {
-            None => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
-            Some(tool) => {
+            Some(tool) if self.offers(&call.tool_name) => {
                 let invocation = ToolInvocation {
                     call: Arc::new(call.clone()),
                     tool,
@@ -43,9 +45,17 @@ impl Scope<'_> {
                 };
                 self.run_known(Arc::new(invocation)).await
             }
+            _ => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
         };
-        self.emit(|| self.end_event(position, call, &outcome));
-        (position, outcome)
+        match self.emit(|| self.end_event(position, call, &outcome)) {
+            Ok(()) => (position, outcome),
+            Err(error) => (position, Err(Stopped::Run(error))),
+        }
+    }
+
+    /// Whether the middleware, where there is some, offers the tool to the model.
+    fn offers(&self, tool: &str) -> bool {
+        self.drive.middleware.as_ref().is_none_or(|passage| passage.offers(tool))
     }
 
     async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Outcome {
@@ -82,6 +92,9 @@ impl Scope<'_> {
         {
             return Err((invocation, error));
         }
+        if let Err(error) = self.tell_middleware(&invocation, None).await {
+            return Err((invocation, error));
+        }
         if !self.has(HookSet::BEFORE_CALL) {
             return Ok(Before::Go(invocation));
         }
@@ -109,11 +122,32 @@ impl Scope<'_> {
     }
 
     async fn after(&self, invocation: &Arc<ToolInvocation>, result: RawJson) -> Result<RawJson, HostError> {
-        if !self.has(HookSet::AFTER_CALL) {
-            return Ok(result);
-        }
-        let replaced = self.drive.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
-        Ok(replaced.unwrap_or(result))
+        let result = if self.has(HookSet::AFTER_CALL) {
+            let replaced = self.drive.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
+            replaced.unwrap_or(result)
+        } else {
+            result
+        };
+        self.tell_middleware(invocation, Some(&result)).await?;
+        Ok(result)
+    }
+
+    /// Tells the middleware that a tool is called, or what it has answered.
+    async fn tell_middleware(
+        &self,
+        invocation: &ToolInvocation,
+        result: Option<&RawJson>,
+    ) -> Result<(), HostError> {
+        let (Some(passage), Some(tool)) = (&self.drive.middleware, self.drive.tools.get(invocation.tool))
+        else {
+            return Ok(());
+        };
+        let Passage { chain, context } = passage;
+        let told = match result {
+            None => chain.tool_call(&tool.definition, &invocation.call.arguments, context).await,
+            Some(result) => chain.tool_result(&tool.definition, result, context).await,
+        };
+        told.map_err(tool_failure)
     }
 
     /// A failure becomes an error result that the model can read.

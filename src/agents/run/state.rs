@@ -12,12 +12,15 @@ use super::action::Slot;
 use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
+use crate::agents::structure::Violation;
 use crate::core::json::object::Field;
 use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
-use crate::message::{Body, Message, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError};
-use crate::upp::System;
+use crate::message::{
+    Body, Message, MessageKind, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError,
+};
+use crate::upp::{StopReason, System};
 
 /// What a run is started with and what does not change.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +35,10 @@ pub struct Setup {
     pub tools: Arc<[ToolDefinition]>,
     /// JSON Schema of the structured answer, when one is wanted.
     pub structure: Option<Arc<RawJson>>,
+    /// Whether the answer stands in the member [`WRAPPED`](crate::agents::structure::WRAPPED) of what the model gives.
+    pub is_wrapped: bool,
+    /// Whether the model is asked once more when its answer does not fit.
+    pub structure_repair: bool,
     /// Whose model runs; in errors.
     pub provider: Arc<str>,
 }
@@ -66,6 +73,37 @@ pub(crate) struct Collected {
     /// The structured answer; the last one given counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
+    /// How the last answer ended.
+    #[serde(default, skip_serializing_if = "Ending::is_whole")]
+    pub(crate) ending: Ending,
+}
+
+/// How an answer ended, as far as it matters to a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Ending {
+    /// It is all there.
+    #[default]
+    Whole,
+    /// It ran out of tokens.
+    Cut,
+    /// It is no answer to what was asked: the model refused, or will go on when asked again.
+    Other,
+}
+
+impl Ending {
+    pub(crate) const fn of(reason: StopReason) -> Self {
+        match reason {
+            StopReason::MaxTokens => Self::Cut,
+            StopReason::ContentFilter | StopReason::PauseTurn => Self::Other,
+            _ => Self::Whole,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// Where a step began in [`Collected`].
@@ -111,13 +149,13 @@ impl Collected {
         self.last().filter(|message| message.has_tool_calls())
     }
 
-    /// What was there at a mark, with the structured answer of that time.
-    pub(crate) fn cut(&self, mark: Mark, data: Option<RawJson>) -> Self {
+    /// What was there at a mark, without what has no place in time: the answer and how it ended.
+    pub(crate) fn cut(&self, mark: Mark) -> Self {
         Self {
             messages: self.messages.take(mark.messages),
             executions: self.executions.take(mark.executions),
             usage: self.usage.take(mark.usage),
-            data,
+            ..Self::default()
         }
     }
 
@@ -130,6 +168,13 @@ impl Collected {
         begins(&self.messages, &earlier.messages)
             && begins(&self.executions, &earlier.executions)
             && begins(&self.usage, &earlier.usage)
+    }
+
+    /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
+    /// from; or the model refused.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        let response = self.messages.iter().rfind(|message| message.kind() == MessageKind::Assistant);
+        self.ending == Ending::Other || response.is_none_or(|response| response.has_tool_calls())
     }
 
     /// Whether a mark lies within.
@@ -169,6 +214,10 @@ pub(crate) enum Phase {
     Stop,
     /// The limit is crossed.
     Exceeded(u32),
+    /// The structured answer is checked.
+    Checking,
+    /// It did not fit: the model is to be told.
+    Repair(Vec<Violation>),
     /// The turn is whole.
     Completing(Arc<Turn>),
     /// Something went wrong.
@@ -251,25 +300,38 @@ pub struct RunState {
     /// `on_error` has been asked: a second failure is final.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) asked_recovery: bool,
+    /// The model was asked to repair its answer: a second one that does not fit is final.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) asked_repair: bool,
 }
 
 impl RunState {
     /// The version of the saved form.
     pub const VERSION: u32 = 1;
 
-    /// The state of a run that has not begun.
+    /// The state of a run that has not begun and starts with one message.
     pub fn new(strategy: &Strategy, input: Arc<Message>, metadata: Arc<RawObject>) -> Self {
+        Self::of_messages(strategy, [input], metadata)
+    }
+
+    /// The state of a run that has not begun. Without input the model goes on from the history.
+    pub fn of_messages(
+        strategy: &Strategy,
+        inputs: impl IntoIterator<Item = Arc<Message>>,
+        metadata: Arc<RawObject>,
+    ) -> Self {
         Self {
             version: Self::VERSION,
             strategy: strategy.start(),
             step: 0,
             step_id: Arc::from(""),
-            collected: Collected { messages: Vector::unit(input), ..Collected::default() },
+            collected: Collected { messages: inputs.into_iter().collect(), ..Collected::default() },
             // The first step's turn starts with the input.
             mark: Mark::default(),
             metadata,
             phase: Phase::StepId,
             asked_recovery: false,
+            asked_repair: false,
         }
     }
 
@@ -297,18 +359,8 @@ impl RunState {
 
     /// The state without what the run has brought, but for the structured answer.
     pub(crate) fn without_collected(&self) -> Self {
-        let data = self.collected.data.clone();
-        Self {
-            version: self.version,
-            strategy: self.strategy.clone(),
-            step: self.step,
-            step_id: Arc::clone(&self.step_id),
-            collected: Collected { data, ..Collected::default() },
-            mark: self.mark,
-            metadata: Arc::clone(&self.metadata),
-            phase: self.phase.clone(),
-            asked_recovery: self.asked_recovery,
-        }
+        let (data, ending) = (self.collected.data.clone(), self.collected.ending);
+        Self { collected: Collected { data, ending, ..Collected::default() }, ..self.clone() }
     }
 
     /// Prepares a state to go on after a failure: calls that ended the run are to be made again, those that have
@@ -325,9 +377,6 @@ impl RunState {
     pub(crate) fn check(&self) -> Result<(), StateError> {
         if self.version != Self::VERSION {
             return Err(StateError::Version { found: self.version });
-        }
-        if self.collected.messages.is_empty() {
-            return Err(StateError::Contradiction("it has no input"));
         }
         if !self.collected.holds(self.mark) {
             return Err(StateError::Contradiction("its step begins after its end"));

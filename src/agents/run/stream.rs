@@ -13,9 +13,11 @@ use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::answer::AnswerSoFar;
 use super::drive::{Drive, drive};
 use super::event::AgentStreamEvent;
 use super::machine::Machine;
+use crate::agents::structure::Structure;
 use crate::message::Turn;
 use crate::upp::UppError;
 
@@ -42,6 +44,11 @@ impl EventQueue {
     /// before it polls the driver.
     pub(crate) async fn room(&self) {
         poll_fn(|_| if self.lock().len() < CAPACITY { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].
+    pub(super) async fn taken(&self) {
+        poll_fn(|_| if self.lock().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     fn pop(&self) -> Option<AgentStreamEvent> {
@@ -76,6 +83,7 @@ pub struct AgentStream {
     work: Option<BoxFuture<'static, Result<Arc<Turn>, UppError>>>,
     events: Arc<EventQueue>,
     cancellation: CancellationToken,
+    answer: Arc<AnswerSoFar>,
     outcome: Option<Result<Arc<Turn>, UppError>>,
     /// The error has been given to whoever iterates.
     reported: bool,
@@ -90,22 +98,25 @@ impl fmt::Debug for AgentStream {
 impl AgentStream {
     /// A stream of a run that has not started, or goes on.
     pub fn new(mut machine: Machine, context: Drive) -> Self {
-        let outer = context.cancellation.clone();
-        Self::of(outer.as_ref(), |listener| {
+        let (outer, structure) = (context.cancellation.clone(), context.structure.clone());
+        Self::of(outer.as_ref(), structure.as_deref(), |listener| {
             let context = listener.attach(context);
             Box::pin(async move { drive(&mut machine, &context).await })
         })
     }
 
-    /// A stream of whatever work drives a run with the listener attached. `outer` aborts it from elsewhere.
+    /// A stream of whatever work drives a run with the listener attached. `outer` aborts it from elsewhere;
+    /// `structure` is what its answer must look like.
     pub(crate) fn of(
         outer: Option<&CancellationToken>,
+        structure: Option<&Structure>,
         work: impl FnOnce(Listener) -> BoxFuture<'static, Result<Arc<Turn>, UppError>>,
     ) -> Self {
         let events = Arc::new(EventQueue::default());
         let cancellation = outer.map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let answer = Arc::new(AnswerSoFar::new(structure.is_some_and(Structure::is_wrapped)));
         let listener = Listener { events: Arc::clone(&events), cancellation: cancellation.clone() };
-        Self { work: Some(work(listener)), events, cancellation, outcome: None, reported: false }
+        Self { work: Some(work(listener)), events, cancellation, answer, outcome: None, reported: false }
     }
 
     /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.
@@ -122,7 +133,16 @@ impl AgentStream {
 
     /// An event that is there already, without driving the run.
     pub fn take_buffered(&mut self) -> Option<AgentStreamEvent> {
-        if self.is_silenced() { None } else { self.events.pop() }
+        let event = if self.is_silenced() { None } else { self.events.pop() };
+        if let Some(AgentStreamEvent::Upp(event)) = &event {
+            self.answer.hear(event);
+        }
+        event
+    }
+
+    /// The structured answer so far, by the events that were taken; for whoever looks on.
+    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
+        &self.answer
     }
 
     /// The turn, when the run is over.

@@ -150,7 +150,7 @@ impl Session {
     fn listened(&self, task: Task, context: RunContext) -> AgentStream {
         let session = self.clone();
         let outer = context.cancellation.clone();
-        AgentStream::of(outer.as_ref(), |listener| {
+        AgentStream::of(outer.as_ref(), self.shared.agent.structure(), |listener| {
             Box::pin(async move { Ok(session.perform(task, context, Some(listener)).await?) })
         })
     }

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
-use reqwest::{Request, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::error::{HttpError, request_id};
-use super::exchange::{Body, Exchange};
+use super::exchange::{Attempt, Body, Exchange};
 use crate::core::runtime::{Task, TaskError};
 
 /// Items that wait for the consumer before reading stops; the server then feels the back-pressure.
@@ -144,6 +144,8 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
         if let Some(item) = this.first.next() {
             return Poll::Ready(Some(Ok(item)));
         }
+        // A stream may stay open for long: the room of its first items goes back.
+        this.first = Vec::new().into_iter();
         match ready!(this.receiver.poll_recv(context)) {
             Some(Message::Item(item)) => Poll::Ready(Some(Ok(item))),
             Some(Message::Failed(error)) => {
@@ -212,9 +214,9 @@ enum Step<E> {
 
 impl<S: BodySink> Pump<S> {
     /// Reads the body to its end, until the sink has enough, or until nobody listens.
-    pub(super) async fn run(self, exchange: Arc<Exchange>, request: Request) {
+    pub(super) async fn run(self, exchange: Arc<Exchange>, attempt: Attempt) {
         let Self { started, sender, mut sink } = self;
-        let (mut body, first) = match begin(exchange, request).await {
+        let (mut body, first) = match begin(exchange, attempt).await {
             Ok(begun) => begun,
             Err(error) => {
                 // Nobody listens if this fails, and then it does not matter.
@@ -251,9 +253,9 @@ impl<S: BodySink> Pump<S> {
 }
 
 /// Everything up to the first chunk: as long as this fails, the request may be repeated.
-async fn begin(exchange: Arc<Exchange>, request: Request) -> Result<(Body, Option<Bytes>), HttpError> {
+async fn begin(exchange: Arc<Exchange>, attempt: Attempt) -> Result<(Body, Option<Bytes>), HttpError> {
     let limit = exchange.config.max_stream;
-    let mut body = exchange.open(request, limit).await?;
+    let mut body = exchange.open(attempt, limit).await?;
     let first = body.next().await?;
     Ok((body, first))
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::body::{BodySink, BodyStream, connect};
 use super::config::{Http2, HttpConfig, Proxy, Transport};
 use super::error::{HttpError, TimeoutPhase, causes, request_id};
-use super::exchange::Exchange;
+use super::exchange::{Attempt, Exchange};
 use super::request::{HttpRequest, Prepared};
 use super::retry::{Attempts, RetryPolicy};
 use crate::core::runtime::{self, PerProcess};
@@ -112,11 +112,11 @@ impl HttpClient {
             let exchange = Arc::clone(&call.exchange);
             let work = async move {
                 loop {
-                    call.attempts.before_request().await;
-                    let task = runtime::spawn(Arc::clone(&call.exchange).fetch(call.next_request()?));
+                    let attempt = call.next_attempt().await?;
+                    let task = runtime::spawn(Arc::clone(&call.exchange).fetch(attempt));
                     match task.await.map_err(HttpError::from).and_then(|result| result) {
                         Ok(response) => {
-                            call.attempts.succeeded();
+                            call.attempts.succeeded().await?;
                             return Ok(response);
                         }
                         Err(error) => call.attempts.after_failure(error).await?,
@@ -154,13 +154,13 @@ impl HttpClient {
             let work = async move {
                 let mut sink = sink;
                 loop {
-                    call.attempts.before_request().await;
+                    let attempt = call.next_attempt().await?;
                     let (pump, connection) = connect(sink);
-                    let pumping = pump.run(Arc::clone(&call.exchange), call.next_request()?);
+                    let pumping = pump.run(Arc::clone(&call.exchange), attempt);
                     let task = runtime::spawn(until_cancelled(token.clone(), pumping));
                     match connection.started(task, token.clone()).await {
                         Ok(stream) => {
-                            call.attempts.succeeded();
+                            call.attempts.succeeded().await?;
                             return Ok(stream);
                         }
                         Err((error, None)) => return Err(error),
@@ -200,6 +200,16 @@ struct Call {
 }
 
 impl Call {
+    /// Waits until the strategy and the host's limit let the next attempt go.
+    ///
+    /// What a recording has for it is decided here, on the polling thread: requests that run at once are
+    /// recorded and played in the order in which they were made.
+    async fn next_attempt(&mut self) -> Result<Attempt, HttpError> {
+        self.attempts.before_request().await?;
+        let request = self.next_request()?;
+        self.exchange.admit(request).await
+    }
+
     /// The request itself for the only attempt, a copy that shares the body when there may be more.
     fn next_request(&mut self) -> Result<Request, HttpError> {
         let request = if self.attempts.may_repeat() {
@@ -249,8 +259,7 @@ fn pooled(transport: Transport) -> Result<reqwest::Client, HttpError> {
 }
 
 fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
-    // Fails when the process has a provider already, and then that one is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_tls();
     let builder = reqwest::Client::builder()
         .connect_timeout(transport.connect_timeout)
         .user_agent(&transport.user_agent)
@@ -268,6 +277,10 @@ fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
         Proxy::Direct => builder.no_proxy(),
         Proxy::Url(url) => builder.proxy(reqwest::Proxy::all(url.expose()).map_err(|_| wrong_proxy())?),
     };
+    let builder = match &transport.ca_certificates {
+        Some(authorities) => builder.tls_certs_merge(authorities.certificates()?),
+        None => builder,
+    };
     builder.build().map_err(|error| HttpError::Request {
         message: format!(
             "the HTTP client does not start ({}); check the user agent, and that CA certificates are \
@@ -275,6 +288,11 @@ fn build(transport: &Transport) -> Result<reqwest::Client, HttpError> {
             causes(&error.without_url())
         ),
     })
+}
+
+pub(super) fn install_tls() {
+    // Fails when the process has a provider already, and then that one is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// The URL itself may hold a password, so it is not repeated.

@@ -1,7 +1,10 @@
 //! Configuration of the HTTP client: data only, so that clients can be shared by it.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use super::replay::Replay;
+use super::tls::CaCertificates;
 use crate::core::secret::Secret;
 
 /// Time limits, size limits and transport of requests.
@@ -26,6 +29,13 @@ pub struct HttpConfig {
     pub proxy: Proxy,
     /// Which protocol versions are offered.
     pub http2: Http2,
+    /// Authorities that are trusted beside the system's.
+    pub ca_certificates: Option<CaCertificates>,
+    /// Requests to one host that are under way at once, their bodies included; the others wait in line. Shared by all
+    /// configurations with the same number. Default: no limit.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// A recording that is made or played instead of the network.
+    pub replay: Option<Replay>,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
@@ -41,6 +51,9 @@ impl Default for HttpConfig {
             max_stream: 1024 * 1024 * 1024,
             proxy: Proxy::Environment,
             http2: Http2::Negotiated,
+            ca_certificates: None,
+            max_concurrency: None,
+            replay: None,
             user_agent: concat!("turntree/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -53,6 +66,7 @@ impl HttpConfig {
             connect_timeout: self.connect_timeout,
             proxy: self.proxy.clone(),
             http2: self.http2,
+            ca_certificates: self.ca_certificates.clone(),
             user_agent: self.user_agent.clone(),
         }
     }
@@ -88,5 +102,6 @@ pub(super) struct Transport {
     pub(super) connect_timeout: Duration,
     pub(super) proxy: Proxy,
     pub(super) http2: Http2,
+    pub(super) ca_certificates: Option<CaCertificates>,
     pub(super) user_agent: String,
 }

@@ -10,6 +10,8 @@
 //!   TooLarge      the body passed the limit
 //!   Cancelled     the caller stopped it
 //!   Task          the background task failed
+//!   Host          the caller's own code failed: a key function, a retry strategy
+//!   Replay        a recording has no answer
 //! ```
 //!
 //! Messages name the server without user, password and query, because keys travel there; headers of
@@ -17,17 +19,19 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{StatusCode, Url};
 
-use super::retry::parse_retry_after;
+use super::replay::Cut;
+use super::retry::{parse_retry_after, parse_retry_info};
 use crate::core::runtime::TaskError;
 
 /// Headers under which servers name a request, for support; the first one present counts.
-const REQUEST_ID_HEADERS: [&str; 5] =
+pub(super) const REQUEST_ID_HEADERS: [&str; 5] =
     ["x-request-id", "request-id", "x-amzn-requestid", "x-ms-request-id", "cf-ray"];
 
 /// Longest piece of a body that an error shows.
@@ -95,7 +99,54 @@ pub enum HttpError {
     /// The background task did not deliver.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// The caller's own code failed.
+    #[error(transparent)]
+    Host(#[from] HostFailure),
+    /// A recording is played and has no answer; nothing was sent.
+    #[error("{message}")]
+    Replay {
+        /// What was asked, and what the recording has instead.
+        message: String,
+    },
 }
+
+/// A failure of the caller's own code, kept as it is. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct HostFailure(Arc<dyn Error + Send + Sync>);
+
+impl HostFailure {
+    /// Keeps a failure.
+    pub fn new(failure: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(failure))
+    }
+
+    /// The failure, if it is of this type.
+    pub fn downcast_ref<T: Error + 'static>(&self) -> Option<&T> {
+        let failure: &(dyn Error + 'static) = &*self.0;
+        failure.downcast_ref()
+    }
+}
+
+impl fmt::Display for HostFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl Error for HostFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The same failure, not one like it.
+impl PartialEq for HostFailure {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for HostFailure {}
 
 impl HttpError {
     /// Whether the same request may succeed later: 408, 429, 5xx, network failures and timeouts other
@@ -116,6 +167,15 @@ impl HttpError {
     /// Whether the server says that it is asked too often.
     pub fn is_rate_limit(&self) -> bool {
         self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// Whether no strategy is asked: the caller stopped it, the whole time is over, or nothing was sent.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Timeout { phase, .. } => *phase == TimeoutPhase::Total,
+            Self::Cancelled | Self::Host(_) | Self::Replay { .. } | Self::Request { .. } => true,
+            _ => false,
+        }
     }
 
     /// The status the server answered with, if it did.
@@ -139,6 +199,9 @@ impl HttpError {
         let address = address.to_owned();
         if error.is_timeout() && error.is_connect() {
             return Self::Timeout { phase: TimeoutPhase::Connect, after: connect_timeout, address };
+        }
+        if let Some(cut) = Cut::within(&error) {
+            return Self::Network { address, message: cut.to_string(), source: None };
         }
         // The URL inside may carry a key in its query.
         let error = error.without_url();
@@ -166,7 +229,7 @@ pub struct StatusError {
 
 impl StatusError {
     pub(super) fn new(address: String, status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
-        let retry_after = parse_retry_after(&headers);
+        let retry_after = parse_retry_after(&headers).or_else(|| parse_retry_info(&body));
         let request_id = request_id(&headers).map(str::to_owned);
         Self { address, status, headers, body, retry_after, request_id }
     }

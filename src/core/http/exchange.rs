@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout_at};
 use super::client::HttpResponse;
 use super::config::HttpConfig;
 use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies};
+use super::limit::{Permit, admit};
+use super::replay::Source;
 use super::request::Expect;
 
 /// How much of a refusal's body is kept; the rest cannot be of use to anybody.
@@ -24,6 +26,13 @@ const MAX_EXCERPT_BODY: usize = 4096;
 const MAX_DRAIN: usize = 64 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
+/// One attempt that may go.
+pub(super) struct Attempt {
+    request: Request,
+    source: Source,
+    permit: Option<Permit>,
+}
+
 /// What all attempts of one request have in common.
 pub(super) struct Exchange {
     pub(super) client: reqwest::Client,
@@ -35,24 +44,41 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
+    /// Waits for the host's limit, and asks the recording.
+    pub(super) async fn admit(&self, request: Request) -> Result<Attempt, HttpError> {
+        let permit = match self.config.max_concurrency {
+            Some(limit) => admit(request.url().origin().ascii_serialization(), limit).await,
+            None => None,
+        };
+        let source = match &self.config.replay {
+            Some(replay) => replay.source(&request)?,
+            None => Source::Network,
+        };
+        Ok(Attempt { request, source, permit })
+    }
+
     /// Sends the request and reads the whole answer.
-    pub(super) async fn fetch(self: Arc<Self>, request: Request) -> Result<HttpResponse, HttpError> {
+    pub(super) async fn fetch(self: Arc<Self>, attempt: Attempt) -> Result<HttpResponse, HttpError> {
         let limit = self.config.max_body;
-        let mut body = self.open(request, limit).await?;
+        let mut body = self.open(attempt, limit).await?;
         let status = body.response.status();
         let headers = std::mem::take(body.response.headers_mut());
         Ok(HttpResponse { status, headers, body: body.whole().await? })
     }
 
     /// Sends the request and returns once the headers are there and are those of a success.
-    pub(super) async fn open(self: Arc<Self>, request: Request, limit: usize) -> Result<Body, HttpError> {
-        let sent =
-            self.within(self.config.header_timeout, TimeoutPhase::Headers, self.client.execute(request));
-        let mut response = sent
-            .await?
-            .map_err(|error| HttpError::transport(&self.address, error, self.config.connect_timeout))?;
+    pub(super) async fn open(self: Arc<Self>, attempt: Attempt, limit: usize) -> Result<Body, HttpError> {
+        let Attempt { request, source, permit } = attempt;
+        let mut response = match source {
+            Source::Network => self.execute(request).await?,
+            Source::Recording(slot) => match self.execute(request).await {
+                Ok(response) => slot.response(response),
+                Err(error) => return Err(slot.failure(error)),
+            },
+            Source::Recorded(played) => played.answer(&self.address, &self.config)?,
+        };
         hide_cookies(response.headers_mut());
-        let body = Body { exchange: self, response, read: 0, limit };
+        let body = Body { exchange: self, response, read: 0, limit, _permit: permit };
         if !body.response.status().is_success() {
             return Err(body.refusal().await);
         }
@@ -60,6 +86,13 @@ impl Exchange {
             return Err(body.wrong_kind(expected).await);
         }
         Ok(body)
+    }
+
+    /// Sends the request over the network and waits for the headers.
+    async fn execute(&self, request: Request) -> Result<Response, HttpError> {
+        let sent =
+            self.within(self.config.header_timeout, TimeoutPhase::Headers, self.client.execute(request));
+        sent.await?.map_err(|error| HttpError::transport(&self.address, error, self.config.connect_timeout))
     }
 
     pub(super) fn timed_out(&self, phase: TimeoutPhase, after: Duration) -> HttpError {
@@ -92,6 +125,8 @@ pub(super) struct Body {
     pub(super) response: Response,
     read: usize,
     limit: usize,
+    /// A place at the host, until the body is read or given up.
+    _permit: Option<Permit>,
 }
 
 impl Body {

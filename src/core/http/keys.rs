@@ -7,6 +7,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::error::HostFailure;
 use crate::core::runtime::environment;
 use crate::core::secret::Secret;
 
@@ -43,6 +44,9 @@ pub enum KeyError {
         /// What it said.
         message: String,
     },
+    /// The caller's own function failed with an error that is kept.
+    #[error("the API key function failed: {0}")]
+    Raised(#[from] HostFailure),
 }
 
 /// Gives a key for each request. Asked on the thread that polls the request.

@@ -5,15 +5,19 @@
 //! any number of requests. Only [`TokenBucket`] has a memory, and sharing it is its purpose.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use serde::Deserialize;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::error::HttpError;
+use super::error::{HostFailure, HttpError};
 use crate::core::runtime;
 
 /// Longest wait a server may ask for unless told otherwise: one hour.
@@ -31,18 +35,28 @@ pub struct Failure<'a> {
     pub retry_after: Option<Duration>,
 }
 
+/// What a strategy says, perhaps after a while; an error ends the request.
+pub type Answer<T> = BoxFuture<'static, Result<T, HostFailure>>;
+
 /// Decides whether and when a request is sent again. Asked on the thread that polls the request.
 pub trait RetryStrategy: fmt::Debug + Send + Sync {
-    /// How long to wait before an attempt is sent; also before the first.
-    fn before_request(&self) -> Duration {
-        Duration::ZERO
+    /// Waits until an attempt may be sent; also before the first. Dropping it gives the attempt up.
+    fn before_request(&self) -> Answer<()> {
+        Box::pin(ready(Ok(())))
     }
 
     /// How long to wait before the next attempt; `None` to give up.
     fn delay(&self, failure: &Failure<'_>) -> Option<Duration>;
 
+    /// As [`RetryStrategy::delay`], for strategies that need a while or may fail. By default what `delay` says.
+    fn on_failure(&self, failure: &Failure<'_>) -> Answer<Option<Duration>> {
+        Box::pin(ready(Ok(self.delay(failure))))
+    }
+
     /// The request succeeded.
-    fn succeeded(&self) {}
+    fn succeeded(&self) -> Answer<()> {
+        Box::pin(ready(Ok(())))
+    }
 
     /// A strategy for one request, for those that keep state from failure to failure.
     fn fork(&self) -> Option<Arc<dyn RetryStrategy>> {
@@ -101,35 +115,46 @@ impl Attempts {
     ///
     /// # Cancel safety
     /// Dropping it stops the wait; the attempt is counted.
-    pub async fn before_request(&mut self) {
+    ///
+    /// # Errors
+    /// [`HttpError::Host`] when the caller's own strategy failed.
+    pub async fn before_request(&mut self) -> Result<(), HttpError> {
         self.attempt = self.attempt.saturating_add(1);
-        if let Some(strategy) = &self.strategy {
-            runtime::sleep(strategy.before_request()).await;
+        match &self.strategy {
+            Some(strategy) => Ok(strategy.before_request().await?),
+            None => Ok(()),
         }
     }
 
     /// Waits as long as the strategy wants; returning means: try again.
     ///
     /// # Errors
-    /// The failure itself, when it is final.
+    /// The failure itself, when it is final; [`HttpError::Host`] when the caller's own strategy failed.
     ///
     /// # Cancel safety
     /// Dropping it stops the wait.
     pub async fn after_failure(&mut self, error: HttpError) -> Result<(), HttpError> {
         let retry_after = error.retry_after().map(|wait| wait.min(self.retry_after_max));
         let failure = Failure { error: &error, attempt: self.attempt, retry_after };
-        let Some(delay) = self.strategy.as_ref().and_then(|strategy| strategy.delay(&failure)) else {
-            return Err(error);
+        // Only what comes again is a strategy's business: a cancelled request stays cancelled.
+        let decision = match &self.strategy {
+            Some(strategy) if !error.is_final() => strategy.on_failure(&failure),
+            _ => return Err(error),
         };
+        let Some(delay) = decision.await? else { return Err(error) };
         drop(error);
         runtime::sleep(delay).await;
         Ok(())
     }
 
     /// Tells the strategy that the request succeeded.
-    pub fn succeeded(&self) {
-        if let Some(strategy) = &self.strategy {
-            strategy.succeeded();
+    ///
+    /// # Errors
+    /// [`HttpError::Host`] when the caller's own strategy failed.
+    pub async fn succeeded(&self) -> Result<(), HttpError> {
+        match &self.strategy {
+            Some(strategy) => Ok(strategy.succeeded().await?),
+            None => Ok(()),
         }
     }
 }
@@ -230,20 +255,21 @@ impl RetryStrategy for RetryAfterStrategy {
 
 /// Limits how often requests are sent, over all requests that share it; clones share it too.
 ///
-/// Every attempt takes a token. Without one it reserves the next and waits for it, in the order of arrival.
-/// Success gives nothing back: a bucket that is refilled by every success would limit nothing. A request
-/// that is given up while it waits has used its token.
+/// Every attempt takes a token. Without one it waits for the next, in the order of arrival, on whatever thread
+/// or task. Success gives nothing back: a bucket that is refilled by every success would limit nothing. A request
+/// that is given up while it waits takes no token; the next in line gets it.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     max_tokens: f64,
     refill_rate: f64,
     max_attempts: u32,
     bucket: Arc<Mutex<Bucket>>,
+    /// The one at the head of the line holds it; the line is first come, first served.
+    turn: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 struct Bucket {
-    /// Negative while tokens are reserved that have not come yet.
     tokens: f64,
     refilled: Option<Instant>,
 }
@@ -256,15 +282,27 @@ impl Default for TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of `max_tokens` that gains `refill_rate` tokens a second.
+    /// A full bucket of `max_tokens`, at least one, that gains `refill_rate` tokens a second.
     ///
     /// A rate that is not a positive number counts as the smallest one in use, a token an hour.
     pub fn new(max_tokens: u32, refill_rate: f64, max_attempts: u32) -> Self {
         let slowest = 1.0 / 3600.0;
         let refill_rate = if refill_rate.is_finite() { refill_rate.max(slowest) } else { slowest };
-        let max_tokens = f64::from(max_tokens);
+        let max_tokens = f64::from(max_tokens.max(1));
         let bucket = Arc::new(Mutex::new(Bucket { tokens: max_tokens, refilled: None }));
-        Self { max_tokens, refill_rate, max_attempts, bucket }
+        Self { max_tokens, refill_rate, max_attempts, bucket, turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Takes a token, or tells how long it is until there is one.
+    fn take(&self) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = bucket.refilled.replace(now).map_or(Duration::ZERO, |then| now.duration_since(then));
+        let tokens = since.as_secs_f64().mul_add(self.refill_rate, bucket.tokens).min(self.max_tokens);
+        // A wait in whole milliseconds may end a hair before the token.
+        let is_there = tokens >= 1.0 - 1e-6;
+        bucket.tokens = if is_there { (tokens - 1.0).max(0.0) } else { tokens };
+        if is_there { Ok(()) } else { Err(self.time_for(1.0 - tokens)) }
     }
 
     /// Time in which so many tokens come, in whole milliseconds and never too short.
@@ -274,13 +312,16 @@ impl TokenBucket {
 }
 
 impl RetryStrategy for TokenBucket {
-    fn before_request(&self) -> Duration {
-        let now = Instant::now();
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = bucket.refilled.replace(now).map_or(Duration::ZERO, |then| now.duration_since(then));
-        let refilled = since.as_secs_f64().mul_add(self.refill_rate, bucket.tokens);
-        bucket.tokens = refilled.min(self.max_tokens) - 1.0;
-        if bucket.tokens >= 0.0 { Duration::ZERO } else { self.time_for(-bucket.tokens) }
+    fn before_request(&self) -> Answer<()> {
+        let bucket = self.clone();
+        Box::pin(async move {
+            // It is never closed.
+            let _turn = bucket.turn.acquire().await;
+            while let Err(wait) = bucket.take() {
+                runtime::sleep(wait).await;
+            }
+            Ok(())
+        })
     }
 
     fn delay(&self, failure: &Failure<'_>) -> Option<Duration> {
@@ -307,6 +348,30 @@ pub fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wanted = parse_date(wanted)?;
     let now = text(DATE.as_str()).and_then(parse_date).unwrap_or_else(Timestamp::now);
     Some(wanted.duration_since(now).try_into().unwrap_or(Duration::ZERO))
+}
+
+/// Reads how long Google asks to wait: `RetryInfo.retryDelay` among the details of its error, as `"13s"`.
+pub(super) fn parse_retry_info(body: &[u8]) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: Status,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        details: Vec<Detail>,
+    }
+    #[derive(Deserialize)]
+    struct Detail {
+        #[serde(rename = "retryDelay")]
+        retry_delay: Option<String>,
+    }
+    memchr::memmem::find(body, b"retryDelay")?;
+    // Its streams wrap the error in a list.
+    let refusal = serde_json::from_slice::<Refusal>(body).ok();
+    let refusal = refusal.or_else(|| serde_json::from_slice::<[Refusal; 1]>(body).ok().map(|[only]| only))?;
+    let delay = refusal.error.details.into_iter().find_map(|detail| detail.retry_delay)?;
+    let seconds = parse_number(delay.trim().strip_suffix('s')?)?;
+    Some(scale(Duration::from_secs(1), seconds))
 }
 
 fn parse_number(text: &str) -> Option<f64> {

@@ -1,10 +1,11 @@
 //! JSON as the rest of the house uses it: typed objects that keep what they do not know ([`object`]), raw values that
 //! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
-//! out ([`write()`]).
+//! out ([`write()`]), and what can be read of a document that is still arriving ([`partial`]).
 
 pub mod canonical;
 pub mod object;
 mod parse;
+mod partial;
 mod raw;
 mod reader;
 mod same;
@@ -14,6 +15,7 @@ pub mod union;
 
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
+pub use partial::{Partial, PartialJson, partial};
 pub use raw::{RawJson, RawObject};
 pub use reader::{RawString, Reader, Token};
 pub use same::same_tokens;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::host::{Callables, Place, PyHost, ToolBinding, kept_by_run};
+use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
@@ -24,7 +24,6 @@ use crate::py::bridge::sync;
 use crate::py::content::content_from;
 use crate::py::convert::json::{to_raw, to_raw_object};
 use crate::py::message::{Message, message_from};
-use crate::py::records::wrap_turn;
 use crate::py::thread::history_from;
 use crate::py::upp::config::config_from;
 use crate::py::upp::held::Held;
@@ -36,14 +35,14 @@ use crate::upp::llm::Input;
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct AgentCore {
     agent: CoreAgent,
-    callables: Mutex<Callables>,
+    callables: Arc<Mutex<Callables>>,
     /// The model's object, and what the agent's own configuration was given.
     held: Held,
 }
 
 impl AgentCore {
     /// The application's functions; locked for a lookup, never while one is called.
-    pub(crate) fn callables(&self) -> &Mutex<Callables> {
+    pub(crate) fn callables(&self) -> &Arc<Mutex<Callables>> {
         &self.callables
     }
 
@@ -93,7 +92,7 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, hooks, id, name))]
+    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
@@ -103,28 +102,28 @@ impl AgentCore {
         tools: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
         hooks: &Bound<'_, PyDict>,
         id: Option<String>,
         name: Option<String>,
     ) -> PyResult<Self> {
         let (config, mut held) = config_from(config)?;
         held.objects.extend(model.map(|model| model.clone().into_any().unbind()));
-        let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
-        let core_tools = tools.iter().zip(&bindings);
+        let (tools, bindings) = tools_from(tools)?;
         let options = AgentOptions {
             model: model.map(|model| model.get().bind(&config)),
-            params: Arc::new(
-                params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?,
-            ),
+            params: params_from(params)?,
             system: system.map(system_from).transpose()?.map(Arc::new),
-            tools: core_tools.map(|(tool, binding)| core_tool(&tool, binding)).collect::<PyResult<_>>()?,
+            tools,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            structure_repair,
             strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
             id: id.map(Into::into),
             name: name.map(Into::into),
             ..AgentOptions::default()
         };
-        let callables = Mutex::new(Callables::new(bindings, hooks)?);
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 
@@ -142,7 +141,7 @@ impl AgentCore {
     ) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
         let (kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
-        Ok(Coroutine::keeping("run", kept, perform(machine, driver)))
+        Ok(Coroutine::keeping("run", kept, perform(machine, driver, Arc::clone(&slf.get().callables))))
     }
 
     /// Runs on this thread, without an event loop.
@@ -153,7 +152,7 @@ impl AgentCore {
     ) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
         let (_kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
-        sync::run_sync(slf.py(), perform(machine, driver))
+        sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
     }
 
     /// Starts a run that is listened to. `on_loop` tells whether tools run on the caller's event loop.
@@ -167,10 +166,12 @@ impl AgentCore {
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
-        let kept = kept_by_run(slf, &PyDict::new(py), []);
-        let context = RunContext::new(Arc::new(PyHost::new(slf, kept.clone(), place, Arc::default())));
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let context = RunContext::new(Arc::new(host));
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
-        AgentStream::new(py, stream.map_err(|error| crate::py::error::upp(py, &error))?, kept)
+        let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
+        AgentStream::new(py, stream, &slf.get().callables, kept)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
@@ -198,8 +199,9 @@ impl AgentCore {
         caller: CallerContext,
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
-        let kept = kept_by_run(slf, &PyDict::new(slf.py()), []);
-        let host = PyHost::new(slf, kept.clone(), Place::Started(caller), Arc::default());
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
+        let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
         let context = RunContext::new(Arc::new(host));
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
@@ -207,12 +209,30 @@ impl AgentCore {
     }
 }
 
-async fn perform(mut machine: Machine, driver: Drive) -> PyResult<Py<PyAny>> {
+/// Drives a run to its end and gives its turn.
+pub(super) async fn perform(
+    mut machine: Machine,
+    driver: Drive,
+    callables: Arc<Mutex<Callables>>,
+) -> PyResult<Py<PyAny>> {
     let turn = drive(&mut machine, &driver).await;
     guard::expect_held(|py| match turn {
-        Ok(turn) => wrap_turn(py, turn),
+        Ok(turn) => show_turn(py, &callables, turn),
         Err(error) => Err(crate::py::error::upp(py, &error)),
     })
+}
+
+/// The model's own parameters.
+pub(super) fn params_from(params: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<RawObject>> {
+    let params = params.map(|value| to_raw_object(value, "params")).transpose()?;
+    Ok(Arc::new(params.unwrap_or_default()))
+}
+
+/// Tools as the core and as the host see them, in the same order.
+pub(super) fn tools_from(tools: &Bound<'_, PyList>) -> PyResult<(Vec<CoreTool>, Vec<ToolBinding>)> {
+    let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
+    let tools = tools.iter().zip(&bindings).map(|(tool, binding)| core_tool(&tool, binding));
+    Ok((tools.collect::<PyResult<_>>()?, bindings))
 }
 
 /// What the model sees of a tool.

@@ -1,7 +1,7 @@
 //! The application behind a run, in Python: its tools, its approval handlers, its hooks.
 //!
-//! Functions are reached through the agent object that the run keeps, not held here: so the garbage collector sees
-//! them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
+//! Functions are held once, by the object that was given them, which shows them to the garbage collector and which every
+//! run keeps alive; a run shares them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
-use super::agent::AgentCore;
 use super::context::ToolContext;
 use super::state::PyExecutionState;
+use crate::agents::Violation;
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
     Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
@@ -31,6 +31,7 @@ use crate::py::convert::json::{to_python, to_raw, to_raw_object};
 use crate::py::data::extract;
 use crate::py::error::Raised;
 use crate::py::records::{Turn as PyTurn, wrap_turn};
+use crate::py::show::Show;
 use crate::upp::UppError;
 
 /// One tool: the object, how to call it, who approves.
@@ -89,6 +90,8 @@ pub(crate) struct Callables {
     tools: Vec<ToolBinding>,
     hooks: HashMap<&'static str, Function>,
     set: HookSet,
+    /// The type of the structured answer: checks JSON text, and builds the value from it.
+    answer: Option<Py<PyAny>>,
 }
 
 /// The hooks by name, and what tells the driver that they are there.
@@ -121,8 +124,18 @@ impl Callables {
         Ok(callables)
     }
 
+    /// With the type of the structured answer, where that is more than a JSON Schema.
+    #[must_use]
+    pub(crate) fn with_answer(mut self, answer: Option<Py<PyAny>>) -> Self {
+        if answer.is_some() {
+            self.set = self.set | HookSet::CHECK_ANSWER;
+        }
+        Self { answer, ..self }
+    }
+
     /// For `__traverse__` of the agent.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.answer)?;
         for tool in &self.tools {
             visit.call(&tool.tool)?;
             if let Some(approval) = &tool.approval {
@@ -152,49 +165,68 @@ impl Place {
 
 /// The host of one run.
 pub(crate) struct PyHost {
-    kept: Kept,
+    callables: Arc<Mutex<Callables>>,
     place: Place,
     hooks: HookSet,
-    /// The run's metadata when they were last asked for.
+    metadata: RunMetadata,
+}
+
+/// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
+pub(crate) struct RunMetadata {
+    kept: Kept,
+    index: usize,
+    /// What it held when it was last read.
     seen: Mutex<Arc<RawObject>>,
 }
 
-/// What the host of a run finds in what the run keeps, in this order: the agent, and the dict of the run's metadata.
-pub(crate) fn kept_by_run(
-    agent: &Bound<'_, AgentCore>,
-    metadata: &Bound<'_, PyDict>,
-    more: impl IntoIterator<Item = Py<PyAny>>,
-) -> Kept {
-    let first = [agent.clone().into_any().unbind(), metadata.clone().into_any().unbind()];
-    Kept::new(first.into_iter().chain(more))
+impl RunMetadata {
+    /// A dict of what the run starts with, kept by the run.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn new(py: Python<'_>, kept: &Kept, metadata: Arc<RawObject>) -> PyResult<Self> {
+        let index = kept.add(metadata.show(py)?.unbind());
+        Ok(Self { kept: kept.clone(), index, seen: Mutex::new(metadata) })
+    }
+
+    fn dict(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        Ok(self.kept.get(py, self.index)?.cast_into::<PyDict>()?.unbind())
+    }
+
+    /// What it holds, where that has changed since it was last read.
+    fn changed(&self, py: Python<'_>) -> PyResult<Option<Arc<RawObject>>> {
+        let dict = self.dict(py)?;
+        if dict.bind(py).is_empty() && lock(&self.seen).is_empty() {
+            return Ok(None);
+        }
+        let metadata = to_raw_object(dict.bind(py).as_any(), "state.metadata").inspect_err(|error| {
+            // A hook put in what JSON cannot hold: it is told on stderr, and the run keeps what it had.
+            error.clone_ref(py).write_unraisable(py, None);
+        })?;
+        let mut seen = lock(&self.seen);
+        if **seen == metadata {
+            return Ok(None);
+        }
+        *seen = Arc::new(metadata);
+        Ok(Some(Arc::clone(&seen)))
+    }
 }
 
 impl PyHost {
-    /// The host of a run of this agent; `kept` is of [`kept_by_run`], and `metadata` what the run starts with.
-    pub(crate) fn new(
-        agent: &Bound<'_, AgentCore>,
-        kept: Kept,
-        place: Place,
-        metadata: Arc<RawObject>,
-    ) -> Self {
-        let hooks = lock(agent.get().callables()).set | HookSet::METADATA;
-        Self { kept, place, hooks, seen: Mutex::new(metadata) }
-    }
-
-    /// The dict that hooks and tools share: what they put into it is the run's metadata (decision A79).
-    fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        Ok(self.kept.get(py, 1)?.cast_into::<PyDict>()?.unbind())
+    /// The host of a run with these functions; locked for a lookup, never while one is called.
+    pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
+        let hooks = lock(callables).set | HookSet::METADATA;
+        Self { callables: Arc::clone(callables), place, hooks, metadata }
     }
 
     /// `state` as hooks see it.
     fn state_of(&self, py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
-        PyExecutionState::live(py, state.clone(), self.metadata(py)?)
+        PyExecutionState::live(py, state.clone(), self.metadata.dict(py)?)
     }
 
     /// Looks something up among the agent's functions.
-    fn look<T>(&self, py: Python<'_>, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
-        let agent = self.kept.get(py, 0)?.cast_into::<AgentCore>()?;
-        let found = find(&lock(agent.get().callables()));
+    fn look<T>(&self, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
+        let found = find(&lock(&self.callables));
         found.ok_or_else(|| PyTypeError::new_err("the agent has no such function any more"))
     }
 
@@ -205,7 +237,7 @@ impl PyHost {
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (callable, mode) = self.look(py, |callables| {
+            let (callable, mode) = self.look(|callables| {
                 callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
             let arguments = Arguments { positional: arguments(py)?, keywords: None };
@@ -216,7 +248,7 @@ impl PyHost {
     /// Starts `_call` of a tool.
     fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (tool, mode, takes_context) = self.look(py, |callables| {
+            let (tool, mode, takes_context) = self.look(|callables| {
                 callables
                     .tools
                     .get(invocation.tool)
@@ -224,7 +256,7 @@ impl PyHost {
             })?;
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let context = if takes_context {
-                Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata(py)?))?.into_any()
+                Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any()
             } else {
                 py.None()
             };
@@ -236,7 +268,7 @@ impl PyHost {
 
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         guard::expect_held(|py| {
-            let (callable, mode) = self.look(py, |callables| {
+            let (callable, mode) = self.look(|callables| {
                 let approval = callables.tools.get(invocation.tool)?.approval.as_ref()?;
                 Some((approval.callable.clone_ref(py), approval.mode))
             })?;
@@ -248,8 +280,8 @@ impl PyHost {
 
     /// The tool object and the arguments in effect, as most tool hooks take them.
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
-        let tool = self
-            .look(py, |callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+        let tool =
+            self.look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
         Ok(vec![tool, to_python(py, invocation.call.arguments.get())?])
     }
 }
@@ -283,6 +315,19 @@ fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     // An exception without words is told by its type: a model can do nothing with an empty error.
     let message = if words.is_empty() { type_name.clone() } else { words };
     HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
+}
+
+/// A turn of a run with these functions, as Python sees it: with its data as the type that was asked for.
+pub(super) fn show_turn(
+    py: Python<'_>,
+    callables: &Mutex<Callables>,
+    turn: Arc<Turn>,
+) -> PyResult<Py<PyAny>> {
+    let answer = lock(callables).answer.as_ref().map(|answer| answer.clone_ref(py));
+    let (Some(answer), Some(data)) = (answer, &turn.data) else { return wrap_turn(py, turn) };
+    // Data that was not checked, as of a turn that `on_error` gave, may not fit.
+    let built = answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok();
+    PyTurn::with_data(py, turn, built)
 }
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
@@ -378,8 +423,27 @@ impl Host for PyHost {
     }
 
     fn on_complete(&self, turn: Arc<Turn>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_complete", |py| tuple(py, vec![wrap_turn(py, Arc::clone(&turn))?]));
+        let started = self
+            .hook("on_complete", |py| tuple(py, vec![show_turn(py, &self.callables, Arc::clone(&turn))?]));
         Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn check_answer(&self, answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
+        let check = |py: Python<'_>| {
+            let kind = self.look(|callables| callables.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
+            kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
+        };
+        let checked: PyResult<Result<Vec<(String, String, String)>, HostError>> =
+            guard::expect_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
+        let checked =
+            checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
+        let violations = |found: Vec<(String, String, String)>| {
+            found
+                .into_iter()
+                .map(|(pointer, rule, message)| Violation::new(pointer, rule, &message))
+                .collect()
+        };
+        Box::pin(std::future::ready(checked.map(violations)))
     }
 
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
@@ -401,23 +465,7 @@ impl Host for PyHost {
     }
 
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {
-        let read = guard::held(|py| -> PyResult<Option<RawObject>> {
-            let dict = self.metadata(py)?;
-            if dict.bind(py).is_empty() && lock(&self.seen).is_empty() {
-                return Ok(None);
-            }
-            to_raw_object(dict.bind(py).as_any(), "state.metadata").map(Some).inspect_err(|error| {
-                // A hook put in what JSON cannot hold: it is told on stderr, and the run keeps what it had.
-                error.clone_ref(py).write_unraisable(py, None);
-            })
-        });
-        let metadata = read?.ok()??;
-        let mut seen = lock(&self.seen);
-        if **seen == metadata {
-            return None;
-        }
-        *seen = Arc::new(metadata);
-        Some(Arc::clone(&seen))
+        guard::held(|py| self.metadata.changed(py).ok()).flatten().flatten()
     }
 }
 

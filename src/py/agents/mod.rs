@@ -6,6 +6,7 @@ pub(crate) mod agent;
 pub(crate) mod checkpoint;
 pub(crate) mod context;
 pub(crate) mod host;
+pub(crate) mod llm;
 pub(crate) mod persistence;
 pub(crate) mod session;
 pub(crate) mod state;

@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use super::agent::{AgentCore, input_from};
 use super::checkpoint::Checkpoint;
-use super::host::{Place, PyHost, kept_by_run};
+use super::host::{Callables, Place, PyHost, RunMetadata, show_turn};
 use super::persistence::PyPersistence;
 use super::state::PyExecutionState;
 use super::stream::AgentStream;
@@ -31,9 +31,6 @@ use crate::py::error::Raised;
 use crate::py::records::wrap_turn;
 use crate::py::show::Show;
 use crate::py::thread::Thread;
-
-/// Where a store stands in what a run of a session keeps: after the agent and the run's metadata.
-const STORE: usize = 2;
 
 /// The native half of a session.
 #[pyclass(frozen, weakref, module = "turntree._core")]
@@ -116,6 +113,8 @@ struct Begun {
     session: CoreSession,
     context: RunContext,
     kept: Kept,
+    /// The functions of the agent.
+    callables: Arc<Mutex<Callables>>,
 }
 
 impl SessionCore {
@@ -150,20 +149,22 @@ impl SessionCore {
         let objects = &core.owned;
         let agent = objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
         let store = objects.get(|objects| objects.store.clone_ref(py))?;
-        let dict = metadata.show(py)?.cast_into::<PyDict>()?;
-        let kept = kept_by_run(&agent, &dict, [store, slf.clone().into_any().unbind()]);
+        let callables = Arc::clone(agent.get().callables());
+        let kept = Kept::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
         let place = || {
             if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) }
         };
-        let host = PyHost::new(&agent, kept.clone(), place(), Arc::clone(&metadata));
+        let shared = RunMetadata::new(py, &kept, Arc::clone(&metadata))?;
+        let host = PyHost::new(&callables, place(), shared);
         let mut context = RunContext::new(Arc::new(host));
         context.metadata = metadata;
         context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
-        let persistence = core
-            .saves_runs
-            .then(|| Arc::new(PyPersistence::new(kept.clone(), STORE, Arc::new(place()))) as Arc<_>);
+        let persistence = core.saves_runs.then(|| {
+            let index = kept.add(store);
+            Arc::new(PyPersistence::new(kept.clone(), index, Arc::new(place()))) as Arc<_>
+        });
         let session = core.session.with_persistence(persistence).entering(entry.ticket, entry.on_loop);
-        Ok(Begun { session, context, kept })
+        Ok(Begun { session, context, kept, callables })
     }
 
     /// A run that a thread waits for must not need the event loop of that thread.
@@ -213,9 +214,9 @@ struct Entry {
     on_loop: bool,
 }
 
-fn ended(outcome: Result<Arc<Turn>, SessionError>) -> PyResult<Py<PyAny>> {
+fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
     guard::expect_held(|py| match outcome {
-        Ok(turn) => wrap_turn(py, turn),
+        Ok(turn) => show_turn(py, callables, turn),
         Err(error) => Err(raised(py, &error)),
     })
 }
@@ -347,8 +348,13 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Coroutine> {
         let input = input_from(input)?;
-        let Begun { session, context, kept } = Self::begin_here(slf, ticket, inside, Arc::default())?;
-        Ok(Coroutine::keeping("run", kept, async move { ended(session.run(input, context).await) }))
+        let Begun { session, context, kept, callables } =
+            Self::begin_here(slf, ticket, inside, Arc::default())?;
+        Ok(Coroutine::keeping(
+            "run",
+            kept,
+            async move { ended(session.run(input, context).await, &callables) },
+        ))
     }
 
     /// Runs on this thread, without an event loop.
@@ -359,8 +365,9 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Py<PyAny>> {
         let input = input_from(input)?;
-        let Begun { session, context, kept: _kept } = Self::begin_sync(slf, ticket, inside, Arc::default())?;
-        sync::run_sync(slf.py(), async move { ended(session.run(input, context).await) })
+        let Begun { session, context, kept: _kept, callables } =
+            Self::begin_sync(slf, ticket, inside, Arc::default())?;
+        sync::run_sync(slf.py(), async move { ended(session.run(input, context).await, &callables) })
     }
 
     /// Starts a run that is listened to.
@@ -376,24 +383,29 @@ impl SessionCore {
         let entry = Entry { ticket, inside, on_loop };
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
-        let Begun { session, context, kept } =
+        let Begun { session, context, kept, callables } =
             Self::begin(slf, &caller, Some(on_loop), entry, Arc::default())?;
         let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
-        AgentStream::new(py, stream, kept)
+        AgentStream::new(py, stream, &callables, kept)
     }
 
     /// Goes on with the run that is not finished; the coroutine gives its turn.
     fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
         let metadata = slf.get().metadata_of_run();
-        let Begun { session, context, kept } = Self::begin_here(slf, ticket, inside, metadata)?;
-        Ok(Coroutine::keeping("resume", kept, async move { ended(session.resume(context).await) }))
+        let Begun { session, context, kept, callables } = Self::begin_here(slf, ticket, inside, metadata)?;
+        Ok(Coroutine::keeping(
+            "resume",
+            kept,
+            async move { ended(session.resume(context).await, &callables) },
+        ))
     }
 
     /// As `resume`, on this thread.
     fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
         let metadata = slf.get().metadata_of_run();
-        let Begun { session, context, kept: _kept } = Self::begin_sync(slf, ticket, inside, metadata)?;
-        sync::run_sync(slf.py(), async move { ended(session.resume(context).await) })
+        let Begun { session, context, kept: _kept, callables } =
+            Self::begin_sync(slf, ticket, inside, metadata)?;
+        sync::run_sync(slf.py(), async move { ended(session.resume(context).await, &callables) })
     }
 
     /// Goes back to a checkpoint; a coroutine.

@@ -12,38 +12,100 @@ use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
 use super::agent::raised;
+use super::host::{Callables, show_turn};
+use crate::agents::LlmStream;
 use crate::agents::run::{
-    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent,
+    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, UapEvent as CoreUapEvent,
 };
-use crate::message::Turn;
+use crate::message::{StreamEvent, Turn};
 use crate::py::bridge::coroutine::Coroutine;
 use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
 use crate::py::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::py::bridge::sync;
+use crate::py::bridge::sync::go_on;
 use crate::py::error::Raised;
-use crate::py::records::wrap_turn;
 use crate::py::show::Show;
 use crate::upp::UppError;
 
 type Outcome = Arc<Mutex<Option<Result<Arc<Turn>, UppError>>>>;
 
-/// The native half of `turntree.AgentStream`.
+/// A run of the core that is listened to.
+pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpin + 'static {
+    /// What its listeners hear.
+    type Event: Send + 'static;
+
+    /// The turn, when the run is over.
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>>;
+
+    /// The structured answer so far.
+    fn answer(&self) -> &Arc<AnswerSoFar>;
+
+    /// Aborts it when cancelled.
+    fn abort_token(&self) -> &CancellationToken;
+
+    /// The event as Python sees it.
+    fn show(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
+}
+
+impl Run for CoreStream {
+    type Event = CoreEvent;
+
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+        self.outcome()
+    }
+
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
+    }
+
+    fn abort_token(&self) -> &CancellationToken {
+        self.abort_token()
+    }
+
+    fn show(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, AgentStreamEvent(event))?.into_any())
+    }
+}
+
+impl Run for LlmStream {
+    type Event = StreamEvent;
+
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+        self.outcome()
+    }
+
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
+    }
+
+    fn abort_token(&self) -> &CancellationToken {
+        self.abort_token()
+    }
+
+    fn show(py: Python<'_>, event: StreamEvent) -> PyResult<Py<PyAny>> {
+        <crate::py::records::StreamEvent as crate::py::data::DataClass>::wrap(py, Arc::new(event))
+    }
+}
+
+/// The native half of `turntree.AgentStream` and of `turntree.upp.StreamResult`.
 #[pyclass(frozen, name = "AgentStreamCore", module = "turntree._core")]
 pub(crate) struct AgentStream {
     events: Py<PyEventStream>,
     outcome: Outcome,
+    answer: Arc<AnswerSoFar>,
     abort: CancellationToken,
+    callables: Arc<Mutex<Callables>>,
 }
 
 /// The core's stream, which leaves its outcome where `turn` finds it.
-struct Source {
-    stream: CoreStream,
+struct Source<R> {
+    stream: R,
     outcome: Outcome,
 }
 
-impl Stream for Source {
-    type Item = PyResult<CoreEvent>;
+impl<R: Run> Stream for Source<R> {
+    type Item = PyResult<R::Event>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = Pin::new(&mut self.stream).poll_next(context);
@@ -62,17 +124,23 @@ impl AgentStream {
     ///
     /// # Errors
     /// `MemoryError` only.
-    pub(crate) fn new(py: Python<'_>, stream: CoreStream, kept: Kept) -> PyResult<Self> {
+    pub(super) fn new<R: Run>(
+        py: Python<'_>,
+        stream: R,
+        callables: &Arc<Mutex<Callables>>,
+        kept: Kept,
+    ) -> PyResult<Self> {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
+        let answer = Arc::clone(stream.answer());
         let source = Source { stream, outcome: Arc::clone(&outcome) };
-        let events = PyEventStream::new(py, source, show_event, kept)?;
-        Ok(Self { events: Py::new(py, events)?, outcome, abort })
+        let events = Py::new(py, PyEventStream::new(py, source, R::show, kept)?)?;
+        Ok(Self { events, outcome, answer, abort, callables: Arc::clone(callables) })
     }
 
     /// Waits for the end of the run and gives its turn.
     fn turn_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
         let finished = self.events.bind(py).get().finished();
-        let outcome = Arc::clone(&self.outcome);
+        let (outcome, callables) = (Arc::clone(&self.outcome), Arc::clone(&self.callables));
         async move {
             if lock(&outcome).is_none() {
                 finished.await?;
@@ -81,15 +149,11 @@ impl AgentStream {
             // A stream that was closed before its end has no outcome: whoever closed it stopped the run.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
             guard::expect_held(|py| match ended {
-                Ok(turn) => wrap_turn(py, turn),
+                Ok(turn) => show_turn(py, &callables, turn),
                 Err(error) => Err(crate::py::error::upp(py, &error)),
             })
         }
     }
-}
-
-fn show_event(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, AgentStreamEvent(event))?.into_any())
 }
 
 #[pymethods]
@@ -103,6 +167,12 @@ impl AgentStream {
     /// The synchronous iterator over events.
     fn blocking(&self, py: Python<'_>) -> BlockingEvents {
         PyEventStream::blocking(self.events.clone_ref(py))
+    }
+
+    /// The structured answer so far as plain data, by the events that were read; None before there is anything.
+    #[getter]
+    fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.answer.read().map(|partial| partial.value).show(py)
     }
 
     /// A coroutine that gives the turn. The run goes on while it is awaited.
@@ -135,6 +205,22 @@ impl AgentStream {
     fn abort(&self, py: Python<'_>) {
         // Tools that are dropped by it say so to Python.
         guard::holding(py, || self.abort.cancel());
+    }
+
+    /// Stops a run that is not over, at once: its connection is given up though nobody waits for the run.
+    fn leave(&self, py: Python<'_>) {
+        if lock(&self.outcome).is_none() {
+            guard::holding(py, || self.abort.cancel());
+            self.events.get().settle(py);
+            // Middleware that waits hears of it to the end.
+            if lock(&self.outcome).is_none() {
+                let finished = self.events.get().finished();
+                let rest = async move { drop(finished.await) };
+                if let Err(error) = go_on(py, "leave", Box::pin(rest)) {
+                    error.write_unraisable(py, None);
+                }
+            }
+        }
     }
 }
 

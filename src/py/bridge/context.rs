@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3_async_runtimes::TaskLocals;
 
 use super::bell::Bell;
-use super::names;
+use super::{names, sync};
 
 /// The caller's event loop and a snapshot of its context variables, taken when the run is started.
 ///
@@ -27,7 +27,9 @@ impl CallerContext {
     /// # Errors
     /// What hanging up the loop's bell raises at its first use.
     pub(crate) fn capture(py: Python<'_>) -> PyResult<Self> {
-        let Some((event_loop, bell)) = Bell::current(py)? else { return Self::without_loop(py) };
+        // A loop that stands still under `run_sync` would never come to run what it is asked to.
+        let running = if sync::is_blocking_loop(py)? { None } else { Bell::current(py)? };
+        let Some((event_loop, bell)) = running else { return Self::without_loop(py) };
         let context = names::copy_context(py)?.call0()?;
         Ok(Self { locals: TaskLocals::new(event_loop).with_context(context), bell: Some(bell) })
     }

@@ -23,6 +23,13 @@ impl Kept {
         Self(Arc::new(Mutex::new(objects.into_iter().collect())))
     }
 
+    /// Keeps one more object and gives its index.
+    pub(crate) fn add(&self, object: Py<PyAny>) -> usize {
+        let mut objects = lock(&self.0);
+        objects.push(object);
+        objects.len() - 1
+    }
+
     /// The object at `index`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::Stream;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
@@ -74,6 +74,12 @@ impl PyEventStream {
     pub(crate) fn finished(&self) -> impl Future<Output = PyResult<()>> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         poll_fn(move |context| shared.poll_finished(context))
+    }
+
+    /// Lets the source learn at once that it was aborted, though nobody waits for it. Holds the GIL.
+    pub(crate) fn settle(&self, py: Python<'_>) {
+        // A source that is being polled learns of it from whoever polls it.
+        let _reached = guard::holding(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
     }
 
     /// The synchronous twin: each `next` drives the source on the calling thread.

@@ -3,8 +3,9 @@
 //! Nothing of asyncio is touched on this thread, so it works inside a running loop (a notebook cell). The GIL is
 //! released while waiting. Async tools run on a loop of ours in another thread ([`super::helper_loop`]).
 
+use std::cell::Cell;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -12,7 +13,9 @@ use std::time::Duration;
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::coroutine::Coroutine;
 use super::guard::{self, lock};
+use super::kept::Kept;
 use super::names;
 
 /// How soon Ctrl-C is noticed. A signal does not end a wait on a condition variable, so the main thread looks.
@@ -75,6 +78,7 @@ pub(crate) fn block_on<T>(
     let waker = Waker::from(Arc::clone(&doorstep));
     let mut context = Context::from_waker(&waker);
     let mut signals = None;
+    let _blocking = Blocking::begin(py)?;
     loop {
         if let Poll::Ready(outcome) = guard::holding(py, || poll(&mut context)) {
             return outcome;
@@ -88,6 +92,63 @@ pub(crate) fn block_on<T>(
             py.check_signals()?;
         }
         py.check_signals()?;
+    }
+}
+
+/// Has `rest` run to its end with nobody waiting for it: as a task of the event loop that runs here, which is called
+/// `name`; without one, on this thread and now.
+///
+/// # Errors
+/// What starting the task raises.
+pub(crate) fn go_on(
+    py: Python<'_>,
+    name: &'static str,
+    rest: Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> PyResult<()> {
+    let rest = async move {
+        rest.await;
+        guard::expect_held(|py| Ok(py.None()))
+    };
+    if address_of_running_loop(py)? == 0 || is_blocking_loop(py)? {
+        return run_sync(py, rest).map(drop);
+    }
+    let coroutine = Coroutine::boxed(name, Kept::default(), Box::pin(rest));
+    names::ensure_future(py)?.call1((coroutine,)).map(drop)
+}
+
+thread_local! {
+    /// The event loop that stands still while this thread drives a future; its address, 0 for none.
+    static BLOCKED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether the running loop of this thread waits for what this thread drives: nothing may wait for it in turn.
+///
+/// # Errors
+/// Only what importing asyncio raises.
+pub(crate) fn is_blocking_loop(py: Python<'_>) -> PyResult<bool> {
+    Ok(BLOCKED.get() != 0 && address_of_running_loop(py)? == BLOCKED.get())
+}
+
+fn address_of_running_loop(py: Python<'_>) -> PyResult<usize> {
+    // Where asyncio was never imported no loop runs, and it need not be imported to know that.
+    if !py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.contains(intern!(py, "asyncio"))? {
+        return Ok(0);
+    }
+    Ok(names::running_loop(py)?.map_or(0, |event_loop| event_loop.as_ptr().addr()))
+}
+
+/// Marks the running loop as blocked while it lives.
+struct Blocking(usize);
+
+impl Blocking {
+    fn begin(py: Python<'_>) -> PyResult<Self> {
+        Ok(Self(BLOCKED.replace(address_of_running_loop(py)?)))
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        BLOCKED.set(self.0);
     }
 }
 

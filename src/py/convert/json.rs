@@ -11,19 +11,29 @@ use pyo3::types::{
 };
 
 use crate::core::json::{PathSegment, RawJson, RawObject, Reader, Token, pointer};
-use crate::core::limits::Limits;
+use crate::core::limits::{LimitError, Limits};
 use crate::message::media::Binary;
 use crate::py::data::Data;
 
-/// Nesting that the recursion below can take on any thread's stack.
-const DEPTH: usize = 200;
-
-/// The JSON of a Python value. `what` names the argument in errors.
+/// The JSON of a value that will stand inside documents: arguments, results, metadata. `what` names it in errors.
 ///
 /// # Errors
-/// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting past 200 levels.
+/// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
+/// [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what };
+    write(value, what, Limits::PAYLOAD.depth)
+}
+
+/// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
+///
+/// # Errors
+/// As [`to_raw`].
+pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth)
+}
+
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize) -> PyResult<RawJson> {
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -44,6 +54,7 @@ struct Writer<'a> {
     text: String,
     path: Vec<PathSegment>,
     what: &'a str,
+    depth: usize,
 }
 
 impl Writer<'_> {
@@ -51,11 +62,37 @@ impl Writer<'_> {
         format!("{}{}", self.what, pointer(&self.path))
     }
 
-    fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.path.len() > DEPTH {
-            let message = format!("{} is nested deeper than {DEPTH} levels; flatten it", self.what);
-            return Err(PyValueError::new_err(message));
+    /// Levels that may still open below the place.
+    fn room(&self) -> usize {
+        self.depth.saturating_sub(self.path.len())
+    }
+
+    /// Opens an object or an array.
+    fn open(&mut self, bracket: char) -> PyResult<()> {
+        if self.room() == 0 {
+            return Err(self.too_deep());
         }
+        self.text.push(bracket);
+        Ok(())
+    }
+
+    fn too_deep(&self) -> PyErr {
+        let message = format!("{} is nested deeper than {} levels; flatten it", self.what, self.depth);
+        PyValueError::new_err(message)
+    }
+
+    /// Takes over JSON that something else wrote.
+    fn written(&mut self, text: &str) -> PyResult<()> {
+        let limits = Limits { depth: self.room(), ..limits() };
+        match limits.check(text) {
+            Ok(()) => self.text.push_str(text),
+            Err(LimitError::Depth { .. }) => return Err(self.too_deep()),
+            Err(error) => return Err(PyValueError::new_err(format!("{}: {error}", self.place()))),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if value.is_none() {
             self.text.push_str("null");
         } else if let Ok(text) = value.cast::<PyString>() {
@@ -73,7 +110,7 @@ impl Writer<'_> {
         } else if let Ok(tuple) = value.cast::<PyTuple>() {
             self.array(tuple.iter())?;
         } else if let Ok(data) = value.cast::<Data>() {
-            self.text.push_str(&data.get().to_json(data.py())?);
+            self.written(&data.get().to_json(data.py())?)?;
         } else {
             self.other(value)?;
         }
@@ -101,7 +138,7 @@ impl Writer<'_> {
     }
 
     fn object(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        self.text.push('{');
+        self.open('{')?;
         for (index, (key, value)) in dict.iter().enumerate() {
             if index > 0 {
                 self.text.push(',');
@@ -126,7 +163,7 @@ impl Writer<'_> {
     }
 
     fn array<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<()> {
-        self.text.push('[');
+        self.open('[')?;
         for (index, item) in items.enumerate() {
             if index > 0 {
                 self.text.push(',');
@@ -168,8 +205,7 @@ impl Writer<'_> {
         if let Ok(dump) = value.getattr(intern!(py, "model_dump_json")) {
             let kwargs = PyDict::new(py);
             kwargs.set_item(intern!(py, "by_alias"), true)?;
-            self.text.push_str(dump.call((), Some(&kwargs))?.extract::<&str>()?);
-            return Ok(());
+            return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?);
         }
         let plain =
             py.import(intern!(py, "turntree._plain"))?.getattr(intern!(py, "plain"))?.call1((value,))?;
@@ -243,7 +279,7 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
     if let Ok(bytes) = value.cast::<PyByteArray>() {
         return utf8(value.py(), &bytes.to_vec());
     }
-    to_raw(value, what).map(|raw| raw.get().to_owned())
+    document_raw(value, what).map(|raw| raw.get().to_owned())
 }
 
 fn utf8(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
@@ -251,7 +287,7 @@ fn utf8(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
     text.map(str::to_owned).map_err(|error| crate::py::error::validation(py, &error, None))
 }
 
-/// Limits that Python callers get.
+/// Limits of documents that Python callers get.
 pub(crate) fn limits() -> Limits {
-    Limits { depth: DEPTH, ..Limits::default() }
+    Limits::default()
 }

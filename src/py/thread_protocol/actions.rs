@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use super::content::{Attachment, content_from};
 use crate::core::json::{Extra, ParseError, RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
-use crate::py::convert::json::{to_raw, to_raw_object};
+use crate::py::convert::json::{document_raw, limits, to_raw, to_raw_object};
 use crate::py::data::{Data, DataClass, extract, value_of};
 use crate::py::show::{Show, data_class};
 use crate::thread_protocol::action as core;
@@ -64,8 +64,8 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
     if !dict.contains("timestamp")? {
         dict.set_item("timestamp", now())?;
     }
-    let raw = to_raw(&dict, what)?;
-    crate::core::json::parse(raw.get(), &crate::py::convert::json::limits())
+    let raw = document_raw(&dict, what)?;
+    crate::core::json::parse(raw.get(), &limits())
         .map(Arc::new)
         .map_err(|error| crate::py::error::validation(value.py(), &error, Some(raw.get())))
 }

@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::core::json::Extra;
 use crate::message::media::Binary;
-use crate::py::convert::json::{limits, to_python, to_raw};
+use crate::py::convert::json::{document_raw, limits, to_python};
 use crate::py::data::Data;
 use crate::py::show::{Show, data_class};
 use crate::thread_protocol::content as core;
@@ -206,7 +206,7 @@ fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
     if !value.is_instance_of::<PyDict>() {
         return Err(refuse(&value.get_type().name()?.to_string()));
     }
-    let raw = to_raw(value, what)?;
+    let raw = document_raw(value, what)?;
     crate::core::json::parse(raw.get(), &limits())
         .map_err(|error| crate::py::error::validation(value.py(), &error, Some(raw.get())))
 }

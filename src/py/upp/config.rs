@@ -1,15 +1,44 @@
 //! How to reach a provider, from keyword arguments or from a dict. UPP-1.2 §9.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString};
 
 use super::held::Held;
 use super::keys::keys_from;
+use super::replay::Replay;
 use super::retry::{seconds, strategy_from};
+use crate::core::http::{CaCertificates, Proxy};
 use crate::core::secret::Secret;
+use crate::py::bridge::guard::lock;
 use crate::upp::ProviderConfig as CoreConfig;
+
+/// What can be said, as Python spells it.
+const OPTIONS: [&str; 14] = [
+    "api_key",
+    "base_url",
+    "timeout",
+    "connect_timeout",
+    "idle_timeout",
+    "total_timeout",
+    "headers",
+    "api_version",
+    "retry_strategy",
+    "retry_after_max",
+    "max_concurrency",
+    "proxy",
+    "ca_certificates",
+    "transport",
+];
 
 /// Options of a provider, beside the model's own parameters. Times are seconds. Shows no key, ever.
 #[pyclass(frozen, module = "turntree.upp")]
@@ -21,10 +50,14 @@ pub(crate) struct ProviderConfig {
 #[pymethods]
 impl ProviderConfig {
     #[new]
-    #[pyo3(signature = (**options))]
-    fn new(options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let (config, held) = options.map_or_else(|| Ok(Default::default()), from_dict)?;
-        Ok(Self { config, held })
+    #[pyo3(signature = (base = None, /, **options))]
+    fn new(base: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let (base, mut held) = base.map_or_else(|| Ok(Default::default()), config_from)?;
+        let (config, more) =
+            options.map_or_else(|| Ok(Default::default()), |given| from_items(given.as_any()))?;
+        held.functions.extend(more.functions);
+        held.objects.extend(more.objects);
+        Ok(Self { config: config.over(&base), held })
     }
 
     fn __repr__(&self) -> String {
@@ -54,17 +87,18 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Hel
         let held = Held { objects: vec![value.clone().unbind()], ..Held::default() };
         return Ok((config.get().config.clone(), held));
     }
-    let dict = value.cast::<PyDict>().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("config must be a ProviderConfig or a dict, not {found}"))
-    })?;
-    from_dict(dict)
+    if value.cast::<PyMapping>().is_err() {
+        let found = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("config must be a ProviderConfig or a dict, not {found}")));
+    }
+    from_items(value)
 }
 
-fn from_dict(options: &Bound<'_, PyDict>) -> PyResult<(CoreConfig, Held)> {
+/// From any mapping.
+fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
     let (mut config, mut held) = (CoreConfig::default(), Held::default());
-    for (name, value) in options.iter() {
-        let name: String = name.extract()?;
+    for (name, value) in items(options)? {
+        let name = text(&name, "the name of an option")?;
         if !value.is_none() {
             set(&mut config, &mut held, &name, &value)?;
         }
@@ -82,26 +116,96 @@ fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, P
         }
         "idle_timeout" | "idleTimeout" => config.idle_timeout = Some(time(value, "idle_timeout")?),
         "api_version" | "apiVersion" => config.api_version = Some(text(value, "api_version")?),
-        "retry_strategy" | "retryStrategy" => config.retry_strategy = Some(strategy_from(value)?),
+        "retry_strategy" | "retryStrategy" => config.retry_strategy = Some(strategy_from(value, held)?),
         "retry_after_max" | "retryAfterMaxSeconds" => {
             config.retry_after_max = Some(time(value, "retry_after_max")?);
         }
+        "ca_certificates" | "caCertificates" => config.ca_certificates = Some(authorities(value)?),
         "headers" => set_headers(config, value)?,
-        other => {
-            let message = format!(
-                "unknown option \"{other}\"; known are api_key, base_url, timeout, connect_timeout, idle_timeout, \
-                 headers, api_version, retry_strategy and retry_after_max"
-            );
-            return Err(PyTypeError::new_err(message));
+        "total_timeout" | "totalTimeout" => config.total_timeout = Some(time(value, "total_timeout")?),
+        "max_concurrency" | "maxConcurrency" => config.max_concurrency = Some(count(value)?),
+        "proxy" => config.proxy = Some(proxy(value)?),
+        "transport" => {
+            let replay = value.cast::<Replay>().map_err(|_| {
+                let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+                PyTypeError::new_err(format!("transport must be a replay(\"…\"), not {found}"))
+            })?;
+            held.objects.push(value.clone().unbind());
+            config.transport = Some(replay.get().core().clone());
         }
+        other => return Err(unknown(value.py(), other)?),
     }
     Ok(())
 }
 
+/// The pairs of any mapping, dicts in their order.
+fn items<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    mapping.call_method0(intern!(mapping.py(), "items"))?.try_iter()?.map(|pair| pair?.extract()).collect()
+}
+
+/// An option that nobody knows, with the nearest that somebody does.
+fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
+    let near: Vec<String> =
+        py.import("difflib")?.call_method1("get_close_matches", (name, OPTIONS, 1))?.extract()?;
+    let hint = near.first().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+    let known = OPTIONS.join(", ");
+    Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint} Known are {known}")))
+}
+
+/// A number of requests from 1.
+fn count(value: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
+    let number: usize = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("max_concurrency must be a whole number of requests from 1"))?;
+    NonZeroUsize::new(number)
+        .ok_or_else(|| PyValueError::new_err("max_concurrency must be 1 at least, not 0"))
+}
+
+/// A proxy's URL, or "direct" for none.
+fn proxy(value: &Bound<'_, PyAny>) -> PyResult<Proxy> {
+    let url = text(value, "proxy")?;
+    if url == "direct" {
+        return Ok(Proxy::Direct);
+    }
+    if url.starts_with("http://") || url.starts_with("https://") {
+        return Ok(Proxy::Url(Secret::from(url)));
+    }
+    // The URL may hold a password, so it is not repeated.
+    Err(PyValueError::new_err("proxy must be an http or https URL as http://host:port, or \"direct\""))
+}
+
+/// Warns, once a host, of a URL whose traffic anybody on the way can read. UPP-1.2 §9.
+///
+/// # Errors
+/// The warning itself, where warnings are errors.
+pub(crate) fn warn_of_plain_http(py: Python<'_>, url: &str) -> PyResult<()> {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let Some(rest) = url.trim().strip_prefix("http://") else { return Ok(()) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_loopback
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || !lock(&WARNED).insert(host.clone())
+    {
+        return Ok(());
+    }
+    let message =
+        format!("http://{host} is not encrypted: keys and conversations can be read on the way; use https");
+    let message = CString::new(message).map_err(|_| PyValueError::new_err("base_url must not hold NUL"))?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 2)
+}
+
 fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()> {
-    let headers =
-        value.cast::<PyDict>().map_err(|_| PyTypeError::new_err("headers must be a dict of str"))?;
-    for (name, value) in headers.iter() {
+    if value.cast::<PyMapping>().is_err() {
+        return Err(PyTypeError::new_err("headers must be a dict of str"));
+    }
+    for (name, value) in items(value)? {
         let name = text(&name, "a header's name")?;
         let value = if value.is_none() {
             None
@@ -129,9 +233,24 @@ fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let url = text(value, "base_url")?;
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#'])) {
+        warn_of_plain_http(value.py(), &url)?;
         return Ok(url);
     }
     Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))
+}
+
+/// Certificates of authorities: PEM as bytes, or the path of a file.
+fn authorities(value: &Bound<'_, PyAny>) -> PyResult<CaCertificates> {
+    let authorities = if let Ok(pem) = value.cast::<PyBytes>() {
+        CaCertificates::from_pem(pem.as_bytes().to_vec())
+    } else {
+        let path: PathBuf = value.extract().map_err(|_| {
+            let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!("ca_certificates must be a path or bytes in PEM, not {found}"))
+        })?;
+        value.py().detach(|| CaCertificates::from_file(&path))
+    };
+    authorities.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn time(value: &Bound<'_, PyAny>, what: &str) -> PyResult<std::time::Duration> {

@@ -28,8 +28,33 @@ impl Function {
     /// # Errors
     /// Only what importing `inspect` raises.
     pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        let mode = CallMode::of(callable, true)?;
+        Self::with_mode(callable, CallMode::of(callable, true)?)
+    }
+
+    /// Holds a function that runs in a thread unless it is async: it may wait.
+    ///
+    /// # Errors
+    /// Only what importing `inspect` raises.
+    pub(crate) fn patient(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        Self::with_mode(callable, CallMode::of(callable, false)?)
+    }
+
+    fn with_mode(callable: &Bound<'_, PyAny>, mode: CallMode) -> PyResult<Arc<Self>> {
         Ok(Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode }))
+    }
+
+    /// Whether it must be awaited.
+    pub(crate) fn is_async(&self) -> bool {
+        self.mode == CallMode::Task
+    }
+
+    /// The function itself.
+    ///
+    /// # Errors
+    /// `ReferenceError` when the collector has cleared it.
+    pub(crate) fn bound<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let callable = lock(&self.callable).as_ref().map(|callable| callable.bind(py).clone());
+        callable.ok_or_else(|| PyReferenceError::new_err("the function has been collected"))
     }
 
     /// Calls it where the model is polled: on the caller's event loop, or on the thread of `run_sync`.
@@ -37,9 +62,7 @@ impl Function {
     /// # Errors
     /// `ReferenceError` when the collector has cleared it.
     pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
-        let callable = lock(&self.callable).as_ref().map(|callable| callable.clone_ref(py));
-        let callable =
-            callable.ok_or_else(|| PyReferenceError::new_err("the model's function has been collected"))?;
+        let callable = self.bound(py)?.unbind();
         let arguments = Arguments { positional, keywords: None };
         Ok(call(callable, arguments, self.mode, &CallerContext::capture(py)?))
     }

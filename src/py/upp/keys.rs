@@ -12,6 +12,7 @@ use super::held::{Function, Held};
 use crate::core::http::{self, KeyError, KeyFuture};
 use crate::core::secret::Secret;
 use crate::py::bridge::guard;
+use crate::py::error::to_host_failure;
 
 /// Gives a key for each request: the base of the strategies.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
@@ -111,7 +112,7 @@ impl http::KeyStrategy for KeyFunction {
                     .map_err(|_| PyTypeError::new_err("the function must return the key as str"))?;
                 Ok(Secret::from(key.to_str()?))
             });
-            key.map_err(|error| KeyError::Failed { message: error.to_string() })
+            key.map_err(|error| KeyError::Raised(to_host_failure(error)))
         })
     }
 }

@@ -1,8 +1,16 @@
 //! Models as Python objects: references to them, how to reach them, scripts in their place. UPP-1.2 §9 and §13.
 
 pub(crate) mod config;
+pub(crate) mod custom;
+pub(crate) mod drops;
+pub(crate) mod embedding;
 pub(crate) mod held;
+pub(crate) mod image;
 pub(crate) mod keys;
+pub(crate) mod middleware;
 pub(crate) mod model;
+pub(crate) mod prices;
+pub(crate) mod replay;
+pub(crate) mod result_stream;
 pub(crate) mod retry;
 pub(crate) mod scripted;

@@ -5,19 +5,27 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-use super::config::{config_from, text};
+use super::config::{config_from, text, warn_of_plain_http};
+use super::custom::CustomModel;
 use super::held::Held;
+use super::prices::rows_from;
+use super::replay::Ambient;
 use crate::core::http::Environment;
 use crate::core::json::RawJson;
 use crate::py::convert::json::to_raw;
 use crate::py::show::Show;
+use crate::upp::costs::{Price, Prices};
 use crate::upp::dialect::Dialect;
+use crate::upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use crate::upp::http_model::HttpModel;
+use crate::upp::image::{HttpImageModel, ImageModel};
 use crate::upp::providers;
 use crate::upp::providers::scripted::Scripted;
-use crate::upp::{Capabilities, Model, ModelRequest as CoreRequest, ProviderConfig, System};
+use crate::upp::{
+    Capabilities, Modality, Model, ModelRequest as CoreRequest, ProviderConfig, System, UppError,
+};
 
 /// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
 type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
@@ -28,6 +36,8 @@ pub(crate) enum Source {
     Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
     /// A script.
     Scripted(Scripted),
+    /// A provider that is written in Python.
+    Custom(CustomModel),
 }
 
 /// A model that an agent can be given. Made by a provider's factory, as `anthropic("…")`.
@@ -36,6 +46,8 @@ pub(crate) struct ModelReference {
     source: Source,
     model_id: Arc<str>,
     config: ProviderConfig,
+    /// Prices that go before those of the process.
+    prices: Vec<Price>,
     held: Held,
 }
 
@@ -46,6 +58,18 @@ impl ModelReference {
             model_id: script.model_id().into(),
             source: Source::Scripted(script),
             config: ProviderConfig::default(),
+            prices: Vec::new(),
+            held,
+        }
+    }
+
+    /// A model of a provider that is written in Python.
+    pub(crate) fn custom(model: CustomModel, held: Held) -> Self {
+        Self {
+            model_id: model.model_id().into(),
+            source: Source::Custom(model),
+            config: ProviderConfig::default(),
+            prices: Vec::new(),
             held,
         }
     }
@@ -55,16 +79,61 @@ impl ModelReference {
         match &self.source {
             Source::Http { make, .. } => {
                 let config = config.over(&self.config);
-                Arc::new(HttpModel::new(make(&config), Arc::clone(&self.model_id), config))
+                let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
+                if self.prices.is_empty() {
+                    return Arc::new(Ambient(model));
+                }
+                Arc::new(Ambient(model.with_prices(Arc::new(Prices::current().with(self.prices.clone())))))
             }
             Source::Scripted(script) => Arc::new(script.clone()),
+            Source::Custom(model) => Arc::new(model.clone()),
         }
+    }
+
+    /// The model as one that makes vectors.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_embedding(
+        &self,
+        config: &ProviderConfig,
+    ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
+        match (&self.source, providers::embedding_wire(self.provider_name())) {
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                Ok(Arc::new(HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+            }
+            _ => Err(self.without(Modality::Embedding)),
+        }
+    }
+
+    /// The model as one that makes pictures.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
+        match (&self.source, providers::image_wire(self.provider_name())) {
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                Ok(Arc::new(HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config)))
+            }
+            _ => Err(self.without(Modality::Image)),
+        }
+    }
+
+    fn without(&self, modality: Modality) -> UppError {
+        let (provider, name) = (self.provider_name(), modality.as_str());
+        UppError::invalid_request(provider, format!("Provider '{provider}' does not support {name} modality"))
+            .with_modality(modality)
     }
 
     fn provider_name(&self) -> &str {
         match &self.source {
             Source::Http { dialect, .. } => dialect.provider(),
             Source::Scripted(script) => script.provider(),
+            Source::Custom(model) => model.provider(),
         }
     }
 
@@ -72,6 +141,7 @@ impl ModelReference {
         match &self.source {
             Source::Http { dialect, .. } => dialect.capabilities(),
             Source::Scripted(script) => script.capabilities(),
+            Source::Custom(model) => model.capabilities(),
         }
     }
 }
@@ -141,11 +211,18 @@ impl ModelReference {
         }
         let (mut config, held) = config_from(config)?;
         let make = maker(provider, options)?;
+        for name in ["base_url", "host"] {
+            if let Some(url) = options.get_item(name)? {
+                warn_of_plain_http(url.py(), &text(&url, name)?)?;
+            }
+        }
         if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
             config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
         }
+        let prices =
+            options.get_item("prices")?.map(|rows| rows_from(&rows)).transpose()?.unwrap_or_default();
         let source = Source::Http { dialect: make(&config), make };
-        Ok(Self { source, model_id: model_id.into(), config, held })
+        Ok(Self { source, model_id: model_id.into(), config, prices, held })
     }
 
     /// The vendor's name of the model.
@@ -158,6 +235,20 @@ impl ModelReference {
     #[getter]
     fn provider(&self) -> &str {
         self.provider_name()
+    }
+
+    /// What its provider serves: of `llm`, `embedding` and `image`.
+    #[getter]
+    fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let is_remote = matches!(self.source, Source::Http { .. });
+        let provider = self.provider_name();
+        let served = [
+            (Modality::Llm, true),
+            (Modality::Embedding, is_remote && providers::embedding_wire(provider).is_some()),
+            (Modality::Image, is_remote && providers::image_wire(provider).is_some()),
+        ];
+        let names = served.iter().filter(|(_, is_served)| *is_served).map(|(modality, _)| modality.as_str());
+        PyTuple::new(py, names.collect::<Vec<_>>())
     }
 
     /// What it can take and do, by name.
@@ -184,7 +275,7 @@ impl ModelReference {
     fn requests(&self) -> Vec<ModelRequest> {
         match &self.source {
             Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
-            Source::Http { .. } => Vec::new(),
+            Source::Http { .. } | Source::Custom(_) => Vec::new(),
         }
     }
 

@@ -1,12 +1,20 @@
 //! Retry strategies. UPP-1.2 §13.3. Times are seconds.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-use crate::core::http;
+use super::held::{Function, Held};
+use crate::core::http::{self, Answer, Failure};
+use crate::core::runtime;
+use crate::py::bridge::callback::Call;
+use crate::py::bridge::guard;
+use crate::py::error::{to_host_failure, upp};
+use crate::upp::http_model::describe;
 
 /// How failed requests are sent again: the base of the strategies.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
@@ -48,18 +56,151 @@ pub(crate) fn seconds(value: f64, what: &str) -> PyResult<Duration> {
         .map_err(|_| PyValueError::new_err(format!("{what} must be a number of seconds from 0, not {value}")))
 }
 
-/// The strategy behind an object.
+/// The strategy behind an object: one of ours, or one of the application that has `on_retry`. `held` gets what the
+/// collector must see.
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn strategy_from(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn http::RetryStrategy>> {
-    let strategy = value.cast::<RetryStrategy>().map_err(|_| {
+pub(crate) fn strategy_from(
+    value: &Bound<'_, PyAny>,
+    held: &mut Held,
+) -> PyResult<Arc<dyn http::RetryStrategy>> {
+    if let Ok(strategy) = value.cast::<RetryStrategy>() {
+        return Ok(Arc::clone(&strategy.get().0));
+    }
+    if let Some(custom) = Custom::new(value)? {
+        held.functions.extend(custom.functions().cloned());
+        return Ok(Arc::new(custom));
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!(
+        "retry_strategy must be a retry strategy as ExponentialBackoff(), or an object with on_retry, not {found}"
+    )))
+}
+
+/// A strategy of the application. UPP-1.2 §13.2: its `on_retry`, and the other methods where it has them.
+struct Custom {
+    on_retry: Arc<Function>,
+    before_request: Option<Arc<Function>>,
+    set_retry_after: Option<Arc<Function>>,
+    reset: Option<Arc<Function>>,
+    fork: Option<Arc<Function>>,
+}
+
+impl Custom {
+    /// The object's methods; `None` without `on_retry`.
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let method = |name: &str| match value.getattr_opt(name)? {
+            Some(method) if method.is_callable() => Function::new(&method).map(Some),
+            _ => Ok(None),
+        };
+        let Some(on_retry) = method("on_retry")? else { return Ok(None) };
+        Ok(Some(Self {
+            on_retry,
+            before_request: method("before_request")?,
+            set_retry_after: method("set_retry_after")?,
+            reset: method("reset")?,
+            fork: method("fork")?,
+        }))
+    }
+
+    fn functions(&self) -> impl Iterator<Item = &Arc<Function>> {
+        let others = [&self.before_request, &self.set_retry_after, &self.reset, &self.fork];
+        std::iter::once(&self.on_retry).chain(others.into_iter().flatten())
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CustomRetry(..)")
+    }
+}
+
+/// What a method returned, with what to make of it.
+fn answer<T: Send + 'static>(
+    started: PyResult<Call>,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'static,
+) -> Answer<T> {
+    Box::pin(async move {
+        let returned = match started {
+            Ok(call) => call.await,
+            Err(error) => Err(error),
+        };
+        let read = guard::expect_held(|py| returned.and_then(|value| read(value.bind(py))));
+        read.map_err(to_host_failure)
+    })
+}
+
+/// Seconds, or none.
+fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let number: f64 = value.extract().map_err(|_| {
         let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!(
-            "retry_strategy must be a retry strategy as ExponentialBackoff(), not {found}"
-        ))
+        PyTypeError::new_err(format!("{method} must return seconds or None, not {found}"))
     })?;
-    Ok(Arc::clone(&strategy.get().0))
+    seconds(number, &format!("what {method} returns")).map(Some)
+}
+
+impl http::RetryStrategy for Custom {
+    fn before_request(&self) -> Answer<()> {
+        let Some(function) = &self.before_request else { return Box::pin(std::future::ready(Ok(()))) };
+        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        let told = answer(started, |value| wait(value, "before_request"));
+        Box::pin(async move {
+            runtime::sleep(told.await?.unwrap_or_default()).await;
+            Ok(())
+        })
+    }
+
+    /// Never asked: `on_failure` is.
+    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        None
+    }
+
+    fn on_failure(&self, failure: &Failure<'_>) -> Answer<Option<Duration>> {
+        let error = describe("", failure.error);
+        let (attempt, retry_after) = (failure.attempt, failure.retry_after);
+        let started = guard::expect_held(|py| {
+            if let (Some(set), Some(retry_after)) = (&self.set_retry_after, retry_after) {
+                set.bound(py)?.call1((retry_after.as_secs_f64(),))?;
+            }
+            let error = upp(py, &error).into_value(py);
+            self.on_retry.call(py, (error, attempt).into_pyobject(py)?.unbind())
+        });
+        answer(started, |value| wait(value, "on_retry"))
+    }
+
+    fn succeeded(&self) -> Answer<()> {
+        let Some(function) = &self.reset else { return Box::pin(std::future::ready(Ok(()))) };
+        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        answer(started, |_| Ok(()))
+    }
+
+    fn fork(&self) -> Option<Arc<dyn http::RetryStrategy>> {
+        let function = self.fork.as_ref()?;
+        let forked = guard::expect_held(|py| {
+            let forked = function.bound(py)?.call0()?;
+            // The fork lives as long as its request, whose future keeps the model alive: nobody else holds it.
+            strategy_from(&forked, &mut Held::default())
+        });
+        Some(forked.unwrap_or_else(|error| Arc::new(Unforked(to_host_failure(error)))))
+    }
+}
+
+/// A strategy whose fork failed: the request fails with it.
+#[derive(Debug)]
+struct Unforked(http::HostFailure);
+
+impl http::RetryStrategy for Unforked {
+    fn before_request(&self) -> Answer<()> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+
+    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        None
+    }
 }
 
 #[pymethods]

@@ -11,7 +11,7 @@ use super::held::{Function, Held};
 use super::model::{ModelReference, ModelRequest};
 use super::retry::seconds;
 use crate::core::json::RawJson;
-use crate::message::{StreamEvent as CoreEvent, ToolCall as CoreCall};
+use crate::message::{ContentBlock, StreamEvent as CoreEvent, ToolCall as CoreCall};
 use crate::py::bridge::guard;
 use crate::py::content::block_from;
 use crate::py::convert::json::to_raw;
@@ -138,14 +138,23 @@ fn reply_of_items(items: &Bound<'_, PyList>) -> PyResult<Reply> {
     if items.iter().any(|item| is_event(&item)) {
         return reply_of_events(items);
     }
+    let (content, tool_calls) = said(items, "reply")?;
+    Ok(Reply::message(content, tool_calls))
+}
+
+/// Blocks and calls from a list of both; `what` is what errors name.
+///
+/// # Errors
+/// Those of [`block_from`].
+pub(crate) fn said(items: &Bound<'_, PyList>, what: &str) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
     let (mut content, mut tool_calls) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {
         match call_from(&item)? {
             Some(call) => tool_calls.push(call),
-            None => content.push(block_from(&item, &format!("reply[{place}]"))?),
+            None => content.push(block_from(&item, &format!("{what}[{place}]"))?),
         }
     }
-    Ok(Reply::message(content, tool_calls))
+    Ok((content, tool_calls))
 }
 
 fn reply_of_events(items: &Bound<'_, PyList>) -> PyResult<Reply> {

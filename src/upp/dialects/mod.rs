@@ -2,7 +2,9 @@
 
 pub mod chat;
 pub mod common;
+pub mod embeddings;
 pub mod gemini;
+pub mod images;
 pub mod messages;
 pub mod responses;
 mod text;

@@ -1,7 +1,8 @@
 //! Inputs become messages. UPP-1.2 §10.1.
 //!
 //! Which argument is history and which is input is told apart where the language has no types for it; here each has
-//! its own. Every input becomes one message.
+//! its own. A message stays the message it is; texts and blocks that follow each other become one user's message, as the
+//! specification's flow reads ("convert input to UserMessage") and vendors prefer.
 
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use crate::upp::error::UppError;
 /// What a caller says to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// A text: becomes a user message.
+    /// A text: becomes part of a user message.
     Text(String),
-    /// One block: becomes a user message that holds it.
+    /// One block: becomes part of a user message.
     Block(ContentBlock),
     /// A message: used as it is, with its id and time.
     Message(Arc<Message>),
@@ -51,26 +52,38 @@ impl From<Message> for Input {
     }
 }
 
-impl Input {
-    /// The message that this input is. Id and time of a new one come from the given sources.
-    ///
-    /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`] for a block that no user can send (reasoning, or an unknown kind).
-    pub fn into_message(
-        self,
-        provider: &str,
-        ids: &dyn IdSource,
-        clock: &dyn Clock,
-    ) -> Result<Arc<Message>, UppError> {
-        match self {
-            Self::Message(message) => Ok(message),
-            Self::Text(text) => Ok(Arc::new(Message::user(text, ids, clock))),
-            Self::Block(ContentBlock::Reasoning(_) | ContentBlock::Unknown(_)) => {
+/// The messages that inputs are: messages as they are, and one user's message for each run of texts and blocks. Ids and
+/// times of new ones come from the given sources.
+///
+/// # Errors
+/// [`crate::upp::ErrorCode::InvalidRequest`] for a block that no user can send (reasoning, or an unknown kind).
+pub fn into_messages(
+    inputs: impl IntoIterator<Item = Input>,
+    provider: &str,
+    ids: &dyn IdSource,
+    clock: &dyn Clock,
+) -> Result<Vec<Arc<Message>>, UppError> {
+    let (mut messages, mut said) = (Vec::new(), Vec::new());
+    let user = |content| Arc::new(Message::new(Body::User { content }, ids, clock));
+    for input in inputs {
+        match input {
+            Input::Text(text) => said.push(ContentBlock::text(text)),
+            Input::Block(ContentBlock::Reasoning(_) | ContentBlock::Unknown(_)) => {
                 let words = "Invalid inference input: a user cannot send this block; \
                              send text, an image, a document, audio, video or binary data";
-                Err(UppError::invalid_request(provider, words))
+                return Err(UppError::invalid_request(provider, words));
             }
-            Self::Block(block) => Ok(Arc::new(Message::new(Body::User { content: vec![block] }, ids, clock))),
+            Input::Block(block) => said.push(block),
+            Input::Message(message) => {
+                if !said.is_empty() {
+                    messages.push(user(std::mem::take(&mut said)));
+                }
+                messages.push(message);
+            }
         }
     }
+    if !said.is_empty() {
+        messages.push(user(said));
+    }
+    Ok(messages)
 }

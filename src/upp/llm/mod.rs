@@ -4,4 +4,4 @@
 pub mod gate;
 pub mod input;
 
-pub use input::Input;
+pub use input::{Input, into_messages};

@@ -1,6 +1,8 @@
 //! Google's Gemini API. UPP-1.2 §19.4.
 
 use crate::upp::config::ProviderConfig;
+use crate::upp::dialects::gemini::embedding::GeminiEmbeddings;
+use crate::upp::dialects::gemini::imagen::Imagen;
 use crate::upp::dialects::gemini::{GeminiDialect, GeminiOptions};
 
 /// `google(model)`: `https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent`, key in
@@ -23,4 +25,14 @@ pub fn google(config: &ProviderConfig) -> GeminiDialect {
         Some(version) => dialect.with_api_version(version),
         None => dialect,
     }
+}
+
+/// Its embeddings: `/models/{model}:batchEmbedContents`. UPP-1.2 §15.
+pub const fn google_embedding() -> GeminiEmbeddings {
+    GeminiEmbeddings { provider: GeminiOptions::GOOGLE.provider }
+}
+
+/// Imagen: `/models/{model}:predict`. UPP-1.2 §16.
+pub const fn google_image() -> Imagen {
+    Imagen { provider: GeminiOptions::GOOGLE.provider }
 }

@@ -1,6 +1,8 @@
 //! Mistral.
 
 use crate::upp::dialects::chat::{CallIds, ChatDialect, ChatOptions, Documents, Replay};
+use crate::upp::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire};
+use crate::upp::embedding::EmbeddingLimits;
 use crate::upp::provider::Capabilities;
 
 /// `mistral(model)`: `https://api.mistral.ai/v1/chat/completions`, key in `MISTRAL_API_KEY`.
@@ -22,5 +24,19 @@ pub fn mistral() -> ChatDialect {
         after_results: Some("OK"),
         stream_options: false,
         ..ChatOptions::vendor("mistral", "https://api.mistral.ai/v1", &["MISTRAL_API_KEY"])
+    })
+}
+
+/// Its embeddings: `/embeddings` under the same prefix. It bounds the tokens of a call, not its inputs.
+pub const fn mistral_embedding() -> EmbeddingsWire {
+    EmbeddingsWire::new(EmbeddingsOptions {
+        provider: std::borrow::Cow::Borrowed("mistral"),
+        limits: |_| EmbeddingLimits {
+            batch_size: None,
+            input_length: Some(8192),
+            dimensions: None,
+            image_input: false,
+        },
+        input_type: false,
     })
 }

@@ -10,6 +10,7 @@ pub fn openai_chat() -> ChatDialect {
         key_is_optional: false,
         capabilities: Capabilities { image_input: true, document_input: true, ..Capabilities::TEXT },
         documents: Documents::PdfData,
+        ends_with_done: true,
         ..ChatOptions::new("openai", "https://api.openai.com/v1")
     })
 }

@@ -1,6 +1,7 @@
 //! `OpenRouter`: Chat Completions, or Responses. UPP-1.2 §19.6.
 
 use crate::upp::dialects::chat::{ChatDialect, ChatOptions, Documents, Member};
+use crate::upp::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire, openai_limits};
 use crate::upp::dialects::responses::{self, Media, ResponsesDialect, ResponsesOptions};
 use crate::upp::provider::Capabilities;
 
@@ -21,6 +22,7 @@ pub fn openrouter() -> ChatDialect {
         cache_control: true,
         native_tools: true,
         images_in_answers: true,
+        reports_cost: true,
         ..ChatOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
     })
 }
@@ -35,6 +37,16 @@ pub fn openrouter_responses() -> ResponsesDialect {
         native_tools: false,
         items_need_ids: true,
         stream_options: true,
+        reports_cost: true,
         ..ResponsesOptions::vendor(PROVIDER, BASE_URL, KEY_VARIABLES)
+    })
+}
+
+/// Its embeddings: `/embeddings` under the same prefix. UPP-1.2 §15.
+pub const fn openrouter_embedding() -> EmbeddingsWire {
+    EmbeddingsWire::new(EmbeddingsOptions {
+        provider: std::borrow::Cow::Borrowed(PROVIDER),
+        limits: openai_limits,
+        input_type: true,
     })
 }

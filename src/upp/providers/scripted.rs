@@ -321,7 +321,7 @@ fn with_ids(mut tool_calls: Vec<ToolCall>, number: usize) -> Vec<ToolCall> {
 }
 
 /// The events of a message: each block under its place, the calls after them.
-fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structured: bool) -> Vec<StreamEvent> {
+pub fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structured: bool) -> Vec<StreamEvent> {
     let mut events = vec![StreamEvent::message_start()];
     let mut indices = 0_u32..;
     for (block, index) in content.iter().zip(indices.by_ref()) {

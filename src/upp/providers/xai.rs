@@ -2,8 +2,10 @@
 
 use crate::upp::config::ProviderConfig;
 use crate::upp::dialects::chat::{ChatDialect, ChatOptions, Member};
+use crate::upp::dialects::images::{ImagesOptions, ImagesWire};
 use crate::upp::dialects::messages::{MessagesDialect, MessagesOptions};
 use crate::upp::dialects::responses::{Documents, ResponsesDialect, ResponsesOptions};
+use crate::upp::image::ImageCapabilities;
 use crate::upp::provider::Capabilities;
 
 const PROVIDER: &str = "xai";
@@ -42,10 +44,25 @@ pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
         key_variables: KEY_VARIABLES,
         documents: false,
         cache_control: false,
+        native_tools: false,
         fills_empty_answers: true,
     });
     match &config.api_version {
         Some(version) => dialect.with_api_version(version.as_str()),
         None => dialect,
     }
+}
+
+/// Its pictures: `/images/generations` under the same prefix. UPP-1.2 §16.
+pub const fn xai_image() -> ImagesWire {
+    ImagesWire::new(ImagesOptions {
+        provider: PROVIDER,
+        capabilities: |_| ImageCapabilities {
+            generate: true,
+            streaming: false,
+            edit: false,
+            max_images: Some(10),
+        },
+        media_type: "image/jpeg",
+    })
 }

@@ -13,6 +13,8 @@ use turntree::core::sse::{Decoder, SseError};
 
 use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response};
 
+mod limit;
+mod replay;
 mod send;
 mod stream;
 

@@ -344,3 +344,17 @@ fn a_wrong_proxy_is_explained_without_its_password() {
     );
     assert!(!format!("{error:?} {config:?}").contains("password"));
 }
+
+#[tokio::test]
+async fn a_proxy_gets_what_is_meant_for_another_host() {
+    let server = Server::start([json("1")]).await;
+    let config = HttpConfig { proxy: Proxy::Url(Secret::from(server.url(""))), ..config() };
+    let request = HttpRequest::get("http://models.invalid/v1/thing");
+
+    let answer =
+        client(&config).send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap();
+
+    assert_eq!(answer.body, "1");
+    let head = &server.requests()[0].head;
+    assert!(head.starts_with("GET http://models.invalid/v1/thing HTTP/1.1\r\n"), "{head}");
+}

@@ -4,6 +4,7 @@ mod cancel;
 mod json;
 mod laws;
 mod runs;
+mod structured;
 
 use std::collections::HashSet;
 use std::pin::Pin;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::ChatOptions;
 use super::kept::{Kept, thinking_of_details};
-use super::wire::{Choice, Completion, Said, Usage};
+use super::wire::{Choice, Completion, Said};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::content::{Base64Source, ImageBlock, UrlSource};
 use crate::message::fold::arguments_of;
@@ -55,7 +55,7 @@ pub(super) fn response(
         stop_reason: told.stop_reason(),
         content: content(&thinking, said),
         tool_calls: tool_calls(provider, said, sources)?,
-        usage: completion.usage.map(Usage::into_usage).unwrap_or_default(),
+        usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
         data: request.structure.is_some().then(|| data_of(text)).flatten(),
     };
     Ok(answer.into_response(provider, sources))
@@ -144,8 +144,8 @@ pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
         #[serde(borrow)]
         url: Text<'a>,
     }
-    let raw = said.images.map_or("[]", RawValue::get);
-    let pictures: Few<Picture<'_>> = serde_json::from_str(raw).unwrap_or_default();
+    let Some(raw) = said.images else { return Vec::new() };
+    let pictures: Few<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
     urls.filter(|url| !url.is_empty()).map(picture_at).collect()
 }

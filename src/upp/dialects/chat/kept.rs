@@ -42,8 +42,13 @@ impl Kept {
 
     /// Lists grow, all else is what was said last.
     fn member(&mut self, member: Member, value: &RawValue) {
-        let Ok(value) = RawJson::from_text(value.get().to_owned()) else { return };
-        match self.members.iter_mut().find(|(known, _)| *known == member) {
+        let known = self.members.iter_mut().find(|(known, _)| *known == member);
+        // Hosts repeat it in every piece.
+        if known.as_ref().is_some_and(|(_, known)| !known.is_array() && known.get() == value.get()) {
+            return;
+        }
+        let value = RawJson::from(value);
+        match known {
             Some((_, known)) if known.is_array() && value.is_array() => *known = joined(known, &value),
             Some((_, known)) => *known = value,
             None => self.members.push((member, value)),
@@ -52,8 +57,8 @@ impl Kept {
 
     /// Takes `reasoning_details`; those of a stream come in pieces.
     pub(super) fn details(&mut self, said: &Said<'_>, is_piece: bool) {
-        for told in &details(said) {
-            let told = Detail::of(told.clone());
+        for told in details(said) {
+            let told = Detail::of(told);
             let has_room = self.details.len() < MOST_ITEMS;
             match self.details.last_mut().filter(|last| is_piece && last.goes_on_with(&told)) {
                 Some(last) => last.grow(told),
@@ -80,14 +85,12 @@ impl Kept {
 
 /// The details that a message has; a list of something else, or of far too many, counts as none.
 fn details(said: &Said<'_>) -> Few<RawObject> {
-    let raw = said.reasoning_details.map_or("[]", RawValue::get);
-    serde_json::from_str(raw).unwrap_or_default()
+    said.reasoning_details.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// The words among the details, for hosts that give no reasoning besides.
 pub(super) fn thinking_of_details(said: &Said<'_>) -> String {
-    let details = details(said);
-    details.iter().cloned().map(Detail::of).filter_map(|detail| detail.text.or(detail.summary)).collect()
+    details(said).into_iter().map(Detail::of).filter_map(|detail| detail.text.or(detail.summary)).collect()
 }
 
 impl Detail {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::secret::Secret;
 use crate::upp::dialect::{Dialect, Sources, StreamDecoder};
-use crate::upp::dialects::common::VendorError;
+use crate::upp::dialects::common::{END_OF_STREAM, VendorError};
 use crate::upp::error::{ErrorCode, UppError};
 use crate::upp::provider::Capabilities;
 use crate::upp::request::{ModelRequest, ModelResponse};
@@ -80,6 +80,14 @@ impl Dialect for ChatDialect {
         key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
             .into_iter()
             .collect()
+    }
+
+    fn takes_native_tools(&self) -> bool {
+        self.options.native_tools
+    }
+
+    fn end_marker(&self) -> Option<&'static str> {
+        self.options.ends_with_done.then_some(END_OF_STREAM)
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {

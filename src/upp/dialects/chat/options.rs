@@ -39,8 +39,12 @@ pub struct ChatOptions {
     pub call_ids: CallIds,
     /// What stands for the assistant where a user speaks right after tool results, which some hosts refuse.
     pub after_results: Option<&'static str>,
+    /// Whether its usage tells the cost, in US dollars.
+    pub reports_cost: bool,
     /// Whether it knows `stream_options`, without which a stream does not tell its usage.
     pub stream_options: bool,
+    /// Whether each of its streams ends with `[DONE]`; of a host that is not known the reason to finish is enough.
+    pub ends_with_done: bool,
 }
 
 /// Which documents a host takes.
@@ -141,7 +145,9 @@ impl ChatOptions {
             structure: StructureForm::JsonSchema,
             call_ids: CallIds::Any,
             after_results: None,
+            reports_cost: false,
             stream_options: true,
+            ends_with_done: false,
         }
     }
 
@@ -156,6 +162,7 @@ impl ChatOptions {
             key_is_optional: false,
             capabilities: Capabilities::TEXT,
             documents: Documents::None,
+            ends_with_done: true,
             ..Self::new(provider, base_url)
         }
     }

@@ -98,7 +98,7 @@ impl ChatStream {
         let of_choice = of_choice.and_then(|choice| choice.usage);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
         if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
-            let mut usage = usage.into_usage();
+            let mut usage = usage.into_usage(self.options.reports_cost);
             // UPP-1.2 §19.0: of a stream the total is the sum.
             usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
             self.usage = Some(usage);

@@ -17,6 +17,7 @@ use crate::upp::dialects::common::{
     BodyWriter, Concatenated, Place, ResultText, StructureSchema, stream_options, system_text, tool_fact,
 };
 use crate::upp::error::UppError;
+use crate::upp::producer::{Origin, Producer};
 use crate::upp::request::{ModelRequest, System};
 
 /// The name under which a structured answer is asked for.
@@ -40,7 +41,7 @@ pub(super) fn body(
 
     let mut body = BodyWriter::new(provider, &request.params);
     body.member("model", model_id)?;
-    body.member("messages", &Conversation { system, history: &request.messages, options })?;
+    body.member("messages", &Conversation { system, history: &request.messages, options, model_id })?;
     if !request.tools.is_empty() {
         let native = if options.native_tools { native_tools(provider, &request.params)? } else { Vec::new() };
         body.member("tools", &Tools { native, ours: &request.tools, options })?;
@@ -164,6 +165,7 @@ struct Conversation<'a> {
     system: Option<SystemContent<'a>>,
     history: &'a History,
     options: &'a ChatOptions,
+    model_id: &'a str,
 }
 
 impl Serialize for Conversation<'_> {
@@ -191,7 +193,7 @@ impl Serialize for Conversation<'_> {
                     messages.serialize_element(&Said { role: "user", content })?;
                 }
                 Body::Assistant { .. } => {
-                    messages.serialize_element(&Assistant { message, options })?;
+                    messages.serialize_element(&Assistant { message, options, model_id: self.model_id })?;
                 }
                 Body::ToolResult { results } => {
                     for result in results {
@@ -249,6 +251,7 @@ impl CallIds {
 struct Assistant<'a> {
     message: &'a Message,
     options: &'a ChatOptions,
+    model_id: &'a str,
 }
 
 impl<'a> Assistant<'a> {
@@ -282,8 +285,11 @@ impl<'a> Assistant<'a> {
         if !self.options.reasoning_details {
             return Ok(());
         }
-        let kept = message_fact(self.message, &self.options.provider, NAME);
-        kept.filter(RawJson::is_array).map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
+        let producer = Producer { provider: &self.options.provider, model_id: self.model_id };
+        let kept = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
+        // Signatures and seals among them are for the model that wrote them.
+        let kept = kept.filter(|_| producer.made(Origin::of(self.message, producer.provider)));
+        kept.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
     }
 }
 

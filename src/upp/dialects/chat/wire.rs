@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Member;
 use crate::message::TokenUsage;
-use crate::upp::dialects::common::{Count, Few, Text};
+use crate::upp::dialects::common::{Cost, Count, Few, Text};
 
 /// A whole answer, or one chunk of a stream.
 #[derive(Deserialize)]
@@ -188,6 +188,8 @@ pub(super) struct Usage {
     #[serde(default)]
     total_tokens: Count,
     #[serde(default)]
+    cost: Option<Cost>,
+    #[serde(default)]
     prompt_tokens_details: Option<PromptDetails>,
     /// Moonshot's place for it.
     #[serde(default)]
@@ -208,12 +210,13 @@ struct PromptDetails {
 
 impl Usage {
     /// In our words; the total as the vendor counts, or the sum of both.
-    pub(super) fn into_usage(self) -> TokenUsage {
+    pub(super) fn into_usage(self, reports_cost: bool) -> TokenUsage {
         let details = self.prompt_tokens_details.unwrap_or_default();
         let cached =
             [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens, self.num_cached_tokens];
         let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
         usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
+        usage.cost = self.cost.filter(|_| reports_cost).and_then(Cost::dollars);
         if self.total_tokens.0 > 0 {
             usage.total_tokens = self.total_tokens.0;
         }

@@ -186,6 +186,9 @@ pub fn read_line<'de, T: Deserialize<'de>>(provider: &str, line: &'de str) -> Re
     read(provider, line, "Failed to parse a line of the stream")
 }
 
+/// The data of the frame that ends a stream, of those hosts that send one.
+pub const END_OF_STREAM: &str = "[DONE]";
+
 /// The stream stopped before the vendor said that the answer was whole.
 pub fn cut_short(provider: &str) -> UppError {
     UppError::invalid_response(

@@ -51,12 +51,32 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
+/// What a call cost, as the vendor tells it; anything but a number counts as nothing told.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Cost {
+    /// A sum.
+    Told(f64),
+    /// Something else.
+    Other(IgnoredAny),
+}
+
+impl Cost {
+    /// The sum, where it is one.
+    pub fn dollars(self) -> Option<f64> {
+        match self {
+            Self::Told(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            _ => None,
+        }
+    }
+}
+
 /// Most choices, and most calls, that an answer may have: each of them takes a hundred times the memory of the `{}` as
 /// which it can be written, and each piece of a stream looks for its call among them.
 pub const MOST_ITEMS: usize = 1024;
 
 /// A list of at most [`MOST_ITEMS`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Few<T>(Vec<T>);
 
 impl<T> Few<T> {
@@ -66,12 +86,27 @@ impl<T> Few<T> {
     }
 }
 
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
 impl<'a, T> IntoIterator for &'a Few<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 
@@ -86,8 +121,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
-                    if items.len() == MOST_ITEMS {
-                        return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self));
+                    match items.len() {
+                        // A piece of a stream has one: room for more would be taken and given back each time.
+                        0 => items.reserve_exact(1),
+                        MOST_ITEMS => return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self)),
+                        _ => {}
                     }
                     items.push(item);
                 }
@@ -100,16 +138,37 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
 
 /// A text, borrowed where it has no escapes. A list of parts gives the texts in it, and apart from them the thinking
 /// (Mistral's form); anything else counts as no text.
+///
+/// Two words large, since a piece of a stream has a dozen of them, most of them empty.
+#[derive(Debug)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Debug)]
+enum Form<'a> {
+    Borrowed(&'a str),
+    Made(Box<Words>),
+}
+
+/// A text that had to be made: it had escapes, or came in parts.
 #[derive(Debug, Default)]
-pub struct Text<'a> {
-    text: Option<Cow<'a, str>>,
-    thinking: Option<String>,
+struct Words {
+    text: String,
+    thinking: String,
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Self(Form::Borrowed(""))
+    }
 }
 
 impl<'a> Text<'a> {
     /// The text; empty where there is none.
     pub fn as_str(&self) -> &str {
-        self.text.as_deref().unwrap_or_default()
+        match &self.0 {
+            Form::Borrowed(text) => text,
+            Form::Made(words) => &words.text,
+        }
     }
 
     /// Whether there is none, or nothing in it.
@@ -119,32 +178,38 @@ impl<'a> Text<'a> {
 
     /// The thinking that came among the parts.
     pub fn thinking(&self) -> &str {
-        self.thinking.as_deref().unwrap_or_default()
+        match &self.0 {
+            Form::Borrowed(_) => "",
+            Form::Made(words) => &words.thinking,
+        }
     }
 
     /// The text, borrowed if it was.
     pub fn into_text(self) -> Cow<'a, str> {
-        self.text.unwrap_or_default()
+        match self.0 {
+            Form::Borrowed(text) => Cow::Borrowed(text),
+            Form::Made(words) => Cow::Owned(words.text),
+        }
     }
 
-    fn borrowed(text: &str) -> Text<'_> {
-        Text { text: Some(Cow::Borrowed(text)), thinking: None }
+    fn made(text: impl Into<String>, thinking: String) -> Self {
+        Self(Form::Made(Box::new(Words { text: text.into(), thinking })))
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl<'de> Visitor<'de> for Words {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
             type Value = Text<'de>;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a text")
             }
             fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text::borrowed(text))
+                Ok(Text(Form::Borrowed(text)))
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text { text: Some(Cow::Owned(text.to_owned())), thinking: None })
+                Ok(Text::made(text, String::new()))
             }
             fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
                 Ok(Text::default())
@@ -173,10 +238,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                         thinking.push_str(&part.thoughts());
                     }
                 }
-                Ok(Text { text: Some(text.into()), thinking: Some(thinking) })
+                Ok(Text::made(text, thinking))
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(Any)
     }
 }
 
@@ -212,6 +277,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Leaf<'a> {
             return Ok(Self::default());
         }
         let text: Text<'de> = serde_json::from_str(raw).map_err(D::Error::custom)?;
-        Ok(Self(text.text.unwrap_or_default()))
+        Ok(Self(text.into_text()))
     }
 }

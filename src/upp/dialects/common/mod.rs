@@ -12,8 +12,8 @@ mod lenient;
 pub use answer::{Answer, data_of, new_call_id};
 pub use body::{BodyWriter, Concatenated, ResultText, StructureSchema, stream_options};
 pub use content::{
-    DataUrl, MediaBytes, Place, audio_format, cut_short, read_body, read_frame, read_line, system_text,
-    tool_fact,
+    DataUrl, END_OF_STREAM, MediaBytes, Place, audio_format, cut_short, read_body, read_frame, read_line,
+    system_text, tool_fact,
 };
 pub use error::{VendorError, code_of_kind, code_of_status};
-pub use lenient::{Count, Few, MOST_ITEMS, Text};
+pub use lenient::{Cost, Count, Few, MOST_ITEMS, Text};

@@ -72,8 +72,11 @@ struct Feedback<'a> {
 pub(super) fn decode(body: &str, reading: Reading, sources: Sources<'_>) -> Result<ModelResponse, UppError> {
     if body.trim_start().starts_with('[') {
         // Nothing but errors comes in a list.
-        read_body::<&RawValue>(reading.provider, body)?;
-        return Err(told_error(reading.provider, body));
+        let errors = read_body::<Vec<&RawValue>>(reading.provider, body)?;
+        return Err(match errors.as_slice() {
+            [] => reading.broken("an empty list"),
+            _ => told_error(reading.provider, body),
+        });
     }
     let frame: Frame<'_> = read_body(reading.provider, body)?;
     let mut decoder = Decoder::new(reading);
@@ -116,8 +119,8 @@ impl Decoder {
         let head = &mut self.head;
         // Counts are of the answer so far: the last say it all.
         head.usage = frame.usage_metadata.unwrap_or(head.usage);
-        head.model = frame.model_version.map(Text::owned).or(head.model.take());
-        head.told.response_id = frame.response_id.map(Text::owned).or(head.told.response_id.take());
+        learn(&mut head.model, frame.model_version);
+        learn(&mut head.told.response_id, frame.response_id);
         if let Some(feedback) = frame.prompt_feedback.filter(|raw| raw.get().starts_with('{')) {
             let read: Feedback<'_> =
                 serde_json::from_str(feedback.get()).map_err(|error| self.reading.broken(error))?;
@@ -159,9 +162,18 @@ impl Decoder {
     }
 }
 
+/// Keeps the last word, which is nearly always the first again.
+fn learn(known: &mut Option<String>, told: Option<Text<'_>>) {
+    if let Some(told) = told.filter(|told| known.as_deref() != Some(told.as_str())) {
+        *known = Some(told.owned());
+    }
+}
+
 /// Keeps the last word that says something.
 fn keep(kept: &mut Option<RawJson>, told: Option<&RawValue>) {
-    if let Some(told) = told.filter(|told| !matches!(told.get(), "null" | "{}" | "[]")) {
+    let says_nothing = |told: &&RawValue| matches!(told.get(), "null" | "{}" | "[]");
+    let is_known = |told: &&RawValue| kept.as_ref().is_some_and(|kept| kept.get() == told.get());
+    if let Some(told) = told.filter(|told| !says_nothing(told) && !is_known(told)) {
         *kept = Some(told.into());
     }
 }
@@ -174,8 +186,11 @@ impl StreamDecoder for Decoder {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
         if data.trim_start().starts_with('[') {
-            read_frame::<&RawValue>(self.reading.provider, data)?;
-            return Err(told_error(self.reading.provider, data));
+            let errors = read_frame::<Vec<&RawValue>>(self.reading.provider, data)?;
+            return Err(match errors.as_deref() {
+                None | Some([]) => self.reading.broken("an empty list"),
+                Some(_) => told_error(self.reading.provider, data),
+            });
         }
         match read_frame::<Frame<'_>>(self.reading.provider, data)? {
             Some(frame) => self.read(frame, data, events),

@@ -9,11 +9,12 @@ use super::facts::{Entry, Facts, Signatures};
 use super::params::Params;
 use super::tools::{Tools, generation_config};
 use super::{SIGNING_GENERATION, generation};
-use crate::core::json::RawJson;
+use crate::core::json::{RawJson, RawObject};
 use crate::message::message::History;
 use crate::message::{Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolResult};
 use crate::upp::dialects::common::{BodyWriter, MediaBytes, Place};
 use crate::upp::error::UppError;
+use crate::upp::producer::Producer;
 use crate::upp::request::{ModelRequest, System};
 
 /// What the vendor takes in place of a signature, for a call that another model made.
@@ -44,6 +45,8 @@ enum Part<'a> {
     },
     /// A part that came from the vendor.
     Verbatim(&'a RawValue),
+    /// The same, without the signature of another model.
+    Unsigned(RawObject),
 }
 
 #[derive(Serialize)]
@@ -142,7 +145,7 @@ pub(super) fn encode(provider: &str, model_id: &str, request: &ModelRequest) -> 
     let tools = Tools::new(provider, model_id, request, &mut params)?;
     let config = generation_config(provider, request, &tools, &mut params)?;
     let encoder = Encoder {
-        provider,
+        producer: Producer { provider, model_id },
         signs_calls: generation(model_id).is_some_and(|number| number >= SIGNING_GENERATION),
         messages: &request.messages,
     };
@@ -188,7 +191,7 @@ fn system_parts<'a>(
 }
 
 struct Encoder<'a> {
-    provider: &'a str,
+    producer: Producer<'a>,
     /// Whether the model wants the first call of each step signed, whoever made it.
     signs_calls: bool,
     messages: &'a History,
@@ -205,7 +208,8 @@ impl<'a> Encoder<'a> {
                 let parts = content.iter().enumerate().map(|(block_place, block)| {
                     media_part(block).filter(|_| !matches!(block, ContentBlock::Reasoning(_))).ok_or_else(
                         || {
-                            let place = Place { provider: self.provider, message: place, block: block_place };
+                            let provider = self.producer.provider;
+                            let place = Place { provider, message: place, block: block_place };
                             place.unsupported(message, block, "send text, images, documents, audio or video")
                         },
                     )
@@ -238,7 +242,7 @@ impl<'a> Encoder<'a> {
         content: &'a [ContentBlock],
         calls: &'a [ToolCall],
     ) -> Vec<Part<'a>> {
-        let facts = Facts::of(message, self.provider);
+        let facts = Facts::of(message, self.producer);
         let signatures: Vec<Option<Signature<'a>>> = calls
             .iter()
             .enumerate()
@@ -287,7 +291,7 @@ impl<'a> Encoder<'a> {
                     if is_shown {
                         texts.next();
                     }
-                    parts.push(Part::Verbatim(part));
+                    parts.push(if facts.is_foreign() { unsigned(part) } else { Part::Verbatim(part) });
                 }
             }
         }
@@ -298,7 +302,7 @@ impl<'a> Encoder<'a> {
         let id = result.tool_call_id.as_str();
         let name = self.tool_name(place, id).ok_or_else(|| {
             UppError::invalid_request(
-                self.provider,
+                self.producer.provider,
                 format!(
                     "messages[{place}]: no earlier tool call has the id \"{id}\"; keep the assistant's message with \
                      the call before its result"
@@ -332,6 +336,13 @@ impl Part<'_> {
     const fn is_signed(&self) -> bool {
         matches!(self, Self::Known { signature: Some(_), .. })
     }
+}
+
+/// A part of the vendor's own without its signature.
+fn unsigned(part: &RawValue) -> Part<'_> {
+    let Ok(mut members) = serde_json::from_str::<RawObject>(part.get()) else { return Part::Verbatim(part) };
+    members.remove("thoughtSignature");
+    Part::Unsigned(members)
 }
 
 /// Texts and media as they stand; the signature belongs to the last text.

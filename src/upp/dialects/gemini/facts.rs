@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::core::json::RawJson;
 use crate::message::{Message, ToolCall};
 use crate::upp::dialects::text::Text;
+use crate::upp::producer::{Origin, Producer};
 
 /// The facts as they are written.
 #[derive(Serialize, Default)]
@@ -93,6 +94,9 @@ pub(super) struct Facts<'a> {
     function_call_parts: Option<Vec<SignedCall<'a>>>,
     #[serde(borrow, default)]
     parts: Option<Vec<&'a RawValue>>,
+    /// Whether its signatures are another model's.
+    #[serde(skip)]
+    is_foreign: bool,
 }
 
 #[derive(Deserialize)]
@@ -123,15 +127,23 @@ pub(super) enum Entry<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
-    pub(super) fn of(message: &'a Message, provider: &str) -> Self {
-        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so do the
+    /// signatures of another model.
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        let is_foreign = !producer.made(Origin::of(message, producer.provider));
+        Self { is_foreign, ..read }
+    }
+
+    /// Whether a part of the vendor's own must lose its signature before it is sent.
+    pub(super) const fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     /// The signature of the last text.
     pub(super) fn text_signature(&self) -> Option<&'a RawValue> {
-        self.thought_signature.filter(|signature| signature.get().starts_with('"'))
+        self.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
     }
 
     /// The signature of the call at `place`: by its id, or by its place where the vendor gave no id.
@@ -141,13 +153,13 @@ impl<'a> Facts<'a> {
             |part: &&SignedCall<'_>| part.id.as_ref().is_some_and(|id| id.as_str() == call.tool_call_id);
         let part = parts.iter().find(has_id).or_else(|| parts.get(place).filter(|part| part.id.is_none()));
         let part = part.filter(|part| part.name.as_str() == call.tool_name)?;
-        part.thought_signature.filter(|signature| signature.get().starts_with('"'))
+        part.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
     }
 
     /// The order of parts, if it still fits a message with so many reasoning blocks, texts, media and calls.
     pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<Entry<'a>>> {
         let entries: Vec<Entry<'a>> =
-            self.parts.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
+            self.parts.as_ref()?.iter().map(|raw| entry(raw, self.is_foreign)).collect::<Option<_>>()?;
         let mut found = [0; 4];
         for entry in &entries {
             let kind = match entry {
@@ -165,7 +177,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn entry(raw: &RawValue) -> Option<Entry<'_>> {
+fn entry(raw: &RawValue, is_foreign: bool) -> Option<Entry<'_>> {
     #[derive(Deserialize)]
     struct Place<'a> {
         #[serde(borrow, default, rename = "type")]
@@ -186,10 +198,11 @@ fn entry(raw: &RawValue) -> Option<Entry<'_>> {
     if let Some(part) = place.part.filter(|part| part.get().starts_with('{')) {
         return Some(Entry::Verbatim { part, is_shown: shown_output(part.get()).is_some() });
     }
+    let signatures = if is_foreign { Vec::new() } else { place.signatures };
     match place.kind?.as_str() {
-        "thought" => Some(Entry::Thought(place.signatures)),
-        "text" => Some(Entry::Text(place.signatures)),
-        "media" => Some(Entry::Media(place.signatures)),
+        "thought" => Some(Entry::Thought(signatures)),
+        "text" => Some(Entry::Text(signatures)),
+        "media" => Some(Entry::Media(signatures)),
         _ => None,
     }
 }

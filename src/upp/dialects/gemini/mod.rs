@@ -7,8 +7,10 @@
 
 mod answer;
 mod decode;
+pub mod embedding;
 mod encode;
 mod facts;
+pub mod imagen;
 mod params;
 mod schema;
 mod tools;
@@ -143,6 +145,10 @@ impl Dialect for GeminiDialect {
 
     fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
         key.map(|key| ("x-goog-api-key", key.clone())).into_iter().collect()
+    }
+
+    fn takes_native_tools(&self) -> bool {
+        true
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, _streaming: bool) -> Result<Vec<u8>, UppError> {

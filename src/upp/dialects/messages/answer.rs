@@ -60,6 +60,15 @@ pub(super) struct Usage {
     cache_read_input_tokens: Option<Count>,
     #[serde(default)]
     cache_creation_input_tokens: Option<Count>,
+    #[serde(default)]
+    cache_creation: Option<Lifetimes>,
+}
+
+/// How long what was written to the cache stays there.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct Lifetimes {
+    #[serde(default)]
+    ephemeral_1h_input_tokens: Option<Count>,
 }
 
 impl Usage {
@@ -70,10 +79,13 @@ impl Usage {
         self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
         self.cache_creation_input_tokens =
             later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.cache_creation = later.cache_creation.or(self.cache_creation);
     }
 
     fn into_usage(self) -> TokenUsage {
+        let hour = self.cache_creation.and_then(|lifetimes| lifetimes.ephemeral_1h_input_tokens);
         TokenUsage {
+            cache_write_1h_tokens: hour.map(|hour| hour.0).filter(|hour| *hour > 0),
             cache_read_tokens: count(self.cache_read_input_tokens),
             cache_write_tokens: count(self.cache_creation_input_tokens),
             ..TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens))

@@ -14,6 +14,7 @@ use crate::message::{
 };
 use crate::upp::dialects::common::{BodyWriter, MediaBytes, Place, ResultText, StructureSchema, tool_fact};
 use crate::upp::error::UppError;
+use crate::upp::producer::Producer;
 use crate::upp::request::{ModelRequest, System};
 
 #[derive(Serialize)]
@@ -106,7 +107,7 @@ pub(super) fn encode(
     body.member("model", model_id)?;
     write_system(&mut body, provider, request)?;
     let turns = request.messages.iter().enumerate();
-    let turns = turns.map(|(place, message)| turn(&wire.options, place, message));
+    let turns = turns.map(|(place, message)| turn(&wire.options, model_id, place, message));
     let turns = turns.filter(|turn| turn.as_ref().map_or(true, |turn| !turn.content.is_empty()));
     body.member("messages", &turns.collect::<Result<Vec<_>, _>>()?)?;
     write_tools(&mut body, wire, request)?;
@@ -144,8 +145,13 @@ fn write_system(body: &mut BodyWriter<'_>, provider: &str, request: &ModelReques
     }
 }
 
-fn turn<'a>(options: &MessagesOptions, place: usize, message: &'a Message) -> Result<Turn<'a>, UppError> {
-    let facts = Facts::of(message, options.provider);
+fn turn<'a>(
+    options: &MessagesOptions,
+    model_id: &str,
+    place: usize,
+    message: &'a Message,
+) -> Result<Turn<'a>, UppError> {
+    let facts = Facts::of(message, Producer { provider: options.provider, model_id });
     let (role, mut content) = match &message.body {
         Body::User { content } => ("user", user(options, place, message, content)?),
         Body::Assistant { content, tool_calls } => {

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use crate::core::json::RawJson;
 use crate::message::Message;
 use crate::upp::dialects::text::Text;
+use crate::upp::producer::{Origin, Producer};
 
 /// The facts as they are written.
 #[derive(Serialize, Default)]
@@ -78,10 +79,24 @@ pub(super) enum Entry<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
-    pub(super) fn of(message: &'a Message, provider: &str) -> Self {
-        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so does what is
+    /// sealed for another model.
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        if !read.is_sealed() || producer.made(Origin::of(message, producer.provider)) {
+            return read;
+        }
+        let is_open = |block: &&RawValue| !is_thinking(block);
+        let blocks = read.blocks.map(|blocks| blocks.into_iter().filter(is_open).collect());
+        Self { thinking_signature: None, thinking_signatures: None, blocks, ..read }
+    }
+
+    /// Whether anything in it is for one model alone.
+    fn is_sealed(&self) -> bool {
+        self.thinking_signature.is_some()
+            || self.thinking_signatures.is_some()
+            || self.blocks.iter().flatten().any(|block| is_thinking(block))
     }
 
     /// The signature of the reasoning block at `place`.
@@ -108,6 +123,17 @@ impl<'a> Facts<'a> {
         }
         (counts == (reasoning, texts, calls)).then_some(entries)
     }
+}
+
+/// Whether a block of the vendor's is thinking that is kept whole: hidden, or redacted.
+fn is_thinking(block: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+    }
+    let kind = serde_json::from_str::<Kind<'_>>(block.get());
+    kind.is_ok_and(|block| matches!(block.kind.as_str(), "thinking" | "redacted_thinking"))
 }
 
 fn entry(raw: &RawValue) -> Option<Entry<'_>> {

@@ -40,6 +40,8 @@ pub struct MessagesOptions {
     pub documents: bool,
     /// Whether blocks and tools may be marked for its cache.
     pub cache_control: bool,
+    /// Whether it has tools of its own.
+    pub native_tools: bool,
     /// Whether an assistant who said nothing is sent with an empty text; else it is left out.
     pub fills_empty_answers: bool,
 }
@@ -52,6 +54,7 @@ impl MessagesOptions {
         key_variables: &["ANTHROPIC_API_KEY"],
         documents: true,
         cache_control: true,
+        native_tools: true,
         fills_empty_answers: false,
     };
 }
@@ -160,6 +163,14 @@ impl Dialect for MessagesDialect {
             headers.push(("anthropic-beta", Secret::from(self.betas.join(","))));
         }
         headers
+    }
+
+    fn takes_native_tools(&self) -> bool {
+        self.options.native_tools
+    }
+
+    fn counts_cache_apart(&self) -> bool {
+        true
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {

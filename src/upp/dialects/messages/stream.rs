@@ -35,6 +35,27 @@ struct Frame<'a> {
     usage: Option<&'a RawValue>,
 }
 
+/// A block grows: what nearly all of a stream is made of, read in one pass. Whatever is not just this is read as a
+/// [`Frame`] again, with the same result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Growth<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    index: u32,
+    #[serde(borrow)]
+    delta: Delta<'a>,
+}
+
+impl<'a> Growth<'a> {
+    const KIND: &'static str = "content_block_delta";
+
+    fn read(event: Option<&str>, data: &'a str) -> Option<Self> {
+        let growth: Self = (event == Some(Self::KIND)).then(|| serde_json::from_str(data).ok()).flatten()?;
+        (growth.kind.as_str() == Self::KIND).then_some(growth)
+    }
+}
+
 /// Only the type: all that is known of an event that is not.
 #[derive(Deserialize)]
 struct Kind<'a> {
@@ -151,6 +172,12 @@ impl Decoder {
         self.slots.iter().rposition(|slot| slot.is_open && slot.vendor_index == vendor_index)
     }
 
+    /// The open block of this number, if its kind is known.
+    fn known(&mut self, vendor_index: u32) -> Option<&mut Slot> {
+        let slot = self.find(vendor_index).and_then(|place| self.slots.get_mut(place));
+        slot.filter(|slot| !matches!(slot.state, State::Verbatim { .. }))
+    }
+
     fn block_start(
         &mut self,
         vendor_index: u32,
@@ -227,7 +254,7 @@ impl Decoder {
         };
         let reading = self.reading;
         if let Some(slot) = self.slots.get_mut(place) {
-            slot.grow(delta, raw, reading, events);
+            slot.grow(delta, Some(raw), reading, events);
         }
         Ok(())
     }
@@ -365,7 +392,14 @@ impl Call {
 }
 
 impl Slot {
-    fn grow(&mut self, delta: Delta<'_>, raw: &RawValue, reading: Reading, events: &mut Vec<StreamEvent>) {
+    /// Takes the next piece; `raw` is its text, which only a block of a kind that is not known needs.
+    fn grow(
+        &mut self,
+        delta: Delta<'_>,
+        raw: Option<&RawValue>,
+        reading: Reading,
+        events: &mut Vec<StreamEvent>,
+    ) {
         let index = self.index;
         match (&mut self.state, delta) {
             (State::Text { text, .. }, Delta { text: Some(piece), .. }) => {
@@ -390,7 +424,7 @@ impl Slot {
             (State::Verbatim { json, .. }, Delta { partial_json: Some(piece), .. }) => {
                 json.push_str(piece.as_str());
             }
-            (State::Verbatim { block, .. }, _) => merge(block, raw),
+            (State::Verbatim { block, .. }, _) => raw.into_iter().for_each(|raw| merge(block, raw)),
             _ => {}
         }
     }
@@ -428,6 +462,13 @@ impl StreamDecoder for Decoder {
         if self.is_whole || !data.trim_start().starts_with('{') {
             return Ok(());
         }
+        let reading = self.reading;
+        if let Some(growth) = Growth::read(event, data)
+            && let Some(slot) = self.known(growth.index)
+        {
+            slot.grow(growth.delta, None, reading, events);
+            return Ok(());
+        }
         let frame: Frame<'_> = match serde_json::from_str(data) {
             Ok(frame) => frame,
             Err(error) => {
@@ -453,6 +494,10 @@ impl StreamDecoder for Decoder {
             "error" => Err(told_error(self.reading.provider, data)),
             _ => Ok(()),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_whole
     }
 
     fn finish(

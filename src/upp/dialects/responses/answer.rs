@@ -12,7 +12,7 @@ use crate::message::content::{Base64Source, ImageBlock};
 use crate::message::fold::arguments_of;
 use crate::message::{Body, ContentBlock, ImageSource, Message, TokenUsage, ToolCall};
 use crate::upp::dialect::Sources;
-use crate::upp::dialects::common::{Count, data_of};
+use crate::upp::dialects::common::{Cost, Count, data_of};
 use crate::upp::request::{ModelResponse, StopReason};
 
 /// What is said of the answer as a whole.
@@ -37,6 +37,8 @@ pub(super) struct Usage {
     #[serde(default)]
     total_tokens: Option<Count>,
     #[serde(default)]
+    cost: Option<Cost>,
+    #[serde(default)]
     input_tokens_details: Option<InputDetails>,
 }
 
@@ -47,12 +49,13 @@ struct InputDetails {
 }
 
 impl Usage {
-    fn into_usage(self) -> TokenUsage {
+    fn into_usage(self, reports_cost: bool) -> TokenUsage {
         let sum = TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens));
         let cached = self.input_tokens_details.and_then(|details| details.cached_tokens);
         TokenUsage {
             total_tokens: self.total_tokens.map_or(sum.total_tokens, |total| total.0),
             cache_read_tokens: count(cached),
+            cost: self.cost.filter(|_| reports_cost).and_then(Cost::dollars),
             ..sum
         }
     }
@@ -196,6 +199,11 @@ impl Assembly {
             body: Body::Assistant { content, tool_calls: (!tool_calls.is_empty()).then_some(tool_calls) },
             extra: Extra::new(),
         };
-        ModelResponse { message: Arc::new(message), usage: head.usage.into_usage(), stop_reason, data }
+        ModelResponse {
+            message: Arc::new(message),
+            usage: head.usage.into_usage(reading.reports_cost),
+            stop_reason,
+            data,
+        }
     }
 }

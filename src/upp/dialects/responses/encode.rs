@@ -17,6 +17,7 @@ use crate::upp::dialects::common::{
     stream_options, system_text, tool_fact,
 };
 use crate::upp::error::UppError;
+use crate::upp::producer::Producer;
 use crate::upp::request::ModelRequest;
 
 /// The longest id that the wire takes.
@@ -168,7 +169,7 @@ pub(super) fn encode(
 ) -> Result<Vec<u8>, UppError> {
     let mut body = BodyWriter::new(&options.provider, &request.params);
     body.member("model", model_id)?;
-    let items = input(options, request)?;
+    let items = input(options, model_id, request)?;
     match items.as_slice() {
         // A lone question needs no list around it.
         [Item::Message { role: "user", content: Content::Text(text), .. }] => body.member("input", text)?,
@@ -189,7 +190,11 @@ pub(super) fn encode(
     Ok(body.finish())
 }
 
-fn input<'a>(options: &ResponsesOptions, request: &'a ModelRequest) -> Result<Vec<Item<'a>>, UppError> {
+fn input<'a>(
+    options: &ResponsesOptions,
+    model_id: &str,
+    request: &'a ModelRequest,
+) -> Result<Vec<Item<'a>>, UppError> {
     let mut items = Vec::with_capacity(request.messages.len() + 1);
     if let Some(system) = request.system.as_deref() {
         let text = system_text(&options.provider, system)?;
@@ -197,6 +202,7 @@ fn input<'a>(options: &ResponsesOptions, request: &'a ModelRequest) -> Result<Ve
             items.push(said_by("system", Content::Text(text)));
         }
     }
+    let producer = Producer { provider: &options.provider, model_id };
     // What is not stored with the vendor cannot be named to it either.
     let is_stored = request.params.get("store").is_none_or(|store| store.get() != "false");
     for (place, message) in request.messages.iter().enumerate() {
@@ -205,7 +211,9 @@ fn input<'a>(options: &ResponsesOptions, request: &'a ModelRequest) -> Result<Ve
                 items.push(said_by("user", user(options, place, message, content)?));
             }
             Body::Assistant { .. } => {
-                let said = Assistant::new(options, message, is_stored && !options.reasoning_needs_content);
+                let facts = Facts::of(message, producer);
+                let said =
+                    Assistant::new(options, message, facts, is_stored && !options.reasoning_needs_content);
                 items.extend(said.into_items());
             }
             Body::ToolResult { results } => {
@@ -322,8 +330,12 @@ struct Assistant<'a> {
 
 impl<'a> Assistant<'a> {
     /// `names_reasoning`: whether reasoning may be sent by its id alone.
-    fn new(options: &ResponsesOptions, message: &'a Message, names_reasoning: bool) -> Self {
-        let facts = Facts::of(message, &options.provider);
+    fn new(
+        options: &ResponsesOptions,
+        message: &'a Message,
+        facts: Facts<'a>,
+        names_reasoning: bool,
+    ) -> Self {
         let content = message.content();
         let images = content.iter().filter_map(|block| match block {
             ContentBlock::Image(block) => MediaBytes::of_image(&block.source),
@@ -365,20 +377,23 @@ impl<'a> Assistant<'a> {
             }
             Entry::Message { id, phase, texts: count } => {
                 let texts: Vec<&str> = texts.by_ref().take(count).collect();
+                let id = id.filter(|_| !self.facts.is_foreign());
                 self.message(&texts, id, phase)
             }
             Entry::Call => calls.next().map(|call| self.call(call)),
             Entry::Image(item) => {
-                let item = serde_json::from_str(item.get()).ok()?;
-                Some(Item::Image(Drawn { item, data: images.next()? }))
+                let (item, data) = (serde_json::from_str(item.get()).ok()?, images.next()?);
+                (!self.facts.is_foreign()).then_some(Item::Image(Drawn { item, data }))
             }
-            Entry::Verbatim(item) => Some(Item::Verbatim(item)),
+            Entry::Verbatim { is_call: true, .. } if self.facts.is_foreign() => None,
+            Entry::Verbatim { item, .. } => Some(Item::Verbatim(item)),
         });
         items.collect()
     }
 
     fn is_sendable(&self, reasoning: &RawObject) -> bool {
-        self.names_reasoning || reasoning.get("encrypted_content").is_some_and(RawJson::is_string)
+        let has_content = reasoning.get("encrypted_content").is_some_and(RawJson::is_string);
+        !self.facts.is_foreign() && (self.names_reasoning || has_content)
     }
 
     fn message(
@@ -411,8 +426,10 @@ impl<'a> Assistant<'a> {
 
     fn call(&self, call: &'a ToolCall) -> Item<'a> {
         let written = self.facts.call(&call.tool_call_id);
-        let id = written
-            .map_or_else(|| item_id(&call.tool_call_id).map(Id::Ours), |written| written.id.map(Id::Vendors));
+        let id = match written {
+            Some(written) if !self.facts.is_foreign() => written.id.map(Id::Vendors),
+            _ => item_id(&call.tool_call_id).map(Id::Ours),
+        };
         let arguments = written.and_then(|written| written.arguments);
         Item::FunctionCall {
             id,

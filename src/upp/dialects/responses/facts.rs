@@ -8,6 +8,7 @@ use super::output::CallItem;
 use crate::core::json::{RawJson, RawObject};
 use crate::message::Message;
 use crate::upp::dialects::text::Text;
+use crate::upp::producer::{Origin, Producer};
 
 /// The facts as they are written.
 pub(super) struct FactsOut {
@@ -88,6 +89,9 @@ pub(super) struct Facts<'a> {
     reasoning: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default, rename = "outputItems")]
     items: Option<Vec<&'a RawValue>>,
+    /// Whether its reasoning is another model's.
+    #[serde(skip)]
+    is_foreign: bool,
 }
 
 /// A call as the vendor wrote it.
@@ -108,16 +112,33 @@ pub(super) struct CallFacts<'a> {
 pub(super) enum Entry<'a> {
     Reasoning,
     Call,
-    Message { id: Option<&'a RawValue>, phase: Option<&'a RawValue>, texts: usize },
+    Message {
+        id: Option<&'a RawValue>,
+        phase: Option<&'a RawValue>,
+        texts: usize,
+    },
     Image(&'a RawValue),
-    Verbatim(&'a RawValue),
+    Verbatim {
+        item: &'a RawValue,
+        /// Whether it is a call of a tool that the vendor runs, as `web_search_call`.
+        is_call: bool,
+    },
 }
 
 impl<'a> Facts<'a> {
     /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
-    pub(super) fn of(message: &'a Message, provider: &str) -> Self {
-        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        let has_reasoning = read.last_reasoning.is_some() || read.reasoning.is_some();
+        let is_foreign = has_reasoning && !producer.made(Origin::of(message, producer.provider));
+        Self { is_foreign, ..read }
+    }
+
+    /// Whether the message has reasoning that another model sealed. It stays behind, and with it the ids of what came
+    /// with it: the vendor refuses an item that it knows without the reasoning before it.
+    pub(super) const fn is_foreign(&self) -> bool {
+        self.is_foreign
     }
 
     /// The call with this id.
@@ -155,7 +176,7 @@ impl<'a> Facts<'a> {
                 Entry::Message { texts, .. } => counts.1 += texts,
                 Entry::Image(_) => counts.2 += 1,
                 Entry::Call => counts.3 += 1,
-                Entry::Verbatim(_) => {}
+                Entry::Verbatim { .. } => {}
             }
         }
         (counts == (reasoning, texts, images, calls)).then_some(entries)
@@ -185,6 +206,6 @@ fn entry(raw: &RawValue) -> Option<Entry<'_>> {
     Some(match item.kind.as_str() {
         "message" => Entry::Message { id: item.id, phase: item.phase, texts: item.texts? },
         "image" => Entry::Image(item.drawn?),
-        _ => Entry::Verbatim(raw),
+        kind => Entry::Verbatim { item: raw, is_call: kind.ends_with("_call") },
     })
 }

@@ -49,6 +49,8 @@ pub struct ResponsesOptions {
     pub reasoning_needs_content: bool,
     /// Whether it wants `stream_options`, to tell the usage of a stream.
     pub stream_options: bool,
+    /// Whether its usage tells the cost, in US dollars.
+    pub reports_cost: bool,
     /// Members of an answer that are kept in its metadata, as `citations`.
     pub kept_members: &'static [&'static str],
 }
@@ -89,7 +91,8 @@ impl ResponsesOptions {
         items_need_ids: false,
         reasoning_needs_content: false,
         stream_options: false,
-        kept_members: &[],
+        reports_cost: false,
+        kept_members: &["service_tier"],
     };
 
     /// Another vendor, who speaks the wire as OpenAI does until its data say otherwise.
@@ -119,6 +122,7 @@ impl ResponsesDialect {
             provider: self.options.provider.clone(),
             is_structured: request.structure.is_some(),
             kept_members: self.options.kept_members,
+            reports_cost: self.options.reports_cost,
         }
     }
 }
@@ -129,6 +133,7 @@ struct Reading {
     provider: Cow<'static, str>,
     is_structured: bool,
     kept_members: &'static [&'static str],
+    reports_cost: bool,
 }
 
 impl Reading {
@@ -172,6 +177,10 @@ impl Dialect for ResponsesDialect {
         key.map(|key| ("authorization", Secret::new(format!("Bearer {}", key.expose()))))
             .into_iter()
             .collect()
+    }
+
+    fn takes_native_tools(&self) -> bool {
+        self.options.native_tools
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {

@@ -523,6 +523,10 @@ impl StreamDecoder for Decoder {
         Ok(())
     }
 
+    fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,

@@ -21,6 +21,9 @@ use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
 /// Where the text goes; thinking and calls take the next free index from 1 (UPP-1.2 §11.1).
 const TEXT: u32 = 0;
 
+/// What every line tells, and the last word on it counts.
+const TOLD: [&str; 3] = ["model", "created_at", "done_reason"];
+
 /// What the last line tells of the run, copied into the namespace as it is.
 const DURATIONS: [&str; 4] = ["total_duration", "load_duration", "prompt_eval_duration", "eval_duration"];
 
@@ -132,6 +135,10 @@ impl StreamDecoder for OllamaStream {
         self.run.line(line, &*self.ids, events)
     }
 
+    fn is_over(&self) -> bool {
+        self.run.is_done
+    }
+
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,
@@ -159,8 +166,9 @@ struct Run {
     blocks: u32,
     tool_calls: Vec<ToolCall>,
     facts: RawObject,
+    /// The last words on [`TOLD`]; `facts` has their places.
+    told: [String; TOLD.len()],
     logprobs: Vec<RawJson>,
-    done_reason: String,
     usage: TokenUsage,
 }
 
@@ -177,8 +185,8 @@ impl Run {
             blocks: 0,
             tool_calls: Vec::new(),
             facts: RawObject::new(),
+            told: Default::default(),
             logprobs: Vec::new(),
-            done_reason: String::new(),
             usage: TokenUsage::default(),
         }
     }
@@ -251,13 +259,14 @@ impl Run {
     }
 
     fn learn(&mut self, line: Line<'_>) {
-        let told =
-            [("model", &line.model), ("created_at", &line.created_at), ("done_reason", &line.done_reason)];
-        for (name, told) in told.into_iter().filter(|(_, told)| !told.is_empty()) {
-            self.facts.insert(name, RawJson::from_str_value(told.as_str()));
-        }
-        if !line.done_reason.is_empty() {
-            line.done_reason.as_str().clone_into(&mut self.done_reason);
+        let told = [&line.model, &line.created_at, &line.done_reason];
+        for ((name, known), told) in TOLD.into_iter().zip(&mut self.told).zip(told) {
+            if !told.is_empty() {
+                if known.is_empty() {
+                    self.facts.insert(name, RawJson::default());
+                }
+                told.as_str().clone_into(known);
+            }
         }
         let durations =
             [line.total_duration, line.load_duration, line.prompt_eval_duration, line.eval_duration];
@@ -275,13 +284,17 @@ impl Run {
     }
 
     fn into_response(mut self, sources: Sources<'_>) -> ModelResponse {
+        for (name, told) in TOLD.into_iter().zip(&self.told).filter(|(_, told)| !told.is_empty()) {
+            self.facts.insert(name, RawJson::from_str_value(told));
+        }
         if !self.thinking.is_empty() {
             self.facts.insert("thinking", RawJson::from_str_value(&self.thinking));
         }
         if !self.logprobs.is_empty() {
             self.facts.insert("logprobs", RawJson::from_value(&self.logprobs).unwrap_or_default());
         }
-        let stop_reason = match self.done_reason.as_str() {
+        let [.., done_reason] = &self.told;
+        let stop_reason = match done_reason.as_str() {
             "length" => StopReason::MaxTokens,
             _ if !self.tool_calls.is_empty() => StopReason::ToolUse,
             _ => StopReason::EndTurn,

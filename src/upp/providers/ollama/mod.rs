@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `to_wire` | requests, written straight into bytes |
 //! | `from_wire` | answers, whole and line by line |
+//! | `embedding` | vectors |
 
+pub mod embedding;
 mod from_wire;
 mod to_wire;
 

@@ -1,0 +1,174 @@
+"""Pictures made and changed by models. UPP-1.2 §16."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from turntree import _core
+from turntree.upp._providers import check_model
+from turntree.upp._streams import ResultStream, SyncResultStream
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+    from typing import TypeAlias
+
+    Prompt: TypeAlias = str | Mapping[str, Any]
+    Picture: TypeAlias = _core.Image | Mapping[str, Any]
+
+
+class ImageCapabilities(NamedTuple):
+    """What a model can do with pictures. UPP-1.2 §16.
+
+    Attributes:
+        generate: Makes pictures.
+        streaming: Shows previews while it makes them.
+        edit: Changes pictures.
+        max_images: Most pictures of one call; None where nobody knows.
+    """
+
+    generate: bool
+    streaming: bool
+    edit: bool
+    max_images: int | None
+
+
+class ImageStream(ResultStream[_core.ImageEvent, _core.ImageResult]):
+    """Pictures on their way: an async iterator of `ImageEvent`, and `result`. UPP-1.2 §16."""
+
+    __slots__ = ()
+
+
+class SyncImageStream(SyncResultStream[_core.ImageEvent, _core.ImageResult]):
+    """Pictures on their way without an event loop: an iterator of `ImageEvent`, and `result`. UPP-1.2 §16."""
+
+    __slots__ = ()
+
+
+def image(
+    *,
+    model: _core.ModelReference,
+    params: Mapping[str, Any] | None = None,
+    config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+) -> ImageMaker:
+    """Bind a model that makes pictures. UPP-1.2 §16.
+
+    Args:
+        model: From a provider's factory, as ``openai("gpt-image-1")``.
+        params: The model's own parameters, passed on as they are: ``{"size": "1024x1024", "n": 2}``.
+        config: How to reach the provider; goes over what the model's factory was given.
+
+    Raises:
+        UPPError: INVALID_REQUEST, modality ``image``: the provider makes no pictures.
+        TypeError: An option of the wrong type, named.
+    """
+    return ImageMaker(model=model, params=params, config=config)
+
+
+class ImageMaker:
+    """A model that makes pictures. Made by `image`; immutable, serves any number of calls at once. UPP-1.2 §16."""
+
+    __slots__ = ("__weakref__", "_model", "_native", "_params")
+
+    def __init__(
+        self,
+        *,
+        model: _core.ModelReference,
+        params: Mapping[str, Any] | None = None,
+        config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+    ) -> None:
+        self._model = check_model(model)
+        self._params = dict(params) if params is not None else None
+        self._native = _core.ImageMakerCore(model=model, params=self._params, config=config)
+
+    @property
+    def model(self) -> _core.ModelReference:
+        """Its model."""
+        return self._model
+
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """The model's own parameters, a dict of its own; None where none were given."""
+        return dict(self._params) if self._params is not None else None
+
+    @property
+    def capabilities(self) -> ImageCapabilities:
+        """What the model can do; the methods for the rest raise `UPPError` INVALID_REQUEST."""
+        return ImageCapabilities(**self._native.capabilities)
+
+    def generate(self, prompt: Prompt) -> Coroutine[Any, Any, _core.ImageResult]:
+        """Make pictures: ``await maker.generate("a fox")``. UPP-1.2 §16.
+
+        Args:
+            prompt: What to draw; a text, or ``{"prompt": text}``.
+
+        Raises:
+            UPPError: The model makes none, or the prompt is empty (INVALID_REQUEST); and what any call can fail with.
+            TypeError: The prompt is no text.
+        """
+        return self._native.draw(prompt, None, None)
+
+    def generate_sync(self, prompt: Prompt) -> _core.ImageResult:
+        """Make pictures on this thread; works inside a running event loop too.
+
+        Args:
+            prompt: As `generate`.
+
+        Raises:
+            UPPError: As `generate`.
+        """
+        return self._native.draw_sync(prompt, None, None)
+
+    def edit(
+        self, image: Picture, prompt: Prompt, mask: Picture | None = None
+    ) -> Coroutine[Any, Any, _core.ImageResult]:
+        """Change a picture: ``await maker.edit(Image.from_path("fox.png"), "with a hat")``. UPP-1.2 §16.
+
+        Args:
+            image: The picture; its data must be here, not at a URL.
+            prompt: What to change.
+            mask: Where, by the convention of the vendor. OpenAI draws anew where the mask is transparent.
+
+        Raises:
+            UPPError: The model changes none, or the picture is at a URL (INVALID_REQUEST); and what any call can fail
+                with.
+            TypeError: An argument of the wrong type, named.
+        """
+        return self._native.draw(prompt, image, mask)
+
+    def edit_sync(self, image: Picture, prompt: Prompt, mask: Picture | None = None) -> _core.ImageResult:
+        """Change a picture on this thread; works inside a running event loop too.
+
+        Args:
+            image: As `edit`.
+            prompt: As `edit`.
+            mask: As `edit`.
+
+        Raises:
+            UPPError: As `edit`.
+        """
+        return self._native.draw_sync(prompt, image, mask)
+
+    def stream(self, prompt: Prompt) -> ImageStream:
+        """Make pictures and show them on the way: ``async for event in maker.stream("a fox")``. UPP-1.2 §16.
+
+        Args:
+            prompt: As `generate`.
+
+        Raises:
+            UPPError: The model shows no previews (INVALID_REQUEST).
+        """
+        return ImageStream(self._native.stream(prompt))
+
+    def stream_sync(self, prompt: Prompt) -> SyncImageStream:
+        """Make pictures and show them on the way, without an event loop.
+
+        Args:
+            prompt: As `generate`.
+
+        Raises:
+            UPPError: As `stream`.
+        """
+        return SyncImageStream(self._native.stream(prompt))
+
+    def __repr__(self) -> str:
+        return f"ImageMaker(model={self._model!r})"

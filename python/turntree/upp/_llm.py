@@ -1,0 +1,365 @@
+"""`llm()`: a model with tools and without an agent. UPP-1.2 §10 and §11."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, overload
+
+from turntree import _core
+from turntree._hooks import AgentStrategy, native_hooks, tool_strategy_of
+from turntree.upp._structure import structure_of
+from turntree.upp._tools import as_tool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from turntree import upp
+    from turntree._hooks import ToolUseStrategy
+
+    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
+    Input = str | upp.Message | Block | Mapping[str, Any]
+    History = upp.Thread | Sequence[upp.Message | Mapping[str, Any]]
+
+
+def llm(
+    *,
+    model: _core.ModelReference,
+    params: Mapping[str, Any] | None = None,
+    config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+    system: str | Sequence[Mapping[str, Any]] | None = None,
+    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+    tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
+    structure: Any = None,
+    structure_repair: bool = False,
+    middleware: Iterable[object] = (),
+) -> LLM:
+    """Make a model ready to be called. UPP-1.2 §10.
+
+    Args:
+        model: From a provider's factory, as ``anthropic("claude-sonnet-4-5")``.
+        params: The model's own parameters, passed on as they are.
+        config: How to reach the provider; goes over what the model's factory was given.
+        system: The system prompt, a text or a list of blocks.
+        tools: Tools or plain functions; names must differ.
+        tool_strategy: Hooks of tool use, and the limit of tool rounds (default 10).
+        structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
+            dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
+            that does not fit raises `UPPError` INVALID_RESPONSE.
+        structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
+        middleware: What is put around each call, the first outermost: from `turntree.upp.middleware`, or your own
+            objects with hooks.
+
+    Raises:
+        UPPError: INVALID_REQUEST, when the model has no tools or no structured answers and some are wanted.
+        TypeError: An option of the wrong type, named.
+    """
+    return LLM(
+        model=model,
+        params=params,
+        config=config,
+        system=system,
+        tools=tools,
+        tool_strategy=tool_strategy,
+        structure=structure,
+        structure_repair=structure_repair,
+        middleware=middleware,
+    )
+
+
+class LLM:
+    """A model with its tools, ready to be called. Made by `llm`; immutable. UPP-1.2 §10.
+
+    One serves any number of calls at once, from any number of event loops and threads.
+    """
+
+    __slots__ = ("__weakref__", "_model", "_native", "_params", "_system")
+
+    def __init__(
+        self,
+        *,
+        model: _core.ModelReference,
+        params: Mapping[str, Any] | None = None,
+        config: _core.ProviderConfig | Mapping[str, Any] | None = None,
+        system: str | Sequence[Mapping[str, Any]] | None = None,
+        tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+        tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
+        structure: Any = None,
+        structure_repair: bool = False,
+        middleware: Iterable[object] = (),
+    ) -> None:
+        if not isinstance(model, _core.ModelReference):
+            message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
+            raise TypeError(message)
+        strategy = tool_strategy_of(tool_strategy)
+        schema, answer = structure_of(structure)
+        self._model = model
+        self._params = params
+        self._system = system
+        self._native = _core.LlmCore(
+            model=model,
+            params=params,
+            config=config,
+            max_iterations=strategy.max_iterations,
+            tools=[as_tool(tool) for tool in tools],
+            system=system,
+            structure=schema,
+            structure_repair=structure_repair,
+            answer=answer,
+            hooks=native_hooks(AgentStrategy(), strategy),
+            middleware=_core.MiddlewareChain(middleware),
+        )
+
+    @property
+    def model(self) -> _core.ModelReference:
+        """Its model."""
+        return self._model
+
+    @property
+    def system(self) -> str | Sequence[Mapping[str, Any]] | None:
+        """Its system prompt."""
+        return self._system
+
+    @property
+    def params(self) -> Mapping[str, Any] | None:
+        """The model's own parameters."""
+        return self._params
+
+    @property
+    def capabilities(self) -> dict[str, bool]:
+        """What the model can take and do, by name."""
+        return self._model.capabilities
+
+    @overload
+    async def generate(self, *inputs: Input) -> upp.Turn: ...
+    @overload
+    async def generate(self, history: History, /, *inputs: Input) -> upp.Turn: ...
+    async def generate(self, *arguments: Any) -> upp.Turn:
+        """Call the model, and again while it wants tools. UPP-1.2 §10.1 to §10.4.
+
+        Args:
+            *arguments: Inputs: texts, blocks and messages. Before them may stand a history, which is not changed: a
+                thread, anything with a list of ``messages``, or a list of messages. Texts and blocks that follow each
+                other become one user's message; messages stay as they are. Without inputs the model goes on from the
+                history.
+
+        Returns:
+            The turn: everything new, starting with the input.
+
+        Raises:
+            UPPError: INVALID_REQUEST for what is no input, for media the model does not take, and for one tool round
+                more than the limit; INVALID_RESPONSE for an answer that does not fit the structure; else what the
+                model call failed with. ``partial`` holds the turn so far.
+            asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
+        """
+        turn: upp.Turn = await self._native.generate(arguments)
+        return turn
+
+    @overload
+    def generate_sync(self, *inputs: Input) -> upp.Turn: ...
+    @overload
+    def generate_sync(self, history: History, /, *inputs: Input) -> upp.Turn: ...
+    def generate_sync(self, *arguments: Any) -> upp.Turn:
+        """Call the model on this thread; works inside a running event loop too, as in a notebook.
+
+        Args:
+            *arguments: As `generate`.
+
+        Raises:
+            UPPError: As `generate`.
+        """
+        turn: upp.Turn = self._native.generate_sync(arguments)
+        return turn
+
+    @overload
+    def stream(self, *inputs: Input) -> StreamResult: ...
+    @overload
+    def stream(self, history: History, /, *inputs: Input) -> StreamResult: ...
+    def stream(self, *arguments: Any) -> StreamResult:
+        """Call the model with somebody listening: ``async for event in llm.stream("…")``. UPP-1.2 §11.
+
+        Nothing is sent before the first event or the turn is awaited.
+
+        Args:
+            *arguments: As `generate`.
+
+        Raises:
+            UPPError: INVALID_REQUEST, at once: the model cannot stream, or as `generate`.
+        """
+        return StreamResult(self._native.stream(arguments, True))  # noqa: FBT003
+
+    @overload
+    def stream_sync(self, *inputs: Input) -> SyncStreamResult: ...
+    @overload
+    def stream_sync(self, history: History, /, *inputs: Input) -> SyncStreamResult: ...
+    def stream_sync(self, *arguments: Any) -> SyncStreamResult:
+        """Call the model with somebody listening, without an event loop: ``for event in llm.stream_sync("…")``.
+
+        Args:
+            *arguments: As `generate`.
+
+        Raises:
+            UPPError: As `stream`.
+        """
+        return SyncStreamResult(self._native.stream(arguments, False))  # noqa: FBT003
+
+    def __repr__(self) -> str:
+        return f"LLM(model={self._model!r})"
+
+
+class StreamResult:
+    """A call that is listened to: an async iterator of events, and the turn. UPP-1.2 §11.2.
+
+    Leaving the iteration early (``break``, an exception, a timeout) stops the call: the request is dropped and the
+    turn raises CANCELLED. Awaiting the turn without iterating runs the call to its end.
+    """
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(self, native: _core.AgentStreamCore[upp.StreamEvent]) -> None:
+        self._native = native
+
+    def __aiter__(self) -> AsyncIterator[upp.StreamEvent]:
+        """Give the events; those that are there already come without a trip through the event loop."""
+        return _Events(self._native, self._native.events)
+
+    async def __anext__(self) -> upp.StreamEvent:
+        """Give the next event."""
+        return await self._native.events.__anext__()
+
+    def batches(self, limit: int = 256) -> AsyncIterator[list[upp.StreamEvent]]:
+        """Give lists of all events that are ready, up to `limit`: for heavy consumers."""
+        return _Events(self._native, self._native.events.batches(limit))
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
+
+    @property
+    def turn(self) -> Awaitable[upp.Turn]:
+        """The turn: ``await stream.turn``. The call goes on while it is awaited, whether or not events are read.
+
+        Awaiting it again gives the same turn. Raises `UPPError` as `LLM.generate`; CANCELLED for a call that was
+        stopped, with what had arrived in ``partial``.
+        """
+        return _Turn(self._native)
+
+    def __await__(self) -> Generator[Any, Any, upp.Turn]:
+        """Give the turn."""
+        return self.turn.__await__()
+
+    def abort(self) -> None:
+        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect on a call that is over."""
+        self._native.leave()
+
+    async def aclose(self) -> None:
+        """Stop the call if it is not over."""
+        self._native.leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Turn:
+    """An awaitable that may be awaited again: each time it asks the stream for its turn."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _core.AgentStreamCore[Any]) -> None:
+        self._native = native
+
+    def __await__(self) -> Generator[Any, Any, upp.Turn]:
+        return self._native.turn().__await__()
+
+
+class _Events:
+    """One iteration over a stream: whoever leaves it before its end stops the call."""
+
+    __slots__ = ("_advance", "_native")
+
+    def __init__(self, native: _core.AgentStreamCore[Any], events: AsyncIterator[Any]) -> None:
+        self._native = native
+        self._advance = events.__anext__
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Any]:
+        return self._advance()
+
+    def __del__(self) -> None:
+        self._native.leave()
+
+
+class SyncStreamResult:
+    """A call that is listened to without an event loop: an iterator of events, and the turn. UPP-1.2 §11.2.
+
+    Leaving the iteration early stops the call, as with `StreamResult`.
+    """
+
+    __slots__ = ("__weakref__", "_events", "_native")
+
+    def __init__(self, native: _core.AgentStreamCore[upp.StreamEvent]) -> None:
+        self._native = native
+        self._events: Iterator[upp.StreamEvent] = native.blocking()
+
+    def __iter__(self) -> Iterator[upp.StreamEvent]:
+        """Give the events."""
+        return _SyncEvents(self._native, self._events)
+
+    def __next__(self) -> upp.StreamEvent:
+        """Give the next event."""
+        return next(self._events)
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
+        return self._native.partial
+
+    @property
+    def turn(self) -> upp.Turn:
+        """The turn; runs to the end if the call is not over."""
+        turn: upp.Turn = self._native.turn_sync()
+        return turn
+
+    def abort(self) -> None:
+        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect on a call that is over."""
+        self._native.leave()
+
+    def close(self) -> None:
+        """Stop the call if it is not over."""
+        self._native.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _SyncEvents:
+    """One iteration over a stream: whoever leaves it before its end stops the call."""
+
+    __slots__ = ("_events", "_native")
+
+    def __init__(self, native: _core.AgentStreamCore[Any], events: Iterator[Any]) -> None:
+        self._native = native
+        self._events = events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._events)
+
+    def __del__(self) -> None:
+        self._native.leave()

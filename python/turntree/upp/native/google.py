@@ -1,0 +1,57 @@
+"""Tools of Google's own; Google runs them. UPP-1.2 §19.4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from turntree.upp.native._tool import NativeTool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["code_execution", "file_search", "google_maps", "google_search", "url_context"]
+
+_PROVIDER = "google"
+
+
+def google_search(*, time_range_filter: Mapping[str, Any] | None = None) -> NativeTool:
+    """Ground the answer in a search.
+
+    Args:
+        time_range_filter: ``startTime`` and ``endTime``.
+    """
+    options = {} if time_range_filter is None else {"timeRangeFilter": time_range_filter}
+    return NativeTool(_PROVIDER, "google_search", {"googleSearch": options})
+
+
+def code_execution() -> NativeTool:
+    """Run Python."""
+    return NativeTool(_PROVIDER, "code_execution", {"codeExecution": {}})
+
+
+def url_context() -> NativeTool:
+    """Read pages at addresses of the conversation."""
+    return NativeTool(_PROVIDER, "url_context", {"urlContext": {}})
+
+
+def google_maps(*, enable_widget: bool | None = None) -> NativeTool:
+    """Ground the answer in places.
+
+    Args:
+        enable_widget: Whether the answer brings a token for a map.
+    """
+    options = {} if enable_widget is None else {"enableWidget": enable_widget}
+    return NativeTool(_PROVIDER, "google_maps", {"googleMaps": options})
+
+
+def file_search(file_search_store_names: Sequence[str], *, metadata_filter: str | None = None) -> NativeTool:
+    """Search in stores of files.
+
+    Args:
+        file_search_store_names: Which, as ``fileSearchStores/my-store``.
+        metadata_filter: On metadata of the files.
+    """
+    options: dict[str, Any] = {"fileSearchStoreNames": list(file_search_store_names)}
+    if metadata_filter is not None:
+        options["metadataFilter"] = metadata_filter
+    return NativeTool(_PROVIDER, "file_search", {"fileSearch": options})

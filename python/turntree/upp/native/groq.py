@@ -1,0 +1,17 @@
+"""Tools of Groq's own; Groq runs them and tells of them in ``executed_tools``. UPP-1.2 §19.8."""
+
+from __future__ import annotations
+
+from turntree.upp.native._tool import NativeTool
+
+__all__ = ["browser_search", "code_interpreter"]
+
+
+def browser_search() -> NativeTool:
+    """Search and read the web."""
+    return NativeTool("groq", "browser_search", {"type": "browser_search"})
+
+
+def code_interpreter() -> NativeTool:
+    """Run Python."""
+    return NativeTool("groq", "code_interpreter", {"type": "code_interpreter"})

@@ -1,0 +1,22 @@
+"""OpenRouter's own tools. UPP-1.2 §19.6.
+
+It has plugins beside them, which are parameters: ``params={"plugins": […]}``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turntree.upp.native._tool import NativeTool
+
+__all__ = ["web_search"]
+
+
+def web_search(**parameters: Any) -> NativeTool:
+    """Search the web when the model wants to; OpenRouter runs it.
+
+    Args:
+        **parameters: As ``engine``, ``max_results``.
+    """
+    definition = {"type": "openrouter:web_search", "parameters": parameters or None}
+    return NativeTool("openrouter", "web_search", definition)

@@ -1,0 +1,138 @@
+"""Tools of xAI's own, for its Responses API; xAI runs them. UPP-1.2 §19.7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from turntree.upp.native._tool import NativeTool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["code_execution", "file_search", "mcp", "web_search", "x_search"]
+
+_PROVIDER = "xai"
+
+
+def web_search(
+    *,
+    allowed_domains: Sequence[str] | None = None,
+    excluded_domains: Sequence[str] | None = None,
+    enable_image_understanding: bool | None = None,
+) -> NativeTool:
+    """Search the web.
+
+    Args:
+        allowed_domains: The only ones to search.
+        excluded_domains: Those not to search.
+        enable_image_understanding: Whether images that are found are looked at.
+    """
+    return NativeTool(
+        _PROVIDER,
+        "web_search",
+        {
+            "type": "web_search",
+            "allowed_domains": _list(allowed_domains),
+            "excluded_domains": _list(excluded_domains),
+            "enable_image_understanding": enable_image_understanding,
+        },
+    )
+
+
+def x_search(
+    *,
+    allowed_x_handles: Sequence[str] | None = None,
+    excluded_x_handles: Sequence[str] | None = None,
+    from_date: str | None = None,
+    to_date: str | None = None,
+    enable_image_understanding: bool | None = None,
+    enable_video_understanding: bool | None = None,
+) -> NativeTool:
+    """Search posts on X.
+
+    Args:
+        allowed_x_handles: The only writers.
+        excluded_x_handles: Writers to leave out.
+        from_date: As ``2025-10-01``.
+        to_date: As ``2025-10-31``.
+        enable_image_understanding: Whether images that are found are looked at.
+        enable_video_understanding: Whether films that are found are watched.
+    """
+    return NativeTool(
+        _PROVIDER,
+        "x_search",
+        {
+            "type": "x_search",
+            "allowed_x_handles": _list(allowed_x_handles),
+            "excluded_x_handles": _list(excluded_x_handles),
+            "from_date": from_date,
+            "to_date": to_date,
+            "enable_image_understanding": enable_image_understanding,
+            "enable_video_understanding": enable_video_understanding,
+        },
+    )
+
+
+def code_execution() -> NativeTool:
+    """Run Python."""
+    return NativeTool(_PROVIDER, "code_execution", {"type": "code_interpreter"})
+
+
+def file_search(
+    vector_store_ids: Sequence[str], *, max_num_results: int | None = None, retrieval_mode: str | None = None
+) -> NativeTool:
+    """Search in collections.
+
+    Args:
+        vector_store_ids: Which.
+        max_num_results: Most results of a search.
+        retrieval_mode: ``keyword``, ``semantic`` or ``hybrid``.
+    """
+    return NativeTool(
+        _PROVIDER,
+        "file_search",
+        {
+            "type": "file_search",
+            "vector_store_ids": list(vector_store_ids),
+            "max_num_results": max_num_results,
+            "retrieval_mode": None if retrieval_mode is None else {"type": retrieval_mode},
+        },
+    )
+
+
+def mcp(
+    server_url: str,
+    *,
+    server_label: str | None = None,
+    server_description: str | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    authorization: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> NativeTool:
+    """Tools of a remote MCP server, called by xAI.
+
+    Args:
+        server_url: Where it is.
+        server_label: What it is called.
+        server_description: For the model.
+        allowed_tools: The only ones to call.
+        authorization: A token for it.
+        headers: Sent to it.
+    """
+    return NativeTool(
+        _PROVIDER,
+        server_label or "mcp",
+        {
+            "type": "mcp",
+            "server_url": server_url,
+            "server_label": server_label,
+            "server_description": server_description,
+            "allowed_tools": _list(allowed_tools),
+            "authorization": authorization,
+            "headers": headers,
+        },
+    )
+
+
+def _list(items: Sequence[str] | None) -> list[str] | None:
+    return None if items is None else list(items)

@@ -1,0 +1,167 @@
+//! Whether two requests are the same, and where they are not.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::file::{Payload, RecordedRequest, ReplayError};
+
+/// Differences past this many are not looked for.
+const MAX_DIFFERENCES: usize = 64;
+
+/// A value in an error is cut after this many characters.
+const SHOWN_VALUE: usize = 60;
+
+/// What a request to another URL counts when the nearest is looked for: more than any body.
+const OTHER_ADDRESS: usize = MAX_DIFFERENCES * 4;
+
+/// One place at which two requests differ.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// A JSON pointer into the body, or `method`, `url`.
+    place: String,
+    recorded: Option<String>,
+    asked: Option<String>,
+    is_address: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.place.is_empty() { "the body" } else { &self.place };
+        match (&self.recorded, &self.asked) {
+            (Some(recorded), Some(asked)) => {
+                write!(formatter, "{place} (recorded {recorded}, asked {asked})")
+            }
+            (Some(recorded), None) => write!(formatter, "{place} (recorded {recorded}, not asked)"),
+            (None, Some(asked)) => write!(formatter, "{place} (not recorded, asked {asked})"),
+            (None, None) => formatter.write_str(place),
+        }
+    }
+}
+
+/// Pointers that are not compared, each as its segments.
+#[derive(Debug, Default)]
+pub(super) struct Ignored(Vec<Vec<String>>);
+
+impl Ignored {
+    pub(super) fn new(pointers: &[String]) -> Result<Self, ReplayError> {
+        let segments = |text: &String| {
+            let rest = text.strip_prefix('/').ok_or_else(|| ReplayError::Pointer { text: text.clone() })?;
+            Ok(rest.split('/').map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect())
+        };
+        pointers.iter().map(segments).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn has(&self, path: &[String]) -> bool {
+        let same = |(pattern, segment): (&String, &String)| pattern == "*" || pattern == segment;
+        self.0.iter().any(|pointer| pointer.len() == path.len() && pointer.iter().zip(path).all(same))
+    }
+}
+
+/// Whether a request is the recorded one.
+pub(super) fn is_same(recorded: &RecordedRequest, asked: &RecordedRequest, ignored: &Ignored) -> bool {
+    compare(recorded, asked, ignored, 1).is_empty()
+}
+
+/// Where they differ; the first 64 places.
+pub(super) fn differences(
+    recorded: &RecordedRequest,
+    asked: &RecordedRequest,
+    ignored: &Ignored,
+) -> Vec<Difference> {
+    compare(recorded, asked, ignored, MAX_DIFFERENCES)
+}
+
+/// How far they are from each other.
+pub(super) fn distance(differences: &[Difference]) -> usize {
+    differences.iter().map(|difference| if difference.is_address { OTHER_ADDRESS } else { 1 }).sum()
+}
+
+fn compare(
+    recorded: &RecordedRequest,
+    asked: &RecordedRequest,
+    ignored: &Ignored,
+    limit: usize,
+) -> Vec<Difference> {
+    let mut found = Vec::new();
+    for (place, one, two) in [("method", &recorded.method, &asked.method), ("url", &recorded.url, &asked.url)]
+    {
+        if one != two {
+            let (one, two) = (Some(one.clone()), Some(two.clone()));
+            found.push(Difference { place: place.to_owned(), recorded: one, asked: two, is_address: true });
+        }
+    }
+    let mut comparison = Comparison { path: Vec::new(), found, ignored, limit };
+    let (one, two) = (recorded.body.as_ref().map(value), asked.body.as_ref().map(value));
+    comparison.values(one.as_ref(), two.as_ref());
+    comparison.found
+}
+
+/// A body as a value: documents as they are, everything else as its text.
+fn value(body: &Payload) -> Value {
+    match body {
+        Payload::Json(value) => value.clone(),
+        Payload::Text(text) | Payload::Base64(text) => Value::from(text.as_str()),
+        Payload::Chunks(_) => {
+            let pieces = body.pieces().unwrap_or_default().concat();
+            Value::from(String::from_utf8_lossy(&pieces))
+        }
+    }
+}
+
+struct Comparison<'a> {
+    path: Vec<String>,
+    found: Vec<Difference>,
+    ignored: &'a Ignored,
+    limit: usize,
+}
+
+impl Comparison<'_> {
+    fn values(&mut self, recorded: Option<&Value>, asked: Option<&Value>) {
+        if self.found.len() >= self.limit || self.ignored.has(&self.path) {
+            return;
+        }
+        match (recorded, asked) {
+            (Some(Value::Object(one)), Some(Value::Object(two))) => {
+                let added = two.keys().filter(|key| !one.contains_key(*key));
+                for key in one.keys().chain(added) {
+                    self.within(key.clone(), one.get(key), two.get(key));
+                }
+            }
+            (Some(Value::Array(one)), Some(Value::Array(two))) => {
+                for index in 0..one.len().max(two.len()) {
+                    self.within(index.to_string(), one.get(index), two.get(index));
+                }
+            }
+            (Some(one), Some(two)) if is_equal(one, two) => (),
+            (None, None) => (),
+            (one, two) => {
+                let segments = self.path.iter().map(|segment| segment.replace('~', "~0").replace('/', "~1"));
+                let mut place = String::new();
+                segments.for_each(|segment| place.extend(["/", &segment]));
+                let (recorded, asked) = (one.map(shown), two.map(shown));
+                self.found.push(Difference { place, recorded, asked, is_address: false });
+            }
+        }
+    }
+
+    fn within(&mut self, segment: String, recorded: Option<&Value>, asked: Option<&Value>) {
+        self.path.push(segment);
+        self.values(recorded, asked);
+        self.path.pop();
+    }
+}
+
+/// `1` and `1.0` are the same number.
+fn is_equal(one: &Value, two: &Value) -> bool {
+    match (one.as_f64(), two.as_f64()) {
+        (Some(first), Some(second)) if one.is_f64() != two.is_f64() => first.total_cmp(&second).is_eq(),
+        _ => one == two,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let short: String = text.chars().take(SHOWN_VALUE).collect();
+    if short.len() < text.len() { format!("{short}…") } else { text }
+}

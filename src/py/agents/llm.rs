@@ -1,0 +1,256 @@
+//! The native half of `turntree.upp.LLM`: arguments to history and inputs, calls to coroutines. UPP-1.2 §10.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use super::agent::{params_from, perform, tools_from};
+use super::host::{Callables, Place, PyHost, RunMetadata};
+use super::stream::AgentStream;
+use crate::agents::run::{Drive, Machine, RunContext};
+use crate::agents::{Llm, LlmOptions, ToolUseStrategy};
+use crate::core::ids::RandomIds;
+use crate::core::time::Timestamp;
+use crate::message::message::History;
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::coroutine::Coroutine;
+use crate::py::bridge::guard::lock;
+use crate::py::bridge::kept::Kept;
+use crate::py::bridge::sync;
+use crate::py::content::block_from;
+use crate::py::convert::json::to_raw;
+use crate::py::message::{Message, message_from};
+use crate::py::thread::history_from;
+use crate::py::upp::config::config_from;
+use crate::py::upp::held::Held;
+use crate::py::upp::middleware::chain::MiddlewareChain;
+use crate::py::upp::model::{ModelReference, system_from};
+use crate::upp::UppError;
+use crate::upp::llm::Input;
+
+/// The native half of an LLM. One serves any number of calls at once.
+#[pyclass(frozen, weakref, module = "turntree._core")]
+pub(crate) struct LlmCore {
+    llm: Llm,
+    callables: Arc<Mutex<Callables>>,
+    /// The model's object, and what the LLM's own configuration was given.
+    held: Held,
+    middleware: Py<MiddlewareChain>,
+}
+
+#[pymethods]
+impl LlmCore {
+    #[new]
+    #[pyo3(signature = (
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
+    fn new(
+        model: &Bound<'_, ModelReference>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        max_iterations: Option<u32>,
+        tools: &Bound<'_, PyList>,
+        system: Option<&Bound<'_, PyAny>>,
+        structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
+        hooks: &Bound<'_, PyDict>,
+        middleware: Py<MiddlewareChain>,
+    ) -> PyResult<Self> {
+        let (config, mut held) = config_from(config)?;
+        held.objects.push(model.clone().into_any().unbind());
+        let (tools, bindings) = tools_from(tools)?;
+        let options = LlmOptions {
+            params: params_from(params)?,
+            system: system.map(system_from).transpose()?.map(Arc::new),
+            tools,
+            tool_strategy: ToolUseStrategy { max_iterations },
+            structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            structure_repair,
+            ..LlmOptions::new(model.get().bind(&config))
+        };
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
+        let llm = Llm::new(options, &RandomIds);
+        let llm = llm.map_err(|error| crate::py::error::upp(model.py(), &error))?;
+        Ok(Self { llm, callables, held, middleware })
+    }
+
+    /// Starts a call; the coroutine gives its turn.
+    fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
+        let caller = CallerContext::capture(slf.py())?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
+        let turn = perform(machine, driver, Arc::clone(&slf.get().callables));
+        Ok(Coroutine::keeping("generate", kept, turn))
+    }
+
+    /// Calls on this thread, without an event loop.
+    fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let caller = CallerContext::without_loop(slf.py())?;
+        let (machine, driver) = Self::start(slf, arguments, caller, &Kept::default())?;
+        sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
+    }
+
+    /// Starts a call that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
+        let (py, this) = (slf.py(), slf.get());
+        let caller = CallerContext::without_loop(py)?;
+        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
+        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let mut context = RunContext::new(Arc::new(host));
+        context.middleware = this.middleware.get().for_call(&kept);
+        let stream = this.llm.stream(history, inputs, context);
+        let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
+        AgentStream::new(py, stream, &this.callables, kept)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.middleware)?;
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        self.held.traverse(&visit)?;
+        match self.callables.try_lock() {
+            Ok(callables) => callables.traverse(&visit),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let callables = std::mem::take(&mut *lock(&self.callables));
+        drop(callables);
+        self.held.clear();
+    }
+}
+
+impl LlmCore {
+    fn start(
+        slf: &Bound<'_, Self>,
+        arguments: &Bound<'_, PyTuple>,
+        caller: CallerContext,
+        kept: &Kept,
+    ) -> PyResult<(Machine, Drive)> {
+        let this = slf.get();
+        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
+        let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
+        let mut context = RunContext::new(Arc::new(host));
+        context.middleware = this.middleware.get().for_call(kept);
+        let started = this.llm.start(history, inputs, context);
+        started.map_err(|error| crate::py::error::upp(slf.py(), &error))
+    }
+}
+
+/// What a call says: the history it goes on from, and its inputs.
+struct Said {
+    history: History,
+    inputs: Vec<Input>,
+}
+
+impl Said {
+    /// Tells history from inputs by the first argument alone. UPP-1.2 §10.1.
+    ///
+    /// # Errors
+    /// `UPPError` `INVALID_REQUEST`, caused by what is wrong with the argument.
+    fn from_python(arguments: &Bound<'_, PyTuple>, provider: &str) -> PyResult<Self> {
+        let py = arguments.py();
+        Self::read(arguments).map_err(|cause| {
+            let words = cause.value(py).str().map(|words| words.to_string()).unwrap_or_default();
+            let error = UppError::invalid_request(provider, format!("Invalid inference input: {words}"));
+            let error = crate::py::error::upp(py, &error);
+            error.set_cause(py, Some(cause));
+            error
+        })
+    }
+
+    fn read(arguments: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let mut arguments = arguments.iter().enumerate().peekable();
+        let history = match arguments.peek() {
+            Some((_, first)) => history_of(first)?,
+            None => None,
+        };
+        if history.is_some() {
+            arguments.next();
+        }
+        let inputs = arguments.map(|(place, input)| input_from(&input, &format!("input[{place}]")));
+        Ok(Self { history: history.unwrap_or_default(), inputs: inputs.collect::<PyResult<_>>()? })
+    }
+}
+
+/// The history that a first argument is: that of a thread or of anything with a list of `messages`, an empty list, or a
+/// list that starts with a message.
+fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
+    let py = first.py();
+    let messages = match first.cast::<PyDict>() {
+        Ok(dict) => dict.get_item(intern!(py, "messages"))?,
+        Err(_) => first.getattr_opt(intern!(py, "messages"))?,
+    };
+    if let Some(messages) = messages.filter(is_list) {
+        return history_from(&messages, "history").map(Some);
+    }
+    if !is_list(first) {
+        return Ok(None);
+    }
+    match first.try_iter()?.next().transpose()? {
+        None => Ok(Some(History::new())),
+        Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
+        Some(_) => Err(pyo3::exceptions::PyTypeError::new_err(
+            "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
+        )),
+    }
+}
+
+fn is_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
+}
+
+/// A message, or a dict with what every message has.
+fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<Message>() {
+        return Ok(true);
+    }
+    let Ok(dict) = value.cast::<PyDict>() else { return Ok(false) };
+    let text = |name: &str| -> PyResult<Option<String>> {
+        Ok(dict.get_item(name)?.and_then(|value| value.extract().ok()))
+    };
+    if text("id")?.is_none_or(|id| id.is_empty()) {
+        return Ok(false);
+    }
+    let is_dated = match dict.get_item("timestamp")? {
+        Some(time) if time.is_instance_of::<PyString>() => {
+            time.extract::<String>()?.parse::<Timestamp>().is_ok()
+        }
+        Some(time) => time.is_instance_of::<pyo3::types::PyDateTime>(),
+        None => false,
+    };
+    let list =
+        |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
+    Ok(is_dated
+        && match text("type")?.as_deref() {
+            Some("user" | "assistant") => list("content")?,
+            Some("tool_result") => list("results")?,
+            _ => false,
+        })
+}
+
+/// A message as it is, a text, or a block.
+fn input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
+    if let Ok(text) = input.cast::<PyString>() {
+        return Ok(Input::Text(text.to_str()?.to_owned()));
+    }
+    let is_message = input.is_instance_of::<Message>()
+        || match input.cast::<PyDict>() {
+            Ok(dict) => dict.contains("type")? && dict.contains("id")? && dict.contains("timestamp")?,
+            Err(_) => false,
+        };
+    if is_message {
+        message_from(input, what).map(Input::Message)
+    } else {
+        block_from(input, what).map(Input::Block)
+    }
+}

@@ -1,0 +1,101 @@
+//! A sequence of middlewares as Python gives it, and the core's chain of one call.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+
+use super::builtin::Middleware;
+use super::finisher::PyFinisher;
+use super::hooks::{Functions, HOOKS, PyMiddleware};
+use crate::py::bridge::guard::lock;
+use crate::py::bridge::kept::Kept;
+use crate::py::upp::held::Held;
+use crate::upp::middleware::{Chain, Middleware as CoreMiddleware};
+
+/// The middlewares of a model, in order.
+#[pyclass(frozen, name = "MiddlewareChain", module = "turntree._core")]
+pub(crate) struct MiddlewareChain {
+    entries: Vec<Entry>,
+    /// The functions of the application's own middlewares, and the objects of ours.
+    held: Held,
+}
+
+enum Entry {
+    Ours(Arc<dyn CoreMiddleware>),
+    Python(Arc<Functions>),
+}
+
+/// The handle of a call's context, made when the first hook wants it and kept with the call.
+pub(super) type Handle = Arc<Mutex<Option<usize>>>;
+
+#[pymethods]
+impl MiddlewareChain {
+    #[new]
+    fn new(middleware: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut held = Held::default();
+        let items = middleware.try_iter().map_err(|_| {
+            PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
+        })?;
+        let mut entries = Vec::new();
+        for (place, item) in items.enumerate() {
+            entries.push(entry(&item?, place, &mut held)?);
+        }
+        Ok(Self { entries, held })
+    }
+
+    fn __len__(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
+    }
+}
+
+fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Entry> {
+    if let Ok(ours) = item.cast::<Middleware>() {
+        held.objects.push(item.clone().unbind());
+        return Ok(Entry::Ours(ours.get().core()));
+    }
+    let functions = Functions::of(item, held)?;
+    if functions.is_empty() {
+        let found = item.get_type().name()?;
+        let words = format!(
+            "middleware[{place}] has none of the hooks; {found} must have one of {}",
+            HOOKS.map(|(name, _)| name).join(", ")
+        );
+        return Err(PyTypeError::new_err(words));
+    }
+    Ok(Entry::Python(Arc::new(functions)))
+}
+
+impl MiddlewareChain {
+    /// The chain of one call. What its hooks see is kept in `kept`, with the call.
+    pub(crate) fn for_call(&self, kept: &Kept) -> Chain {
+        if self.entries.is_empty() {
+            return Chain::default();
+        }
+        let handle = Handle::default();
+        let middlewares = self.entries.iter().map(|entry| match entry {
+            Entry::Ours(ours) => Arc::clone(ours),
+            Entry::Python(functions) => Arc::new(PyMiddleware {
+                functions: Arc::clone(functions),
+                kept: kept.clone(),
+                handle: Arc::clone(&handle),
+            }) as Arc<dyn CoreMiddleware>,
+        });
+        middlewares.collect::<Chain>().with_finisher(Arc::new(PyFinisher))
+    }
+}
+
+/// The index under which the handle is kept.
+pub(super) fn kept_at(handle: &Handle) -> Option<usize> {
+    *lock(handle)
+}

@@ -1,0 +1,107 @@
+//! A store of one conversation, written in Python.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::core::ids::RandomIds;
+use crate::core::time::SystemClock;
+use crate::message::Thread as CoreThread;
+use crate::py::bridge::guard;
+use crate::py::data::{DataClass as _, extract};
+use crate::py::thread::{Shared, Thread, history_from};
+use crate::py::upp::held::{Function, Held};
+use crate::upp::UppError;
+use crate::upp::middleware::PersistenceAdapter;
+
+/// An object with `id`, `load(id)` and `save(id, thread)`; the two may be async.
+pub(super) struct PyAdapter {
+    id: String,
+    load: Arc<Function>,
+    save: Arc<Function>,
+}
+
+impl PyAdapter {
+    /// # Errors
+    /// `TypeError` for an object that lacks one of the three.
+    pub(super) fn new(adapter: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
+        let missing = |what: &str| {
+            let found = adapter.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!(
+                "adapter of persistence must have id, load(id) and save(id, thread); {found} has no {what}"
+            ))
+        };
+        let id = adapter.getattr_opt("id")?.and_then(|id| id.extract::<String>().ok());
+        let mut function = |name: &str| -> PyResult<Arc<Function>> {
+            let callable = adapter.getattr_opt(name)?.filter(|callable| callable.is_callable());
+            let function = Function::new(&callable.ok_or_else(|| missing(name))?)?;
+            held.functions.push(Arc::clone(&function));
+            Ok(function)
+        };
+        let (load, save) = (function("load")?, function("save")?);
+        Ok(Self { id: id.ok_or_else(|| missing("id, a str,"))?, load, save })
+    }
+}
+
+fn raised(py: Python<'_>, error: PyErr) -> UppError {
+    crate::py::error::to_upp(py, error)
+}
+
+fn away_from_python(error: &PyErr) -> UppError {
+    UppError::invalid_request("", error.to_string())
+}
+
+/// A thread from a handle, from its dict, or from a list of messages.
+fn thread_from(value: &Bound<'_, PyAny>, id: &str) -> PyResult<Option<CoreThread>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let is_thread = value.is_instance_of::<Thread>()
+        || value.cast::<PyDict>().is_ok_and(|dict| dict.contains("createdAt").unwrap_or(false));
+    if is_thread {
+        return Ok(Some(extract::<Thread>(value, "what load gave")?.read()?));
+    }
+    let messages = history_from(value, "what load gave")?;
+    let thread = CoreThread::new(messages, &RandomIds, &SystemClock);
+    Ok(Some(CoreThread { id: id.to_owned(), ..thread }))
+}
+
+impl PersistenceAdapter for PyAdapter {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn load(&self) -> BoxFuture<'_, Result<Option<CoreThread>, UppError>> {
+        Box::pin(async move {
+            let started =
+                guard::expect_held(|py| self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind()));
+            let loaded = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let read = guard::expect_held(|py| {
+                let thread = loaded.and_then(|value| thread_from(value.bind(py), &self.id));
+                Ok(thread.map_err(|error| raised(py, error)))
+            });
+            read.unwrap_or_else(|error| Err(away_from_python(&error)))
+        })
+    }
+
+    fn save(&self, thread: CoreThread) -> BoxFuture<'_, Result<(), UppError>> {
+        Box::pin(async move {
+            let started = guard::expect_held(|py| {
+                let thread = Thread::wrap(py, Arc::new(Shared::new(thread)))?;
+                self.save.call(py, (self.id.as_str(), thread).into_pyobject(py)?.unbind())
+            });
+            let saved = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let read = guard::expect_held(|py| Ok(saved.map(drop).map_err(|error| raised(py, error))));
+            read.unwrap_or_else(|error| Err(away_from_python(&error)))
+        })
+    }
+}

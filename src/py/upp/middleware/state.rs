@@ -1,0 +1,145 @@
+//! What middlewares keep with a call, as a mapping.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use crate::py::convert::json::to_raw;
+use crate::py::show::Show;
+use crate::upp::middleware::{CallContext as CoreContext, StateValue};
+
+/// An object of the application in the state of a call.
+struct Stored(Py<PyAny>);
+
+/// The state of one call, a mapping from names to anything; its hooks and its stream share it.
+#[pyclass(frozen, mapping, module = "turntree.upp.middleware")]
+pub(crate) struct CallState(pub(super) Arc<CoreContext>);
+
+/// Plain values are data, which turntree's own middlewares read; other objects are kept as they are.
+fn to_value(value: &Bound<'_, PyAny>) -> PyResult<StateValue> {
+    let is_plain = value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>();
+    if is_plain && let Ok(raw) = to_raw(value, "the value") {
+        return Ok(StateValue::Json(raw));
+    }
+    Ok(StateValue::Host(Arc::new(Stored(value.clone().unbind()))))
+}
+
+fn to_object<'py>(py: Python<'py>, value: &StateValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        StateValue::Json(raw) => raw.show(py),
+        StateValue::Host(host) => match host.downcast_ref::<Stored>() {
+            Some(stored) => Ok(stored.0.bind(py).clone()),
+            None => Ok(py.None().into_bound(py)),
+        },
+    }
+}
+
+/// For `__traverse__` of the context's one handle.
+pub(super) fn visit_objects(core: &CoreContext, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    core.state.look(|value| match value {
+        StateValue::Host(host) => match host.downcast_ref::<Stored>() {
+            Some(stored) => visit.call(&stored.0),
+            None => Ok(()),
+        },
+        StateValue::Json(_) => Ok(()),
+    })
+}
+
+#[pymethods]
+impl CallState {
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.get(name) {
+            Some(value) => to_object(py, &value),
+            None => Err(PyKeyError::new_err(name.to_owned())),
+        }
+    }
+
+    fn __setitem__(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let replaced = self.0.state.insert(name, to_value(value)?);
+        drop(replaced);
+        Ok(())
+    }
+
+    fn __delitem__(&self, name: &str) -> PyResult<()> {
+        let removed = self.0.state.remove(name);
+        removed.map(drop).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.0.state.get(name).is_some()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.state.names().len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyList::new(py, self.0.state.names())?.try_iter()?.into_any())
+    }
+
+    /// The value under a name, or `default`.
+    #[pyo3(signature = (name, default = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.get(name) {
+            Some(value) => to_object(py, &value),
+            None => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
+        }
+    }
+
+    /// The value under a name; `default`, which is put there, when there is none.
+    #[pyo3(signature = (name, default = None))]
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        name: String,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(value) = self.0.state.get(&name) {
+            return to_object(py, &value);
+        }
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        self.__setitem__(name, &default)?;
+        Ok(default)
+    }
+
+    /// Takes a value away and gives it, or `default`.
+    #[pyo3(signature = (name, default = None))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.remove(name) {
+            Some(value) => to_object(py, &value),
+            None => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
+        }
+    }
+
+    /// The names, sorted.
+    fn keys(&self) -> Vec<String> {
+        self.0.state.names()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shown = PyDict::new(py);
+        for name in self.0.state.names() {
+            if let Some(value) = self.0.state.get(&name) {
+                shown.set_item(name, to_object(py, &value)?)?;
+            }
+        }
+        Ok(format!("CallState({})", shown.repr()?))
+    }
+}

@@ -1,0 +1,136 @@
+//! Work that is listened to, of any modality: events for `for`, the result for `await`. UPP-1.2 §15 and §16.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use tokio_util::sync::CancellationToken;
+
+use crate::py::agents::agent::raised;
+use crate::py::bridge::coroutine::Coroutine;
+use crate::py::bridge::guard::{self, lock};
+use crate::py::bridge::kept::Kept;
+use crate::py::bridge::stream::{BlockingEvents, PyEventStream};
+use crate::py::bridge::sync;
+use crate::py::data::DataClass;
+use crate::py::error::Raised;
+use crate::upp::result_stream::ResultStream as CoreStream;
+use crate::upp::{Modality, UppError};
+
+type Shown = Arc<dyn Fn(Python<'_>) -> PyResult<Py<PyAny>> + Send + Sync>;
+type Outcome = Arc<Mutex<Option<Result<Shown, UppError>>>>;
+
+/// The native half of streams with a result.
+#[pyclass(frozen, name = "ResultStreamCore", module = "turntree._core")]
+pub(crate) struct ResultStream {
+    events: Py<PyEventStream>,
+    outcome: Outcome,
+    abort: CancellationToken,
+    modality: Modality,
+}
+
+/// The core's stream, which leaves its outcome where `result` finds it.
+struct Source<E, R: DataClass> {
+    stream: CoreStream<E, R::Value>,
+    outcome: Outcome,
+}
+
+impl<E, R: DataClass> Unpin for Source<E, R> {}
+
+impl<E, R: DataClass> Stream for Source<E, R> {
+    type Item = PyResult<E>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = Pin::new(&mut self.stream).poll_next(context);
+        if let Some(outcome) = self.stream.outcome() {
+            let shown =
+                outcome.clone().map(|value| -> Shown { Arc::new(move |py| R::wrap(py, Arc::clone(&value))) });
+            lock(&self.outcome).get_or_insert(shown);
+        }
+        polled.map(|item| item.map(|event| event.map_err(|error| raised(&error))))
+    }
+}
+
+impl ResultStream {
+    /// A stream of work that has not started; events become `E`, the result `R`.
+    ///
+    /// # Errors
+    /// `MemoryError` only.
+    pub(crate) fn new<E: DataClass, R: DataClass>(
+        py: Python<'_>,
+        stream: CoreStream<E::Value, R::Value>,
+        modality: Modality,
+        kept: Kept,
+    ) -> PyResult<Self> {
+        let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
+        let source = Source::<E::Value, R> { stream, outcome: Arc::clone(&outcome) };
+        let show = |py: Python<'_>, event: E::Value| E::wrap(py, Arc::new(event));
+        let events = PyEventStream::new(py, source, show, kept)?;
+        Ok(Self { events: Py::new(py, events)?, outcome, abort, modality })
+    }
+
+    fn result_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
+        let finished = self.events.bind(py).get().finished();
+        let (outcome, modality) = (Arc::clone(&self.outcome), self.modality);
+        async move {
+            if lock(&outcome).is_none() {
+                finished.await?;
+            }
+            let ended = lock(&outcome).clone();
+            // A stream that was closed before its end has no outcome: whoever closed it stopped the work.
+            let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("").with_modality(modality)));
+            guard::expect_held(|py| match ended {
+                Ok(shown) => shown(py),
+                Err(error) => Err(crate::py::error::upp(py, &error)),
+            })
+        }
+    }
+}
+
+#[pymethods]
+impl ResultStream {
+    /// The asynchronous iterator over events.
+    #[getter]
+    fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
+        self.events.clone_ref(py)
+    }
+
+    /// The synchronous iterator over events.
+    fn blocking(&self, py: Python<'_>) -> BlockingEvents {
+        PyEventStream::blocking(self.events.clone_ref(py))
+    }
+
+    /// A coroutine that gives the result. The work goes on while it is awaited.
+    fn result(slf: &Bound<'_, Self>) -> Coroutine {
+        let result = slf.get().result_of(slf.py());
+        Coroutine::keeping("result", Kept::new([slf.clone().into_any().unbind()]), result)
+    }
+
+    /// The result, waited for on this thread.
+    fn result_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        sync::run_sync(py, self.result_of(py))
+    }
+
+    /// Stops the work: it ends with CANCELLED.
+    fn abort(&self, py: Python<'_>) {
+        guard::holding(py, || self.abort.cancel());
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.events)?;
+        // Never wait inside the collector; whoever holds the lock is alive.
+        match self.outcome.try_lock().as_deref() {
+            Ok(Some(Err(error))) => Raised::traverse(error, &visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let outcome = lock(&self.outcome).take();
+        drop(outcome);
+    }
+}

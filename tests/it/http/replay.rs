@@ -1,0 +1,322 @@
+//! Exchanges recorded from a loopback server and played without it.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json as value};
+use turntree::core::http::replay::{Mode, ReplayError, ReplayOptions};
+use turntree::core::http::{ExponentialBackoff, Replay};
+use turntree::core::secret::Secret;
+
+use super::*;
+
+const KEY: &str = "sk-live-abcdefghijklmnop0123456789";
+
+/// A file that no other test uses; gone with the folder of the build.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(format!("{name}.json"));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn with(mode: Mode, path: &Path) -> Replay {
+    Replay::open(path, ReplayOptions { mode, ..ReplayOptions::default() }).unwrap()
+}
+
+fn using(replay: &Replay) -> HttpConfig {
+    HttpConfig { replay: Some(replay.clone()), ..config() }
+}
+
+async fn post(url: &str, body: &Value, replay: &Replay) -> Result<HttpResponse, HttpError> {
+    let request = HttpRequest::post(url, body.to_string())
+        .header("Content-Type", "application/json")
+        .header("X-Strange", "not for the file")
+        .bearer(&Secret::from(KEY))
+        .expect(Expect::Json);
+    client(&using(replay)).send(request, &quick_retries(), &CancellationToken::new()).await
+}
+
+async fn stream(url: &str, replay: &Replay) -> Result<EventStream, HttpError> {
+    let request = HttpRequest::post(url, "{}").expect(Expect::EventStream);
+    client(&using(replay))
+        .stream(request, &quick_retries(), &CancellationToken::new(), EventData::default())
+        .await
+}
+
+fn document(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_played_without_the_server() {
+    let path = file("round_trip");
+    let refusal = response("429 Slow", &[("Retry-After", "0"), ("Set-Cookie", "session=1")], "slow down");
+    let answers = [refusal, json(r#"{ "n": 1 }"#), json(r#"{"n":2}"#)];
+    let server = Server::start(answers).await;
+    let url = server.url("/v1/chat?key=AbCdEfGh&x=1");
+    let recording = with(Mode::Record, &path);
+
+    let first = post(&url, &value!({"a": 1, "b": [1, 2]}), &recording).await.unwrap();
+    let second = post(&url, &value!({"a": 1, "b": [1, 2]}), &recording).await.unwrap();
+    recording.save().unwrap();
+    drop(server);
+
+    let playing = with(Mode::Replay, &path);
+    let url = url.replace("AbCdEfGh", "another-key");
+    // Members in another order, a number in another spelling, another key in the query.
+    let again = post(&url, &value!({"b": [1, 2.0], "a": 1}), &playing).await.unwrap();
+    assert_eq!(playing.unused().len(), 1);
+    let further = post(&url, &value!({"a": 1, "b": [1, 2]}), &playing).await.unwrap();
+
+    assert_eq!((first.body, second.body.clone()), ("{ \"n\": 1 }".into(), "{\"n\":2}".into()));
+    assert_eq!((again.body, further.body), ("{\"n\":1}".into(), second.body));
+    assert_eq!(again.headers.get("x-request-id").unwrap(), "req_7");
+    assert_eq!((playing.len(), playing.played(), playing.unused().len()), (3, 3, 0));
+}
+
+#[tokio::test]
+async fn a_file_holds_no_credentials() {
+    let path = file("secrets");
+    let echo =
+        format!(r#"{{"echo":"you sent {KEY}","api_key":"plain","list":["xai-0123456789012345678901"]}}"#);
+    let headers = [("Content-Type", "application/json"), ("Set-Cookie", "session=1"), ("X-Account", "acme")];
+    let server = Server::start([response("200 OK", &headers, &echo)]).await;
+    let url = server.url("/v1?api-key=hidden-in-query").replace("http://", "http://me:pass-word@");
+    let recording = with(Mode::Record, &path);
+
+    let body =
+        value!({"prompt": format!("my key is {KEY} and AIza{}", "x".repeat(35)), "task-sk-1": "sk-short"});
+    let answer = post(&url, &body, &recording).await.unwrap();
+    recording.save().unwrap();
+
+    assert!(String::from_utf8_lossy(&answer.body).contains(KEY), "the caller sees the answer as it came");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for secret in
+        [KEY, "AIza", "xai-", "hidden-in-query", "pass-word", "plain", "session", "acme", "X-Strange"]
+    {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    assert!(text.contains("sk-short"), "words that only look a little like keys stay");
+    assert_eq!(document(&path)["exchanges"][0]["response"]["body"]["json"]["api_key"], "REDACTED");
+}
+
+#[tokio::test]
+async fn streams_keep_their_chunks_and_their_broken_ends() {
+    let path = file("stream");
+    let whole = vec![event_stream(), chunk("data: 1\n\nda"), chunk("ta: hé\n\n"), last_chunk()];
+    let broken =
+        vec![event_stream(), chunk("data: 3\n\n"), Step::Wait(Duration::from_millis(50)), Step::Reset];
+    let server = Server::start([whole, broken]).await;
+    let url = server.url("/v1/chat");
+    let recording = with(Mode::Record, &path);
+
+    drain(stream(&url, &recording).await.unwrap()).await;
+    let (_, lived) = drain(stream(&url, &recording).await.unwrap()).await;
+    recording.save().unwrap();
+    drop(server);
+
+    let playing = with(Mode::Replay, &path);
+    let (items, error) = drain(stream(&url, &playing).await.unwrap()).await;
+    assert_eq!((items, error.is_none()), (vec!["1".to_owned(), "hé".to_owned()], true));
+    let (items, error) = drain(stream(&url, &playing).await.unwrap()).await;
+    assert_eq!(items, ["3"]);
+    assert!(matches!(lived, Some(StreamError::Http(HttpError::Network { .. }))), "{lived:?}");
+    assert!(matches!(error, Some(StreamError::Http(HttpError::Network { .. }))), "{error:?}");
+    let chunks = &document(&path)["exchanges"][0]["response"]["body"]["chunks"];
+    assert_eq!(*chunks, value!(["data: 1\n\nda", "ta: hé\n\n"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_played_and_retried_as_in_life() {
+    let path = file("failures");
+    let exchange = |end: Value| {
+        let mut exchange =
+            value!({"request": {"method": "POST", "url": "https://host.invalid/v1", "body": {"json": {}}}});
+        exchange.as_object_mut().unwrap().extend(end.as_object().unwrap().clone());
+        exchange
+    };
+    let text = value!({"format": "turntree.replay", "version": 1, "exchanges": [
+        exchange(value!({"failure": {"kind": "network", "message": "connection refused"}})),
+        exchange(value!({"failure": {"kind": "headers_timeout", "message": ""}})),
+        exchange(value!({"response": {"status": 503, "headers": {"retry-after": "20"}}})),
+        exchange(value!({"response": {"status": 200, "headers": {"content-type": "application/json"},
+                                      "body": {"base64": "eyJvayI6MX0="}}})),
+    ]});
+    std::fs::write(&path, text.to_string()).unwrap();
+    let playing = with(Mode::Replay, &path);
+    let retries = RetryPolicy::new(ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() });
+    let begun = tokio::time::Instant::now();
+
+    let request = HttpRequest::post("https://host.invalid/v1", "{}").expect(Expect::Json);
+    let answer = client(&using(&playing)).send(request, &retries, &CancellationToken::new()).await.unwrap();
+
+    assert_eq!(answer.body, "{\"ok\":1}");
+    assert_eq!(begun.elapsed().as_secs(), 1 + 2 + 20);
+}
+
+#[tokio::test]
+async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
+    let path = file("unmatched");
+    let server = Server::start([json("1"), json("2")]).await;
+    let recording = with(Mode::Record, &path);
+    let body = value!({"model": "m", "messages": [{"role": "user", "content": "Hello"}], "id": "a"});
+    post(&server.url("/v1/embed"), &value!({}), &recording).await.unwrap();
+    post(&server.url("/v1/chat"), &body, &recording).await.unwrap();
+    recording.save().unwrap();
+    let url = server.url("/v1/chat");
+    drop(server);
+
+    let playing = with(Mode::Replay, &path);
+    let asked =
+        value!({"model": "m", "messages": [{"role": "user", "content": "Bye"}], "id": "b", "seed": 1});
+    let error = post(&url, &asked, &playing).await.unwrap_err();
+    let told = error.to_string();
+
+    assert!(matches!(error, HttpError::Replay { .. }), "{error:?}");
+    for part in [
+        "the nearest is exchange 1",
+        r#"/messages/0/content (recorded "Hello", asked "Bye")"#,
+        r#"/id (recorded "a", asked "b")"#,
+        "/seed (not recorded, asked 1)",
+        "unmatched.json",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    let ignore = ["/id", "/seed", "/messages/*/content"].map(str::to_owned).to_vec();
+    let lenient = Replay::open(&path, ReplayOptions { ignore, repeat: true, ..Default::default() }).unwrap();
+    for _ in 0..2 {
+        assert_eq!(post(&url, &asked, &lenient).await.unwrap().body, "2");
+    }
+    post(&url, &body, &playing).await.unwrap();
+    let spent = post(&url, &body, &playing).await.unwrap_err().to_string();
+    assert!(spent.contains("exchange 1 matches and has been played already"), "{spent}");
+    playing.rewind();
+    assert_eq!(post(&url, &body, &playing).await.unwrap().body, "2");
+}
+
+#[tokio::test]
+async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made() {
+    let path = file("parallel");
+    let slow = |text: &str, wait| [vec![Step::Wait(Duration::from_millis(wait))], json(text)].concat();
+    let server = Server::start([slow("0", 60), slow("1", 30), json("2")]).await;
+    let url = server.url("/v1/chat");
+    let recording = with(Mode::Record, &path);
+    let ask = |replay: Replay, url: String| async move {
+        let all = (0..3).map(|n| {
+            let (url, replay) = (url.clone(), replay.clone());
+            async move { post(&url, &value!({"n": n}), &replay).await.unwrap().body }
+        });
+        join_all(all).await
+    };
+
+    let lived = ask(recording.clone(), url.clone()).await;
+    recording.save().unwrap();
+    drop(server);
+
+    let file = document(&path);
+    let order: Vec<_> =
+        (0..3).map(|n| file["exchanges"][n]["request"]["body"]["json"]["n"].clone()).collect();
+    assert_eq!(order, [0, 1, 2]);
+    for _ in 0..5 {
+        assert_eq!(ask(with(Mode::Replay, &path), url.clone()).await, lived);
+    }
+}
+
+#[tokio::test]
+async fn auto_sends_only_what_is_missing_and_keeps_what_is_not_ours() {
+    let path = file("auto");
+    std::fs::write(&path, r#"{"format":"turntree.replay","version":1,"exchanges":[],"note":"keep me"}"#)
+        .unwrap();
+    let server = Server::start([json("1"), json("2")]).await;
+    let url = server.url("/v1");
+
+    for bodies in [&[1][..], &[1, 2][..], &[2, 1][..]] {
+        let replay = with(Mode::Auto, &path);
+        for n in bodies {
+            assert_eq!(post(&url, &value!(n), &replay).await.unwrap().body, n.to_string());
+        }
+        replay.save().unwrap();
+    }
+
+    assert_eq!(server.requests().len(), 2);
+    assert_eq!(document(&path)["note"], "keep me");
+    assert_eq!(document(&path)["exchanges"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn files_that_cannot_be_played_say_why() {
+    let path = file("broken");
+    let open = |text: &[u8]| {
+        std::fs::write(&path, text).unwrap();
+        Replay::open(&path, ReplayOptions::default()).unwrap_err().to_string()
+    };
+    let head =
+        r#"{"format":"turntree.replay","version":1,"exchanges":[{"request":{"method":"GET","url":"u"}"#;
+    let cases = [
+        (b"\xff\xfe".to_vec(), "not UTF-8"),
+        (head.into(), "cut short"),
+        ("nonsense".into(), "not JSON"),
+        ("{}".into(), "\"format\""),
+        (r#"{"format":"turntree.replay","version":2,"exchanges":[]}"#.into(), "upgrade"),
+        (r#"{"format":"turntree.replay","version":1}"#.into(), "exchanges"),
+        (format!("{head}}}]}}").into_bytes(), "neither a response nor a failure"),
+        (format!(r#"{head},"response":{{"status":20}}}}]}}"#).into_bytes(), "20 is no status"),
+        (format!(r#"{head},"response":{{"status":"x"}}}}]}}"#).into_bytes(), "exchanges[0].response.status"),
+        (
+            format!(r#"{head},"response":{{"status":200,"body":{{"base64":"?"}}}}}}]}}"#).into_bytes(),
+            "base64",
+        ),
+    ];
+    for (text, reason) in cases {
+        let told = open(&text);
+        assert!(told.contains(reason) && told.contains("broken.json"), "{reason} in {told}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(Replay::open(&path, ReplayOptions::default()), Err(ReplayError::Missing { .. })));
+    let ignore = ReplayOptions { mode: Mode::Record, ignore: vec!["a/b".to_owned()], ..Default::default() };
+    assert!(matches!(Replay::open(&path, ignore), Err(ReplayError::Pointer { .. })));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_told_and_the_old_one_stays() {
+    let server = Server::start([json("1")]).await;
+    let folder = file("folder");
+    std::fs::create_dir_all(folder.join("in_the_way.json")).unwrap();
+    let recording = with(Mode::Record, &folder.join("in_the_way.json"));
+
+    post(&server.url("/"), &value!({}), &recording).await.unwrap();
+    let error = recording.save().unwrap_err();
+
+    assert!(matches!(error, ReplayError::File { action: "write", .. }), "{error}");
+    // A write in the background may be trying at this moment.
+    let is_clean = || std::fs::read_dir(&folder).unwrap().count() == 1;
+    for _ in 0..100 {
+        if !is_clean() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!(is_clean(), "something is left beside");
+}
+
+#[tokio::test]
+async fn a_hook_takes_out_what_only_the_caller_knows() {
+    let path = file("hook");
+    let server = Server::start([json(r#"{"name":"Ada"}"#)]).await;
+    let hook = |exchange: Value| {
+        let text = exchange.to_string().replace("Ada", "Name");
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    };
+    let options =
+        |mode| ReplayOptions { mode, redact: Some(std::sync::Arc::new(hook)), ..Default::default() };
+    let recording = Replay::open(&path, options(Mode::Record)).unwrap();
+
+    post(&server.url("/v1"), &value!({"user": "Ada"}), &recording).await.unwrap();
+    recording.save().unwrap();
+    let playing = Replay::open(&path, options(Mode::Replay)).unwrap();
+    let answer = post(&server.url("/v1"), &value!({"user": "Ada"}), &playing).await.unwrap();
+
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("Ada"));
+    assert_eq!(answer.body, r#"{"name":"Name"}"#);
+}

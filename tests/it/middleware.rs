@@ -1,0 +1,480 @@
+//! Middleware around calls: order, endings, transformed events, stores and second readers. UPP-1.2 §17.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::{pending, ready};
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+use turntree::core::ids::RandomIds;
+use turntree::core::json::{RawJson, RawObject};
+use turntree::core::time::SystemClock;
+use turntree::message::message::History;
+use turntree::message::{Message, StreamEvent, Thread, TokenUsage, Turn};
+use turntree::upp::middleware::context::Called;
+use turntree::upp::middleware::hooks::HookFuture;
+use turntree::upp::middleware::turn_start::TURN_START;
+use turntree::upp::middleware::{
+    CallContext, Chain, Emitted, Hooks, Level, Logging, MemoryPubsub, Middleware, Persistence,
+    PersistenceAdapter, Pubsub, Request, StateValue,
+};
+use turntree::upp::{ErrorCode, ModelRequest, UppError};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Writes down which hooks are called; fails in one of them.
+#[derive(Debug)]
+struct Recorder {
+    name: &'static str,
+    log: Log,
+    fails_in: Option<&'static str>,
+}
+
+impl Recorder {
+    fn note<'a>(&self, hook: &'static str) -> HookFuture<'a> {
+        self.log.lock().unwrap().push(format!("{} {hook}", self.name));
+        let fails = self.fails_in == Some(hook);
+        Box::pin(ready(if fails { Err(UppError::invalid_request("test", hook)) } else { Ok(()) }))
+    }
+}
+
+impl Middleware for Recorder {
+    fn on_start<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("start")
+    }
+    fn on_request<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("request")
+    }
+    fn on_response<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("response")
+    }
+    fn on_turn<'a>(&'a self, _: &'a Arc<Turn>, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("turn")
+    }
+    fn on_end<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("end")
+    }
+    fn on_error<'a>(&'a self, _: &'a UppError, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("error")
+    }
+    fn on_abort<'a>(&'a self, _: &'a UppError, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("abort")
+    }
+    fn on_stream_end<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+        self.note("stream_end")
+    }
+}
+
+fn recorders(fails_in: Option<&'static str>) -> (Chain, Log) {
+    let log = Log::default();
+    let recorder = |name| -> Arc<dyn Middleware> {
+        Arc::new(Recorder { name, log: Arc::clone(&log), fails_in: fails_in.filter(|_| name == "a") })
+    };
+    ([recorder("a"), recorder("b")].into_iter().collect(), log)
+}
+
+fn taken(log: &Log) -> String {
+    std::mem::take(&mut *log.lock().unwrap()).join(", ")
+}
+
+fn user(text: &str) -> Arc<Message> {
+    Arc::new(Message::user(text, &RandomIds, &SystemClock))
+}
+
+fn assistant(text: &str) -> Arc<Message> {
+    Arc::new(Message::assistant(text, &RandomIds, &SystemClock))
+}
+
+fn turn(messages: Vec<Arc<Message>>) -> Arc<Turn> {
+    Arc::new(Turn::new(messages, Vec::new(), TokenUsage::of_call(1, 1), 1, None).unwrap())
+}
+
+fn call(streaming: bool, history: &[Arc<Message>], inputs: &[Arc<Message>]) -> Arc<CallContext> {
+    let called = Called {
+        modality: turntree::upp::Modality::Llm,
+        model_id: "m".into(),
+        provider: "test".into(),
+        streaming,
+    };
+    let messages: History = history.iter().chain(inputs).map(Arc::clone).collect();
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    Arc::new(CallContext::llm(called, request, history.len(), Arc::new(SystemClock)))
+}
+
+async fn make(chain: &Chain, context: &Arc<CallContext>) -> Result<Arc<Turn>, UppError> {
+    chain.around(context, None, || ready(Ok(turn(vec![user("hi"), assistant("hello")])))).await
+}
+
+#[tokio::test]
+async fn hooks_run_in_order_inwards_and_in_reverse_outwards() {
+    let (chain, log) = recorders(None);
+
+    make(&chain, &call(false, &[], &[user("hi")])).await.unwrap();
+
+    let expected = "a start, b start, a request, b request, \
+                    b response, a response, b turn, a turn, b end, a end";
+    assert_eq!(taken(&log), expected);
+}
+
+#[tokio::test]
+async fn the_end_of_a_stream_is_told_before_its_response() {
+    let (chain, log) = recorders(None);
+
+    make(&chain, &call(true, &[], &[user("hi")])).await.unwrap();
+
+    assert!(taken(&log).contains("b request, a stream_end, b stream_end, b response"));
+}
+
+#[tokio::test]
+async fn a_failing_hook_ends_the_call_and_everybody_hears_of_it_once() {
+    for hook in ["start", "request", "response", "turn", "end", "stream_end"] {
+        let (chain, log) = recorders(Some(hook));
+
+        let error = make(&chain, &call(true, &[], &[user("hi")])).await.unwrap_err();
+
+        assert_eq!(error.message, hook);
+        let log = taken(&log);
+        assert!(log.ends_with("a error, b error"), "{hook}: {log}");
+        assert_eq!(log.matches("error").count(), 2, "{hook}: {log}");
+        assert!(!log.contains("abort"));
+    }
+}
+
+#[tokio::test]
+async fn failures_of_the_failure_hooks_are_swallowed() {
+    let (chain, log) = recorders(Some("error"));
+    let context = call(false, &[], &[user("hi")]);
+    let failing = || ready(Err::<Arc<Turn>, _>(UppError::new(ErrorCode::RateLimited, "test", "slow down")));
+
+    let error = chain.around(&context, None, failing).await.unwrap_err();
+
+    assert_eq!(error.code, ErrorCode::RateLimited);
+    assert_eq!(taken(&log), "a start, b start, a request, b request, a error, b error");
+    assert!(context.end_time().is_some());
+}
+
+#[tokio::test]
+async fn a_cancelled_stream_aborts_and_a_cancelled_generate_fails() {
+    for (streaming, ending) in [(true, "a abort, b abort"), (false, "a error, b error")] {
+        let (chain, log) = recorders(None);
+        let context = call(streaming, &[], &[user("hi")]);
+        let cancelled = || ready(Err::<Arc<Turn>, _>(UppError::cancelled("test")));
+
+        let error = chain.around(&context, None, cancelled).await.unwrap_err();
+
+        assert_eq!(error.code, ErrorCode::Cancelled);
+        assert_eq!(taken(&log), format!("a start, b start, a request, b request, {ending}"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_on_its_way_ends_exactly_once() {
+    for (streaming, ending) in [(true, "a abort, b abort"), (false, "a error, b error")] {
+        let (chain, log) = recorders(None);
+        let context = call(streaming, &[], &[user("hi")]);
+        {
+            let made = chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>);
+            assert!(Box::pin(made).as_mut().now_or_never().is_none());
+        }
+
+        assert_eq!(taken(&log), format!("a start, b start, a request, b request, {ending}"));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_never_began_has_no_hooks() {
+    let (chain, log) = recorders(None);
+    let context = call(true, &[], &[user("hi")]);
+
+    drop(chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>));
+
+    assert_eq!(taken(&log), "");
+}
+
+#[tokio::test]
+async fn a_cancellation_interrupts_the_hooks_of_the_request() {
+    #[derive(Debug)]
+    struct Stuck;
+    impl Middleware for Stuck {
+        fn on_request<'a>(&'a self, _: &'a Arc<CallContext>) -> HookFuture<'a> {
+            Box::pin(pending())
+        }
+    }
+    let chain: Chain = [Arc::new(Stuck) as Arc<dyn Middleware>].into_iter().collect();
+    let (context, token) = (call(true, &[], &[]), CancellationToken::new());
+    let made = chain.around(&context, Some(&token), pending::<Result<Arc<Turn>, UppError>>);
+
+    let (outcome, ()) = futures_util::future::join(made, async { token.cancel() }).await;
+
+    assert_eq!(outcome.unwrap_err().code, ErrorCode::Cancelled);
+}
+
+/// Doubles texts, drops stops, and marks what it has seen.
+#[derive(Debug)]
+struct Doubling;
+
+impl Middleware for Doubling {
+    fn hooks(&self) -> Hooks {
+        Hooks::STREAM_EVENT
+    }
+    fn on_stream_event(&self, event: StreamEvent, _: &Arc<CallContext>) -> Result<Emitted, UppError> {
+        Ok(match event.delta.kind() {
+            "text_delta" => Emitted::Many(vec![event.clone(), event]),
+            "message_stop" => Emitted::Nothing,
+            _ => Emitted::One(event),
+        })
+    }
+}
+
+#[test]
+fn each_middleware_sees_what_the_one_before_it_left() {
+    let chain: Chain = (0..2).map(|_| Arc::new(Doubling) as Arc<dyn Middleware>).collect();
+    let context = call(true, &[], &[]);
+    let count = |event| chain.stream_event(event, &context).unwrap().into_iter().count();
+
+    assert_eq!(count(StreamEvent::text(0, "x")), 4);
+    assert_eq!(count(StreamEvent::message_stop()), 0);
+    assert_eq!(count(StreamEvent::message_start()), 1);
+}
+
+#[test]
+fn an_empty_chain_passes_events_on() {
+    let event = StreamEvent::text(0, "x");
+
+    let emitted = Chain::default().stream_event(event.clone(), &call(true, &[], &[])).unwrap();
+
+    assert_eq!(emitted, Emitted::One(event));
+    assert!(Chain::default().is_empty());
+}
+
+fn set_messages(context: &CallContext, messages: &[Arc<Message>]) -> usize {
+    let messages: History = messages.iter().map(Arc::clone).collect();
+    let request = context.llm_request().unwrap();
+    context.set_request(Request::Llm(ModelRequest { messages: messages.clone(), ..request }));
+    context.turn_start(&messages)
+}
+
+#[test]
+fn a_turn_starts_right_whatever_was_done_to_the_conversation() {
+    let (old, older) = ([user("1"), assistant("2")], [user("-1"), assistant("0")]);
+    let input = user("3");
+    let context = || call(false, &old, std::slice::from_ref(&input));
+    let (fresh, hint) = (user("hint"), |context: &CallContext, at: &str| {
+        context.state.insert(TURN_START, StateValue::Json(RawJson::from_text(at.to_owned()).unwrap()));
+    });
+
+    let untouched = context();
+    assert_eq!(untouched.turn_start(&untouched.llm_request().unwrap().messages), 2);
+    let prepended: Vec<_> = older.iter().chain(&old).chain([&input]).cloned().collect();
+    assert_eq!(set_messages(&context(), &prepended), 4);
+    assert_eq!(set_messages(&context(), &[old[1].clone(), input.clone()]), 1, "cut short");
+    assert_eq!(set_messages(&context(), &[old[1].clone(), fresh.clone(), input.clone()]), 1, "with a hint");
+    assert_eq!(set_messages(&context(), &[fresh.clone(), input.clone()]), 1, "summarised");
+    assert_eq!(set_messages(&context(), &[fresh.clone(), fresh.clone()]), 1, "all replaced");
+    let told = context();
+    hint(&told, "0");
+    assert_eq!(set_messages(&told, &[fresh.clone(), input.clone()]), 0, "told");
+    let told = context();
+    hint(&told, "99");
+    assert_eq!(set_messages(&told, &[fresh, input.clone()]), 2, "told too much");
+    let alone = call(false, &[], std::slice::from_ref(&input));
+    alone.add_history(older.iter().cloned());
+    let stored: Vec<_> = older.iter().chain([&input]).cloned().collect();
+    assert_eq!(set_messages(&alone, &stored), 2, "from a store");
+}
+
+/// A store that can be told to fail.
+#[derive(Default)]
+struct Shelf {
+    kept: Mutex<Option<Thread>>,
+    saves: Mutex<usize>,
+    fails: std::sync::atomic::AtomicBool,
+}
+
+impl PersistenceAdapter for Shelf {
+    fn id(&self) -> &'static str {
+        "shelf"
+    }
+    fn load(&self) -> futures_util::future::BoxFuture<'_, Result<Option<Thread>, UppError>> {
+        Box::pin(ready(Ok(self.kept.lock().unwrap().clone())))
+    }
+    fn save(&self, thread: Thread) -> futures_util::future::BoxFuture<'_, Result<(), UppError>> {
+        if self.fails.load(std::sync::atomic::Ordering::Relaxed) {
+            return Box::pin(ready(Err(UppError::new(ErrorCode::Timeout, "", "the disk is full"))));
+        }
+        *self.saves.lock().unwrap() += 1;
+        *self.kept.lock().unwrap() = Some(thread);
+        Box::pin(ready(Ok(())))
+    }
+}
+
+/// A call whose model answers with `answer` to whatever is asked.
+async fn talk(chain: &Chain, input: &str, answer: &str) -> Result<Arc<Turn>, UppError> {
+    let context = call(false, &[], &[user(input)]);
+    let answer = assistant(answer);
+    let asked = Arc::clone(&context);
+    let work = || async move {
+        let messages = asked.llm_request().unwrap().messages;
+        let start = asked.turn_start(&messages);
+        Ok(turn(messages.iter().skip(start).cloned().chain([answer]).collect()))
+    };
+    chain.around(&context, None, work).await
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_from_the_store() {
+    let shelf = Arc::new(Shelf::default());
+    let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
+    let chain: Chain = [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
+
+    talk(&chain, "one", "1").await.unwrap();
+    let second = talk(&chain, "two", "2").await.unwrap();
+
+    let texts =
+        |messages: Vec<Arc<Message>>| messages.iter().map(|message| message.text()).collect::<Vec<_>>();
+    assert_eq!(texts(second.messages.clone()), ["two", "2"]);
+    let kept = shelf.kept.lock().unwrap().clone().unwrap();
+    assert_eq!(texts(kept.messages.iter().cloned().collect()), ["one", "1", "two", "2"]);
+    assert_eq!(kept.id, "shelf");
+}
+
+#[tokio::test]
+async fn a_failing_save_fails_the_call_and_leaves_the_store_as_it_was() {
+    let shelf = Arc::new(Shelf::default());
+    let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
+    let chain: Chain = [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
+    talk(&chain, "one", "1").await.unwrap();
+    shelf.fails.store(true, std::sync::atomic::Ordering::Relaxed);
+
+    let error = talk(&chain, "two", "2").await.unwrap_err();
+
+    assert!(error.message.contains("could not save \"shelf\": the disk is full"), "{error}");
+    assert_eq!(shelf.kept.lock().unwrap().as_ref().unwrap().messages.len(), 2);
+}
+
+fn published(adapter: &MemoryPubsub, id: &str) -> Chain {
+    let pubsub = Pubsub::new(adapter.clone(), Some(id.into()));
+    [Arc::new(pubsub) as Arc<dyn Middleware>].into_iter().collect()
+}
+
+/// A call that streams these texts.
+async fn speak(chain: &Chain, texts: &[&str]) -> Result<Arc<Turn>, UppError> {
+    let context = call(true, &[], &[user("hi")]);
+    let work = || async {
+        for text in texts {
+            chain.stream_event(StreamEvent::text(0, *text), &context)?;
+            tokio::task::yield_now().await;
+        }
+        Ok(turn(vec![assistant(&texts.concat())]))
+    };
+    chain.around(&context, None, work).await
+}
+
+async fn heard(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<Turn>>, UppError>) {
+    let mut subscription = adapter.subscribe(id);
+    let mut text = String::new();
+    while let Some(event) = subscription.next().await {
+        match event {
+            Ok(event) => match &event.delta {
+                turntree::message::Delta::Text(delta) => text.push_str(&delta.text),
+                _ => {}
+            },
+            Err(error) => return (text, Err(error)),
+        }
+    }
+    (text, subscription.turn().await)
+}
+
+#[tokio::test]
+async fn subscribers_before_during_and_after_hear_the_same() {
+    let adapter = MemoryPubsub::default();
+    let chain = published(&adapter, "s");
+
+    let before = tokio::spawn({
+        let adapter = adapter.clone();
+        async move { heard(&adapter, "s").await }
+    });
+    tokio::task::yield_now().await;
+    let during = async {
+        tokio::task::yield_now().await;
+        heard(&adapter, "s").await
+    };
+    let (spoken, during) = futures_util::future::join(speak(&chain, &["a", "b", "c"]), during).await;
+    let after = heard(&adapter, "s").await;
+
+    for (text, end) in [before.await.unwrap(), during, after] {
+        assert_eq!(text, "abc");
+        assert_eq!(end.unwrap().unwrap(), spoken.as_ref().unwrap().clone());
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_stream_ends_for_its_subscribers_with_what_had_come() {
+    let adapter = MemoryPubsub::default();
+    let chain = published(&adapter, "s");
+    let context = call(true, &[], &[user("hi")]);
+    {
+        let work = || async {
+            chain.stream_event(StreamEvent::text(0, "half"), &context)?;
+            pending::<Result<Arc<Turn>, UppError>>().await
+        };
+        let mut running = Box::pin(chain.around(&context, None, work));
+        assert!(running.as_mut().now_or_never().is_none());
+    }
+
+    let (text, end) = heard(&adapter, "s").await;
+
+    assert_eq!(text, "half");
+    assert_eq!(end.unwrap_err().code, ErrorCode::Cancelled);
+}
+
+#[tokio::test]
+async fn streams_that_ended_first_make_room() {
+    let adapter = MemoryPubsub::new(2);
+    let reading = adapter.subscribe("0");
+
+    for id in ["0", "1", "2"] {
+        speak(&published(&adapter, id), &["x"]).await.unwrap();
+    }
+
+    assert!(!adapter.exists("0") && adapter.exists("1") && adapter.exists("2"));
+    assert_eq!(reading.count().await, 1, "who reads an evicted stream reads it to its end");
+    assert!(adapter.remove("1") && !adapter.remove("1"));
+    assert_eq!(adapter.len(), 1);
+}
+
+#[tokio::test]
+async fn a_running_stream_keeps_its_name_and_a_finished_one_gives_it_up() {
+    let adapter = MemoryPubsub::default();
+    let chain = published(&adapter, "s");
+    let context = call(true, &[], &[user("hi")]);
+    let mut running = Box::pin(chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>));
+    assert!(running.as_mut().now_or_never().is_none());
+
+    let refused = speak(&chain, &["x"]).await.unwrap_err();
+    drop(running);
+
+    assert!(refused.message.contains("a stream \"s\" is running already"), "{refused}");
+    speak(&chain, &["y"]).await.unwrap();
+    assert_eq!(heard(&adapter, "s").await.0, "y");
+}
+
+#[tokio::test]
+async fn logging_never_says_what_is_said_unless_asked() {
+    for contents in [false, true] {
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&lines);
+        let write = move |level: Level, message: &str, data: &RawObject| {
+            let data = serde_json::to_string(data).unwrap();
+            sink.lock().unwrap().push(format!("{} {message} {data}", level.as_str()));
+        };
+        let mut logging = Logging::new(Arc::new(write));
+        (logging.level, logging.contents) = (Level::Debug, contents);
+        let chain: Chain = [Arc::new(logging) as Arc<dyn Middleware>].into_iter().collect();
+
+        talk(&chain, "a secret", "another").await.unwrap();
+
+        let lines = lines.lock().unwrap().join("\n");
+        assert!(lines.contains("info [turntree] llm test/m starts"), "{lines}");
+        assert_eq!(lines.contains("a secret"), contents);
+    }
+}

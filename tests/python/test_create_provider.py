@@ -1,0 +1,386 @@
+"""Providers written in Python, and models by name. UPP-1.2 §9."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from turntree import agent
+from turntree.upp import (
+    AssistantMessage,
+    ErrorCode,
+    Image,
+    ModelResponse,
+    StreamEvent,
+    TokenUsage,
+    ToolCall,
+    UPPError,
+    create_provider,
+    model,
+    native,
+    openai,
+    tool,
+)
+
+COUNT = iter(range(10**6))
+
+
+def provider(llm, **options):
+    return create_provider(f"test_{next(COUNT)}", llm, **options)
+
+
+def text(piece):
+    return StreamEvent.model_validate({"type": "text_delta", "index": 0, "delta": {"text": piece}})
+
+
+class Generates:
+    async def generate(self, request):
+        await asyncio.sleep(0)
+        return ModelResponse(
+            f"You said {request.messages[-1].text}.",
+            usage=TokenUsage(3, 4),
+            metadata={"region": "north"},
+        )
+
+
+class GeneratesInThread:
+    def generate(self, request):
+        self.thread = threading.current_thread()
+        return f"You said {request.messages[-1].text}."
+
+
+class Streams:
+    async def stream(self, request):
+        for word in ("You said ", request.messages[-1].text, "."):
+            await asyncio.sleep(0)
+            yield text(word)
+        yield ModelResponse(usage=TokenUsage(3, 4), metadata={"region": "north"})
+
+
+class StreamsInThread:
+    def stream(self, request):
+        yield text("You said ")
+        yield {"type": "text_delta", "index": 0, "delta": {"text": f"{request.messages[-1].text}."}}
+
+
+IMPLEMENTATIONS = [Generates, GeneratesInThread, Streams, StreamsInThread]
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_one_function_is_enough_for_run_and_stream(implementation, run):
+    own = agent(model=provider(implementation())("small"))
+
+    async def main():
+        turn = await own.run("hi")
+        stream = own.stream("hi")
+        events = [event.upp async for event in stream if event.source == "upp"]
+        return turn, events, await stream.turn
+
+    turn, events, streamed = run(main())
+
+    assert turn.response.text == streamed.response.text == own.run_sync("hi").response.text == "You said hi."
+    kinds = [event.type for event in events]
+    assert (kinds[0], kinds[-1]) == ("message_start", "message_stop")
+    assert "".join(event.delta["text"] for event in events if event.type == "text_delta") == "You said hi."
+
+
+@pytest.mark.parametrize("implementation", [Generates, Streams])
+def test_what_the_answer_says_of_itself_is_kept(implementation):
+    reference = provider(implementation())("small")
+
+    turn = agent(model=reference).run_sync("hi")
+
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (3, 4)
+    assert turn.response.metadata[reference.provider] == {"region": "north", "model": "small"}
+
+
+def test_sync_functions_leave_the_event_loop_free(run):
+    implementation = GeneratesInThread()
+
+    run(agent(model=provider(implementation)("small")).run("hi"))
+
+    assert implementation.thread is not threading.main_thread()
+
+
+def test_tools_are_called_and_results_come_back():
+    class Calls:
+        async def generate(self, request):
+            if request.messages[-1].type == "tool_result":
+                return AssistantMessage(f"It is {request.messages[-1].results[0].result}.")
+            assert [known["name"] for known in request.tools] == ["add"]
+            return [ToolCall("c1", "add", {"a": 1, "b": 2})]
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    turn = agent(model=provider(Calls())("small"), tools=[add]).run_sync("1 + 2?")
+
+    assert turn.response.text == "It is 3."
+    assert turn.cycles == 2
+
+
+def test_structured_answers_are_read():
+    class Structured:
+        async def generate(self, request):
+            assert request.structure["type"] == "object"
+            return '{"x": 2}'
+
+    structure = {"type": "object", "properties": {"x": {"type": "integer"}}}
+
+    assert agent(model=provider(Structured())("small"), structure=structure).run_sync("x?").data == {"x": 2}
+
+
+def test_bind_makes_an_implementation_for_each_model():
+    class Bound:
+        def bind(self, model, *, shout=False):
+            class One:
+                async def generate(self, request):
+                    return model.upper() if shout else model
+
+            return One()
+
+    own = provider(Bound())
+
+    assert agent(model=own("a")).run_sync("hi").response.text == "a"
+    assert agent(model=own("b", shout=True)).run_sync("hi").response.text == "B"
+    with pytest.raises(TypeError, match="takes no options"):
+        provider(Generates())("a", shout=True)
+
+
+class OwnError(Exception):
+    """Of the application's own."""
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_exception_reaches_the_caller_as_it_was_raised(streams, run):
+    raised = OwnError("no")
+
+    class Fails:
+        if streams:
+
+            async def stream(self, request):
+                yield text("Half an ")
+                raise raised
+        else:
+
+            async def generate(self, request):
+                raise raised
+
+    own = agent(model=provider(Fails())("small"))
+
+    with pytest.raises(OwnError) as caught:
+        run(own.run("hi"))
+    assert caught.value is raised
+
+    async def listen():
+        async for _ in own.stream("hi"):
+            pass
+
+    with pytest.raises(OwnError) as caught:
+        run(listen())
+    assert caught.value is raised
+
+
+def test_an_error_of_ours_keeps_its_code():
+    class Full:
+        async def generate(self, request):
+            raise UPPError("slow down", ErrorCode.RATE_LIMITED, provider="mine")
+
+    with pytest.raises(UPPError) as caught:
+        agent(model=provider(Full())("small")).run_sync("hi")
+    assert caught.value.code == ErrorCode.RATE_LIMITED
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_stopped_run_cancels_the_function(streams, run):
+    seen = []
+
+    class Waits:
+        async def _wait(self):
+            try:
+                seen.append("begun")
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+
+        if streams:
+
+            async def stream(self, request):
+                yield text("Once ")
+                await self._wait()
+        else:
+
+            async def generate(self, request):
+                await self._wait()
+
+    own = agent(model=provider(Waits())("small"))
+
+    async def main():
+        task = asyncio.ensure_future(own.run("hi"))
+        while not seen:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for _ in range(100):
+            if "cancelled" in seen:
+                break
+            await asyncio.sleep(0.01)
+
+    run(main())
+
+    assert seen == ["begun", "cancelled"]
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_stream_that_is_ahead_waits_for_its_reader(threaded, run):
+    made = []
+
+    class Endless:
+        if threaded:
+
+            def stream(self, request):
+                for number in range(100_000):
+                    made.append(number)
+                    yield text("x")
+        else:
+
+            async def stream(self, request):
+                for number in range(100_000):
+                    made.append(number)
+                    yield text("x")
+
+    async def main():
+        stream = agent(model=provider(Endless())("small")).stream("hi")
+        count = 0
+        async for event in stream:
+            count += event.source == "upp"
+            if count == 2000:
+                break
+        await stream.aclose()
+        await asyncio.sleep(0.05)
+        stopped = len(made)
+        await asyncio.sleep(0.05)
+        assert len(made) == stopped
+
+    run(main())
+
+    assert 1900 < len(made) < 4000
+
+
+def test_a_stream_is_one_task_from_beginning_to_end(run):
+    tasks = set()
+
+    class Scoped:
+        async def stream(self, request):
+            async with asyncio.timeout(5):
+                for _ in range(3):
+                    tasks.add(asyncio.current_task())
+                    await asyncio.sleep(0)
+                    yield text("x")
+
+    run(agent(model=provider(Scoped())("small")).run("hi"))
+
+    assert len(tasks) == 1
+
+
+def test_capabilities_are_gates():
+    blind = agent(model=provider(Generates())("small"))
+    seeing = agent(model=provider(Generates(), capabilities={"image_input": True, "tools": False})("small"))
+    image = Image.from_url("https://host/a.png", "image/png")
+
+    with pytest.raises(UPPError, match="does not support image input"):
+        blind.run_sync(["Look:", image])
+    seeing.run_sync(["Look:", image])
+    with pytest.raises(UPPError, match="does not support tools"):
+        seeing.with_(tools=[tool(lambda: 1, name="f", description="F")]).run_sync("hi")
+
+
+def test_references_are_as_others():
+    own = provider(Generates())
+    one, two = own("small"), own("small")
+
+    assert repr(one) == f'ModelReference(provider="{own.name}", model_id="small")'
+    assert one == one
+    assert one != two
+    assert (one.model_id, one.provider) == ("small", own.name)
+    assert one.capabilities["streaming"] is True
+    assert one.capabilities["image_input"] is False
+
+
+def test_names_are_given_once_and_find_models():
+    own = provider(Generates())
+
+    assert model(f"{own.name}:small").provider == own.name
+    assert agent(model=f"{own.name}:small").run_sync("hi").response.text == "You said hi."
+    for taken in (own.name, "openai"):
+        with pytest.raises(ValueError, match="already"):
+            create_provider(taken, Generates())
+    for name in ("", "a:b", "a b"):
+        with pytest.raises(ValueError, match="without a colon"):
+            create_provider(name, Generates())
+    with pytest.raises(TypeError, match="needs generate"):
+        create_provider("test_nothing", object())
+
+
+def test_vendors_are_found_by_name():
+    for name in ("anthropic", "google", "openai", "openai_chat", "xai_messages", "ollama", "deepseek_responses"):
+        reference = model(f"{name}:some/model:tag", api_key="sk-1")
+        assert (reference.provider, reference.model_id) == (name.split("_")[0], "some/model:tag")
+    own = agent(model="openai:gpt-5")
+    assert (own.model.provider, own.model.model_id) == ("openai", "gpt-5")
+    assert own.with_(name="x").model is own.model
+    for wrong, words in (("gpt-5", "write provider:model"), ("nobody:m", "known are anthropic"), ("openai:", "write")):
+        with pytest.raises(ValueError, match=words):
+            agent(model=wrong)
+
+
+def test_a_response_of_another_kind_is_named():
+    class Wrong:
+        async def generate(self, request):
+            return ModelResponse("x", stop_reason="bored")
+
+    class Nothing:
+        async def generate(self, request):
+            return None
+
+    with pytest.raises(ValueError, match="stop_reason must be one of"):
+        agent(model=provider(Wrong())("small")).run_sync("hi")
+    with pytest.raises(TypeError, match="not None"):
+        agent(model=provider(Nothing())("small")).run_sync("hi")
+
+
+def test_other_vendors_tools_are_refused_by_an_own_provider():
+    own = agent(model=provider(Generates())("small"), tools=[native.openai.web_search()])
+
+    with pytest.raises(UPPError, match="web_search"):
+        own.run_sync("hi")
+    assert isinstance(openai("gpt-5").provider, str)
+
+
+def test_a_reader_that_leaves_ends_a_thread_that_waits(run):
+    ended = threading.Event()
+
+    class Endless:
+        def stream(self, request):
+            try:
+                while True:
+                    yield text("x")
+            finally:
+                ended.set()
+
+    async def main():
+        stream = agent(model=provider(Endless())("small")).stream("hi")
+        async for _ in stream:
+            break
+        await stream.aclose()
+
+    run(main())
+    deadline = time.monotonic() + 5
+    while not ended.is_set() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended.is_set()

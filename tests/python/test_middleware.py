@@ -1,0 +1,742 @@
+"""Middleware around `llm()`: hooks, order, endings, and the four that come with turntree. UPP-1.2 §17."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import weakref
+
+import pytest
+
+from turntree.upp import (
+    ErrorCode,
+    Reply,
+    StreamEvent,
+    Thread,
+    ToolCall,
+    UPPError,
+    UserMessage,
+    llm,
+    scripted,
+    tool,
+)
+from turntree.upp.middleware import (
+    logging,
+    memory_pubsub,
+    parsed_object,
+    persistence,
+    pubsub,
+    subscribe,
+    subscribe_sync,
+)
+
+HOOKS = [
+    "on_start",
+    "on_request",
+    "on_response",
+    "on_turn",
+    "on_end",
+    "on_error",
+    "on_abort",
+    "on_stream_end",
+    "on_tool_call",
+    "on_tool_result",
+]
+
+
+def recorder(log, name="", *, fails_in=None, error=None, is_async=False):
+    """A middleware with all hooks but the one for events; writes down what is called."""
+
+    def sync_hook(hook):
+        def call(*arguments):
+            log.append(f"{name}{hook}")
+            if hook == fails_in:
+                raise error
+
+        return call
+
+    def async_hook(hook):
+        async def call(*arguments):
+            await asyncio.sleep(0)
+            log.append(f"{name}{hook}")
+            if hook == fails_in:
+                raise error
+
+        return call
+
+    make = async_hook if is_async else sync_hook
+    return type("Recorder", (), {hook: staticmethod(make(hook)) for hook in HOOKS})()
+
+
+@tool
+def double(x: int) -> int:
+    """Double it."""
+    return 2 * x
+
+
+def with_tool():
+    return scripted([[ToolCall("c", "double", {"x": 4})], "Eight."])
+
+
+GENERATE = ["on_start", "on_request", "on_response", "on_turn", "on_end"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_hooks_run_in_order_and_back(run, is_async):
+    log = []
+    model = llm(
+        model=scripted(["Hi."]),
+        middleware=[recorder(log, "a:", is_async=is_async), recorder(log, "b:", is_async=is_async)],
+    )
+
+    turn = run(model.generate("Hello"))
+
+    assert turn.response.text == "Hi."
+    inwards = [f"{name}:{hook}" for hook in GENERATE[:2] for name in "ab"]
+    outwards = [f"{name}:{hook}" for hook in GENERATE[2:] for name in "ba"]
+    assert log == inwards + outwards
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_sync_calls_have_hooks_too_also_inside_a_running_loop(run, is_async):
+    log = []
+    model = llm(model=scripted(["1", "2"]), middleware=[recorder(log, is_async=is_async)])
+
+    async def in_a_cell():
+        return model.generate_sync("Hello")
+
+    assert model.generate_sync("Hello").response.text == "1"
+    assert run(in_a_cell()).response.text == "2"
+    assert log == GENERATE * 2
+
+
+def test_tools_and_streams_have_their_hooks(run):
+    log = []
+    model = llm(model=with_tool(), tools=[double], middleware=[recorder(log)])
+
+    async def main():
+        stream = model.stream("Double 4")
+        events = [event.type async for event in stream]
+        return events, await stream.turn, await stream.turn
+
+    events, turn, again = run(main())
+
+    assert log == [
+        "on_start",
+        "on_request",
+        "on_tool_call",
+        "on_tool_result",
+        "on_stream_end",
+        "on_response",
+        "on_turn",
+        "on_end",
+    ]
+    assert events.count("tool_execution_end") == 1
+    assert turn == again
+
+
+@pytest.mark.parametrize("hook", GENERATE)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_hook_raises_comes_out_as_the_same_object(run, hook, is_async):
+    log, error = [], LookupError("mine")
+    model = llm(model=scripted(["Hi."]), middleware=[recorder(log, fails_in=hook, error=error, is_async=is_async)])
+
+    with pytest.raises(LookupError) as raised:
+        run(model.generate("Hello"))
+
+    assert raised.value is error
+    assert log[-1] == "on_error"
+    assert log.count("on_error") == 1
+
+
+@pytest.mark.parametrize("hook", ["on_tool_call", "on_tool_result"])
+def test_a_failing_tool_hook_is_told_to_the_model(run, hook):
+    log, script = [], with_tool()
+    refusing = recorder(log, fails_in=hook, error=PermissionError("not today"))
+    model = llm(model=script, tools=[double], middleware=[refusing])
+
+    turn = run(model.generate("Double 4"))
+
+    assert (turn.tool_executions[0].result, turn.tool_executions[0].is_error) == ("not today", True)
+    assert "on_error" not in log
+
+
+def test_an_error_of_the_model_is_told_and_a_failing_on_error_only_logged(run, caplog):
+    told = []
+
+    class Listening:
+        def on_error(self, error, context):
+            told.append((error.code, context.end_time is not None))
+            raise RuntimeError("listener broke")
+
+    failure = UPPError("slow down", ErrorCode.RATE_LIMITED)
+    model = llm(model=scripted([failure]), middleware=[Listening()])
+
+    with pytest.raises(UPPError) as raised, caplog.at_level("ERROR", "turntree"):
+        run(model.generate("Hello"))
+
+    assert raised.value is failure
+    assert told == [(ErrorCode.RATE_LIMITED, True)]
+    assert "on_error of Listening failed" in caplog.text
+    assert "listener broke" in caplog.text
+
+
+def test_changes_of_the_request_take_effect(run):
+    script = with_tool()
+
+    class Editing:
+        def on_request(self, context):
+            request = context.request
+            request.messages.insert(0, UserMessage("before"))
+            request.system = "Be brief."
+            request.params["temperature"] = 0
+            request.tools = [{**tool, "description": "Twice."} for tool in request.tools]
+
+    model = llm(model=script, tools=[double], params={"seed": 1}, middleware=[Editing()])
+
+    turn = run(model.generate("Double 4"))
+
+    for asked in script.requests:
+        assert asked.messages[0].text == "before"
+        assert asked.system == "Be brief."
+        assert asked.params == {"seed": 1, "temperature": 0}
+        assert [tool["description"] for tool in asked.tools] == ["Twice."]
+    assert [message.type for message in turn.messages] == ["user", "assistant", "tool_result", "assistant"]
+
+
+def test_a_tool_that_is_not_offered_is_not_called(run):
+    class Hiding:
+        def on_request(self, context):
+            context.request.tools = []
+
+    turn = run(llm(model=with_tool(), tools=[double], middleware=[Hiding()]).generate("Double 4"))
+
+    assert turn.tool_executions[0].result == "Tool 'double' not found"
+
+
+def test_hooks_share_one_context_and_its_state(run):
+    seen = []
+
+    class First:
+        def on_start(self, context):
+            context.state["n"] = 1
+            context.state["object"] = self
+
+        def on_stream_event(self, event, context):
+            context.state["n"] += 1
+            return event
+
+    class Second:
+        def on_end(self, context):
+            seen.append((context.state["n"], context.state["object"], sorted(context.state), context))
+            seen.append((context.stop_reason, context.response.message.text, context.response.usage.output_tokens > 0))
+            seen.append((context.modality, context.provider, context.model_id, context.streaming))
+
+        def on_turn(self, turn, context):
+            self.context = context
+
+    first, second = First(), Second()
+    stream = llm(model=scripted(["Hi there."]), middleware=[first, second]).stream_sync("Hello")
+    count = len(list(stream))
+
+    (n, kept, names, context), (stop, text, used), called = seen
+    assert (n, kept, names) == (count + 1, first, ["n", "object"])
+    assert context is second.context
+    assert context.end_time >= context.start_time
+    assert (stop, text, used) == ("end_turn", "Hi there.", True)
+    assert called == ("llm", "scripted", "scripted", True)
+    with pytest.raises(KeyError):
+        context.state["other"]
+    assert context.state.pop("n") == n
+    assert context.state.get("n", "gone") == "gone"
+
+
+def test_events_may_be_changed_multiplied_and_dropped(run):
+    class Shouting:
+        def on_stream_event(self, event, context):
+            if event.type != "text_delta":
+                return None
+            loud = StreamEvent("text_delta", 0, {"text": event.delta["text"].upper()})
+            return [loud, loud]
+
+    class Counting:
+        seen = 0
+
+        def on_stream_event(self, event, context):
+            self.seen += 1
+            return event
+
+    counting = Counting()
+    stream = llm(model=scripted(["hi"]), middleware=[Shouting(), counting]).stream_sync("Hello")
+
+    texts = [event.delta["text"] for event in stream]
+
+    assert texts == ["H", "H", "I", "I"]
+    assert counting.seen == 4
+    assert stream.turn.response.text == "hi"
+
+
+@pytest.mark.parametrize("given", [7, "text", [7]])
+def test_what_is_no_event_is_refused(given):
+    class Wrong:
+        def on_stream_event(self, event, context):
+            return given
+
+    with pytest.raises((TypeError, ValueError)):
+        list(llm(model=scripted(["hi"]), middleware=[Wrong()]).stream_sync("Hello"))
+
+
+def test_wrong_middleware_is_refused_when_the_model_is_made():
+    class Empty:
+        def onStart(self, context):
+            """Another language's spelling."""
+
+    class AsyncEvents:
+        async def on_stream_event(self, event, context):
+            return event
+
+    class NotCallable:
+        on_start = 3
+
+    model = scripted([])
+    for wrong, words in [
+        (Empty(), "none of the hooks"),
+        (AsyncEvents(), "must not be async"),
+        (NotCallable(), "on_start of NotCallable must be a function"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            llm(model=model, middleware=[wrong])
+    with pytest.raises(TypeError, match="must be a list"):
+        llm(model=model, middleware=Empty())
+
+
+# Endings of streams
+
+
+def slow():
+    return scripted([Reply("one two three four five", pace=0.01)])
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("way", ["break", "abort", "cancel", "aclose"])
+def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
+    log = []
+    model = llm(model=slow(), middleware=[recorder(log, is_async=is_async), recorder(log, is_async=is_async)])
+
+    async def main():
+        stream = model.stream("Hello")
+
+        async def read(stream):
+            async for _ in stream:
+                if way == "break":
+                    break
+                if way == "abort":
+                    stream.abort()
+                if way == "aclose":
+                    await stream.aclose()
+
+        task = asyncio.create_task(read(stream))
+        if way == "cancel":
+            await asyncio.sleep(0.02)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        del task
+        with pytest.raises(UPPError) as raised:
+            await stream.turn
+        assert raised.value.code is ErrorCode.CANCELLED
+        del stream
+        gc.collect()
+        await asyncio.sleep(0.02)
+
+    run(main())
+
+    assert log.count("on_abort") == 2, log
+    assert not {"on_error", "on_end", "on_turn", "on_stream_end"} & set(log)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_is_dropped_is_aborted(run, is_async):
+    log = []
+    model = llm(model=slow(), middleware=[recorder(log, is_async=is_async)])
+
+    async def main():
+        async for _ in model.stream("Hello"):
+            break
+        gc.collect()
+        await asyncio.sleep(0.05)
+
+    run(main())
+
+    assert log == ["on_start", "on_request", "on_abort"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_cancelled_generate_is_an_error(run, is_async):
+    log = []
+    model = llm(model=scripted([Reply("late", delay=5)]), middleware=[recorder(log, is_async=is_async)])
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(model.generate("Hello"), 0.05)
+        await asyncio.sleep(0.05)
+
+    run(main())
+
+    assert log == ["on_start", "on_request", "on_error"]
+
+
+def test_a_stream_nobody_reads_has_no_hooks(run):
+    log = []
+
+    async def main():
+        llm(model=slow(), middleware=[recorder(log)]).stream("Hello")
+        await asyncio.sleep(0)
+
+    run(main())
+
+    assert log == []
+
+
+def test_awaiting_the_turn_alone_runs_everything_once(run):
+    log = []
+
+    async def main():
+        stream = llm(model=slow(), middleware=[recorder(log)]).stream("Hello")
+        return await asyncio.gather(stream.turn, stream.turn)
+
+    first, second = run(main())
+
+    assert first == second
+    assert log == ["on_start", "on_request", "on_stream_end", "on_response", "on_turn", "on_end"]
+
+
+def test_middleware_that_changes_nothing_changes_nothing(run):
+    class Nothing:
+        async def on_start(self, context):
+            await asyncio.sleep(0)
+
+        def on_request(self, context):
+            list(context.request.messages)
+
+        def on_stream_event(self, event, context):
+            return event
+
+    def ask(middleware):
+        def shape(turn):
+            return [(message.type, message.text) for message in turn.messages], turn.cycles, turn.usage
+
+        async def main():
+            made = llm(model=with_tool(), tools=[double], middleware=middleware)
+            whole = await made.generate("Double 4")
+            stream = llm(model=with_tool(), tools=[double], middleware=middleware).stream("Double 4")
+            events = [event.type async for event in stream]
+            return shape(whole), shape(await stream.turn), events
+
+        return run(main())
+
+    assert ask([Nothing(), Nothing()]) == ask([])
+
+
+def test_a_context_in_its_own_state_is_collected(run):
+    class Holder:
+        pass
+
+    found = []
+
+    class Cyclic:
+        def on_start(self, context):
+            context.state["self"] = context
+            context.state["holder"] = Holder()
+            found.append(weakref.ref(context.state["holder"]))
+
+    run(llm(model=scripted(["Hi."]), middleware=[Cyclic()]).generate("Hello"))
+    gc.collect()
+
+    assert found[0]() is None
+
+
+# Built-ins
+
+
+def test_logging_says_what_happens_and_not_what_is_said(run, caplog):
+    model = llm(model=with_tool(), tools=[double], system="secret", middleware=[logging("debug")])
+
+    with caplog.at_level("DEBUG", "turntree"):
+        run(model.generate("Double 4 secretly"))
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "turntree"]
+    assert "[turntree] llm scripted/scripted starts" in lines
+    assert "[turntree] tool 'double' is called" in lines
+    assert "[turntree] llm scripted/scripted ends" in lines
+    data = [record.turntree for record in caplog.records if record.name == "turntree"]
+    assert "durationMs" in data[-1]
+    assert "secret" not in json.dumps([lines, data])
+
+
+def test_logging_takes_a_function_a_level_and_asks_for_contents():
+    lines = []
+    middleware = logging("debug", lambda *line: lines.append(line), prefix="", log_contents=True)
+
+    llm(model=scripted(["Hi."]), middleware=[middleware]).generate_sync("a word")
+
+    assert lines[0][:2] == ("info", "llm scripted/scripted starts")
+    assert "a word" in json.dumps(lines)
+    quiet = []
+    llm(model=scripted(["Hi."]), middleware=[logging("error", lambda *line: quiet.append(line))]).generate_sync("x")
+    assert quiet == []
+    with pytest.raises(ValueError, match="level must be one of"):
+        logging("loud")
+    with pytest.raises(TypeError, match="logger must be"):
+        logging(logger=3)
+
+
+def test_a_logger_that_fails_ends_nothing(monkeypatch):
+    failures = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda failure: failures.append(failure.exc_value))
+
+    def broken(level, message, data):
+        raise RuntimeError("disk full")
+
+    turn = llm(model=scripted(["Hi."]), middleware=[logging(logger=broken)]).generate_sync("x")
+
+    assert turn.response.text == "Hi."
+    assert "disk full" in str(failures[0])
+
+
+def test_parsed_object_reads_what_has_arrived():
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    model = llm(model=scripted(['{"city": "Tokyo"}']), structure=schema, middleware=[parsed_object()])
+
+    parsed = [event.delta.get("parsed") for event in model.stream_sync("Where?") if event.type == "object_delta"]
+
+    assert parsed[-1] == {"city": "Tokyo"}
+    assert len(parsed) > 1
+    assert {} in parsed or any(value and value != parsed[-1] for value in parsed)
+
+
+def test_parsed_object_reads_arguments_of_tools():
+    model = llm(model=with_tool(), tools=[double], middleware=[parsed_object()])
+
+    deltas = [event.delta for event in model.stream_sync("Double 4") if event.type == "tool_call_delta"]
+
+    assert deltas[-1]["parsed"] == {"x": 4}
+    assert deltas[-1]["toolName"] == "double"
+
+
+class Shelf:
+    """An adapter in memory."""
+
+    id = "chat"
+
+    def __init__(self):
+        self.kept = {}
+        self.error = None
+
+    def load(self, id):
+        return self.kept.get(id)
+
+    def save(self, id, thread):
+        if self.error:
+            raise self.error
+        self.kept[id] = thread
+
+
+class AsyncShelf(Shelf):
+    async def load(self, id):
+        await asyncio.sleep(0)
+        return super().load(id)
+
+    async def save(self, id, thread):
+        await asyncio.sleep(0)
+        # What is stored is JSON, as in a database.
+        super().save(id, json.loads(thread.to_json()))
+
+
+@pytest.mark.parametrize("make", [Shelf, AsyncShelf])
+def test_a_conversation_goes_on_from_its_store(run, make):
+    shelf, script = make(), scripted(["1", "2"])
+    model = llm(model=script, middleware=[persistence(shelf)])
+
+    run(model.generate("one"))
+    turn = run(model.generate("two"))
+
+    assert [message.text for message in script.requests[1].messages] == ["one", "1", "two"]
+    assert [message.text for message in turn.messages] == ["two", "2"]
+    stored = shelf.kept["chat"]
+    stored = stored if isinstance(stored, Thread) else Thread.model_validate(stored)
+    assert [message.text for message in stored.messages] == ["one", "1", "two", "2"]
+    assert stored.id == "chat"
+
+
+def test_persistence_works_without_a_loop_and_inside_one(run):
+    shelf = AsyncShelf()
+    model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
+
+    async def in_a_cell():
+        return model.generate_sync("two")
+
+    model.generate_sync("one")
+
+    assert [message.text for message in run(in_a_cell()).messages] == ["two", "2"]
+
+
+def test_a_failing_save_gives_the_turn_with_the_error(run):
+    shelf = Shelf()
+    model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
+    run(model.generate("one"))
+    shelf.error = OSError("disk full")
+
+    with pytest.raises(UPPError, match='could not save "chat"') as raised:
+        run(model.generate("two"))
+
+    assert raised.value.cause is raised.value.__cause__ is shelf.error
+    assert [message.text for message in raised.value.partial.messages] == ["two", "2"]
+    assert len(shelf.kept["chat"]) == 2
+
+
+def test_turns_made_at_once_are_all_stored(run):
+    shelf = AsyncShelf()
+    model = llm(model=scripted([str(n) for n in range(10)]), middleware=[persistence(shelf)])
+
+    async def main():
+        await asyncio.gather(*[model.generate(f"q{n}") for n in range(10)])
+
+    run(main())
+
+    texts = [message.text for message in Thread.model_validate(shelf.kept["chat"]).messages]
+    assert sorted(text for text in texts if text.startswith("q")) == sorted(f"q{n}" for n in range(10))
+    assert len(texts) == 20
+
+
+def test_an_adapter_that_lacks_something_is_refused():
+    class Half:
+        id = "x"
+
+        def load(self, id):
+            return None
+
+    with pytest.raises(TypeError, match="Half has no save"):
+        persistence(Half())
+
+
+def test_a_second_reader_hears_everything_whenever_it_comes(run):
+    adapter = memory_pubsub()
+    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
+
+    async def listen():
+        subscription = subscribe("s", adapter)
+        return [event async for event in subscription], await subscription.turn
+
+    async def main():
+        before = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        stream = model.stream("Hello")
+        reading = asyncio.create_task(_collect(stream))
+        await asyncio.sleep(0.03)
+        during = asyncio.create_task(listen())
+        events = await reading
+        turn = await stream.turn
+        for others, ended in [await before, await during, await listen()]:
+            assert others == events
+            assert ended == turn
+
+    run(main())
+    assert len(adapter) == 1
+    assert adapter.exists("s")
+
+
+async def _collect(stream):
+    return [event async for event in stream]
+
+
+def test_a_reader_in_another_thread_follows_live(run):
+    adapter = memory_pubsub()
+    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
+    heard = {}
+
+    def sync_reader():
+        subscription = subscribe_sync("s", adapter)
+        heard["sync"] = [event.type for event in subscription], subscription.turn
+
+    def loop_reader():
+        async def main():
+            subscription = subscribe("s", adapter)
+            return [event.type async for event in subscription], await subscription
+
+        heard["loop"] = asyncio.run(main())
+
+    threads = [threading.Thread(target=reader) for reader in (sync_reader, loop_reader)]
+    for thread in threads:
+        thread.start()
+
+    async def main():
+        stream = model.stream("Hello")
+        return [event.type async for event in stream], await stream.turn
+
+    expected = run(main())
+    for thread in threads:
+        thread.join(10)
+
+    assert heard == {"sync": expected, "loop": expected}
+
+
+def test_when_the_first_reader_leaves_the_others_get_what_came_and_the_error(run):
+    adapter = memory_pubsub()
+    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
+
+    async def main():
+        stream = model.stream("Hello")
+        async for event in stream:
+            if event.type == "text_delta":
+                break
+        heard = []
+        with pytest.raises(UPPError) as raised:
+            async for event in subscribe("s", adapter):
+                heard.append(event.type)
+        assert raised.value.code is ErrorCode.CANCELLED
+        assert heard[:2] == ["message_start", "text_delta"]
+
+    run(main())
+
+
+def test_a_subscriber_that_leaves_stops_nobody(run):
+    adapter = memory_pubsub()
+    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
+
+    async def main():
+        stream = model.stream("Hello")
+        reading = asyncio.create_task(_collect(stream))
+        await asyncio.sleep(0.02)
+        async with subscribe("s", adapter) as subscription:
+            async for _ in subscription:
+                break
+        await reading
+        return await stream.turn
+
+    assert run(main()).response.text == "one two three four five"
+
+
+def test_streams_that_are_over_make_room(run):
+    adapter = memory_pubsub(max_streams=2)
+    for name in "abc":
+        llm(model=scripted([name]), middleware=[pubsub(adapter, stream_id=name)]).generate_sync("x")
+
+    assert [adapter.exists(name) for name in "abc"] == [False, True, True]
+    assert adapter.remove("b")
+    assert len(adapter) == 1
+
+
+def test_a_stream_may_be_named_by_another_middleware():
+    adapter = memory_pubsub()
+
+    class Naming:
+        def on_start(self, context):
+            context.state["pubsub:streamId"] = "given"
+
+    llm(model=scripted(["x"]), middleware=[Naming(), pubsub(adapter)]).generate_sync("x")
+
+    assert adapter.exists("given")
+    assert subscribe_sync("given", adapter).turn.response.text == "x"

@@ -1,0 +1,260 @@
+"""Recorded exchanges: made against the loopback server, played without it. UPP-1.2 §9 (transport), docs/replay.md."""
+
+import asyncio
+import importlib.util
+import json
+
+import pytest
+
+from turntree import agent
+from turntree.testing import ErrorReply, Reply, ToolCall, serve
+from turntree.upp import (
+    ErrorCode,
+    LinearBackoff,
+    ProviderConfig,
+    UPPError,
+    anthropic,
+    openai,
+    replay,
+    scripted,
+    tool,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+KEY = "sk-secret-0123456789abcdef"
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_this_machine(monkeypatch):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather of a city."""
+    return f"{city}: sunny"
+
+
+def chat(url, **options):
+    return agent(model=openai("gpt", "completions", base_url=url, **options), tools=[weather])
+
+
+def responses(url, **options):
+    return agent(model=openai("gpt", base_url=url, **options), tools=[weather])
+
+
+def messages(url, **options):
+    return agent(model=anthropic("claude", base_url=url, **options), params={"max_tokens": 9}, tools=[weather])
+
+
+WIRES = [chat, responses, messages]
+SCRIPT = [ToolCall("weather", {"city": "Tokyo"}), "It is sunny in Tokyo."]
+
+
+async def ask(helper, text, is_streamed):
+    if not is_streamed:
+        return (await helper.run(text)).response.text
+    stream = helper.stream(text)
+    async for _ in stream:
+        pass
+    return (await stream.turn).response.text
+
+
+def at_nowhere(path, url):
+    """The same recording for an address where nobody listens: what is played touches no network."""
+    path.write_text(path.read_text().replace(url, NOWHERE))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("make", WIRES, ids=lambda make: make.__name__)
+def test_a_run_with_tools_is_played_without_server_and_key(run, tmp_path, make, is_streamed):
+    path = tmp_path / "run.json"
+    with serve(SCRIPT) as server, replay(path, "record") as tape:
+        url = server.base_url
+        lived = run(ask(make(url, api_key=KEY), "Weather?", is_streamed))
+    assert tape.recorded == 2
+    assert KEY not in path.read_text()
+    at_nowhere(path, url)
+
+    with replay(path) as tape:
+        played = run(ask(make(url.replace(url, NOWHERE)), "Weather?", is_streamed))
+
+    assert played == lived == "It is sunny in Tokyo."
+    assert (tape.played, tape.unused) == (2, [])
+
+
+def test_a_recording_is_a_transport_of_a_provider(tmp_path):
+    path = tmp_path / "nested" / "one.json"
+    with serve(["Hello."]) as server:
+        tape = replay(path, "once")
+        chat(server.base_url, api_key=KEY, transport=tape).run_sync("Hi")
+        tape.save()
+
+        again = replay(path, "once")
+        config = ProviderConfig(base_url=server.base_url, transport=again)
+        turn = agent(model=openai("gpt", "completions"), tools=[weather], config=config).run_sync("Hi")
+
+        assert len(server.requests) == 1
+    assert (tape.mode, again.mode, turn.response.text) == ("record", "replay", "Hello.")
+
+
+def test_what_was_not_recorded_is_refused_in_words(tmp_path):
+    path = tmp_path / "one.json"
+    with serve(["Hello."]) as server, replay(path, "record"):
+        url = server.base_url
+        chat(url, api_key=KEY).run_sync("Hi")
+
+    with replay(path) as tape, pytest.raises(UPPError) as caught:
+        chat(url).run_sync("Bye")
+
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    for part in ("exchange 0", '/messages/0/content (recorded "Hi", asked "Bye")', "one.json", 'mode="auto"'):
+        assert part in caught.value.message
+    assert [unused["index"] for unused in tape.unused] == [0]
+    with replay(path, ignore=["/messages/*/content"]):
+        assert chat(url).run_sync("Bye").response.text == "Hello."
+
+
+def test_retries_are_played(run, tmp_path):
+    path = tmp_path / "retries.json"
+    options = {"api_key": KEY, "retry_strategy": LinearBackoff(delay=0.01)}
+    with serve([ErrorReply(503), "Hello."]) as server, replay(path, "record"):
+        url = server.base_url
+        run(ask(chat(url, **options), "Hi", is_streamed=True))
+
+    with replay(path) as tape:
+        assert run(ask(chat(url, **options), "Hi", is_streamed=True)) == "Hello."
+    assert tape.played == 2
+    statuses = [exchange["response"]["status"] for exchange in json.loads(path.read_text())["exchanges"]]
+    assert statuses == [503, 200]
+
+
+def test_parallel_runs_find_their_own_answers(run, tmp_path):
+    path = tmp_path / "parallel.json"
+
+    def echo(request):
+        return Reply(f"You said {request.user_text}.")
+
+    async def all_of(url):
+        helper = chat(url, api_key=KEY)
+        turns = await asyncio.gather(*(helper.run(f"number {n}") for n in range(8)))
+        return [turn.response.text for turn in turns]
+
+    with serve(echo) as server, replay(path, "record"):
+        url = server.base_url
+        lived = run(all_of(url))
+    with replay(path):
+        assert run(all_of(url)) == lived
+    assert lived[3] == "You said number 3."
+
+
+def test_only_what_runs_inside_is_played(run, tmp_path):
+    path = tmp_path / "scope.json"
+
+    async def side_by_side(url):
+        async def inside():
+            with replay(path, "record"):
+                await chat(url, api_key=KEY).run("inside")
+
+        await asyncio.gather(inside(), chat(url, api_key=KEY).run("outside"))
+
+    with serve(lambda _: "Hello.") as server:
+        run(side_by_side(server.base_url))
+
+    assert "inside" in path.read_text()
+    assert "outside" not in path.read_text()
+
+
+def test_auto_adds_what_is_missing(tmp_path):
+    path = tmp_path / "auto.json"
+    with serve(["one", "two"]) as server:
+        for texts in (["a"], ["a", "b"], ["a", "b"]):
+            with replay(path, "auto"):
+                for text in texts:
+                    chat(server.base_url, api_key=KEY).run_sync(text)
+        assert len(server.requests) == 2
+        url = server.base_url
+    # All of it is recorded: no key is needed any more.
+    with replay(path, "auto"):
+        assert chat(url).run_sync("b").response.text == "two"
+
+
+def test_a_hook_takes_out_names(tmp_path):
+    path = tmp_path / "hook.json"
+
+    def without_ada(exchange):
+        return json.loads(json.dumps(exchange).replace("Ada", "Name"))
+
+    with serve(["Hello, Ada."]) as server, replay(path, "record", redact=without_ada):
+        url = server.base_url
+        assert chat(url, api_key=KEY).run_sync("I am Ada").response.text == "Hello, Ada."
+    assert "Ada" not in path.read_text()
+    with replay(path, redact=without_ada):
+        assert chat(url).run_sync("I am Ada").response.text == "Hello, Name."
+
+
+def test_a_hook_that_fails_is_told_and_nothing_is_written(tmp_path):
+    path = tmp_path / "hook.json"
+
+    def fails(exchange):
+        raise LookupError("no such name") if "response" in exchange else LookupError("at once")
+
+    with serve(["Hello."]) as server, pytest.raises(UPPError, match="redaction hook failed.*at once"):  # noqa: SIM117
+        with replay(path, "record", redact=fails):
+            chat(server.base_url, api_key=KEY).run_sync("Hi")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"format": "turntree.replay", "version": 1, "exchanges": [', "cut short"),
+        ("not json", "not JSON"),
+        ('{"interactions": []}', "check the path"),
+        ('{"format": "turntree.replay", "version": 99, "exchanges": []}', "upgrade"),
+    ],
+)
+def test_files_that_cannot_be_played_say_why(tmp_path, text, reason):
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=reason) as caught:
+        replay(path)
+
+    assert str(path) in str(caught.value)
+
+
+def test_wrong_arguments_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no recording at"):
+        replay(tmp_path / "none.json")
+    with pytest.raises(ValueError, match='not "play"'):
+        replay(tmp_path / "none.json", "play")
+    with pytest.raises(ValueError, match="no JSON pointer"):
+        replay(tmp_path / "none.json", "record", ignore=["messages"])
+    with pytest.raises(TypeError, match="transport must be a replay"):
+        openai("gpt", transport="cassette.json")
+
+
+def test_scripts_need_no_recording(tmp_path):
+    with replay(tmp_path / "none.json", "record") as tape:
+        assert agent(model=scripted(["Hi."])).run_sync("Hi").response.text == "Hi."
+    assert tape.recorded == 0
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+def test_files_of_version_1_keep_playing(run, root, wire, is_streamed):
+    folder = root / "tests" / "data" / "replay"
+    spec = importlib.util.spec_from_file_location("make_replay", folder / "make.py")
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+
+    with replay(folder / f"{wire}_{'streamed' if is_streamed else 'plain'}.json") as tape:
+        answer = run(make.ask(wire, make.ADDRESS, is_streamed))
+
+    assert answer == make.ANSWER
+    assert (tape.played, tape.unused) == (3, [])
