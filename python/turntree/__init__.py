@@ -4,9 +4,12 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 """
 
 from turntree._agent import Agent, AgentStream, agent
+from turntree._communication import QueryResult, ask, query
 from turntree._core import (
     AgentStreamEvent,
+    Checkpoint,
     ExecutionState,
+    PlanStep,
     ThreadNode,
     ThreadTree,
     ToolContext,
@@ -15,6 +18,7 @@ from turntree._core import (
 )
 from turntree._hooks import AgentStrategy
 from turntree._names import claim as _claim
+from turntree._session import Session, session
 from turntree.exceptions import (
     ConflictError,
     CorruptDataError,
@@ -30,10 +34,14 @@ __all__ = [
     "AgentStrategy",
     "AgentStream",
     "AgentStreamEvent",
+    "Checkpoint",
     "ConflictError",
     "CorruptDataError",
     "ExecutionState",
+    "PlanStep",
+    "QueryResult",
     "SerializationError",
+    "Session",
     "SessionError",
     "StoreError",
     "ThreadNode",
@@ -44,6 +52,9 @@ __all__ = [
     "ValidationError",
     "__version__",
     "agent",
+    "ask",
+    "query",
+    "session",
 ]
 
 _claim(__name__, globals())

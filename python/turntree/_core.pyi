@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, o
 
 from typing_extensions import Self, Unpack, disjoint_base
 
+from turntree.store import PersistenceAdapter
 from turntree.upp._providers import ConfigOptions
 from turntree.upp._structure import AnswerType
 from turntree.upp._tools import Tool
@@ -22,8 +23,11 @@ from turntree.upp.prices import Price
 
 __all__ = [
     "AgentCore",
+    "SessionCore",
     "ToolContext",
+    "Checkpoint",
     "ExecutionState",
+    "PlanStep",
     "LlmCore",
     "AgentStreamCore",
     "AgentStreamEvent",
@@ -64,7 +68,6 @@ __all__ = [
     "Reply",
     "scripted",
     "__version__",
-    "NodeThread",
     "ThreadDiff",
     "ThreadNode",
     "ThreadTree",
@@ -1262,7 +1265,11 @@ class Thread(Data):
         """
 
     def clear(self) -> Thread:
-        """Take all messages away; gives the thread."""
+        """Take all messages away; gives the thread.
+
+        Raises:
+            ValueError: It belongs to a node of a tree, and a branch starts after one of them.
+        """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
@@ -1699,9 +1706,13 @@ class ToolContext:
     def cancelled(self) -> bool:
         """Whether the run was aborted: work that goes on in a thread should stop."""
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the application keeps with the run: a dict that hooks see as ``state.metadata``; may be changed."""
+
 @final
-class ExecutionState:
-    """What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1."""
+class ExecutionState(Data):
+    """What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1 and §13.4."""
 
     @property
     def step(self) -> int:
@@ -1713,7 +1724,98 @@ class ExecutionState:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the application keeps with the run."""
+        """What the application keeps with the run, JSON data.
+
+        Given to a hook it is the run's own dict: what hooks and tools put into it is there in all later steps, in
+        checkpoints, and when the run is taken up again. A run starts with an empty one.
+        """
+
+    @property
+    def reasoning(self) -> list[str] | None:
+        """What the model thought, one text a step; None where the strategy does not have it think."""
+
+    @property
+    def plan(self) -> list[PlanStep] | None:
+        """The steps of the plan; None where the strategy makes none."""
+
+@final
+class PlanStep(Data):
+    """A step of a plan. UAP-1.0 §13.4.
+
+    Args:
+        id: Unique in its plan.
+        description: What is to be done.
+        tool: The tool to do it with, where the plan names one.
+        depends_on: Ids of the steps that have to be done before.
+        status: How far it is.
+
+    Raises:
+        ValueError: Another status.
+    """
+
+    def __new__(
+        cls,
+        id: str,
+        description: str,
+        tool: str | None = None,
+        depends_on: list[str] = ...,
+        status: Literal["pending", "in_progress", "completed", "failed"] = "pending",
+    ) -> Self: ...
+    @property
+    def id(self) -> str:
+        """Unique in its plan."""
+
+    @property
+    def description(self) -> str:
+        """What is to be done."""
+
+    @property
+    def tool(self) -> str | None:
+        """The tool to do it with, where the plan names one."""
+
+    @property
+    def depends_on(self) -> list[str]:
+        """Ids of the steps that have to be done before."""
+
+    @property
+    def status(self) -> Literal["pending", "in_progress", "completed", "failed"]:
+        """How far it is."""
+
+@final
+class Checkpoint(Data):
+    """A point of a run that a session can go back to. Made by sessions. UAP-1.0 §6.4 and §13.3."""
+
+    @property
+    def id(self) -> str:
+        """A UUIDv4, or what the document said that the session was read from."""
+
+    @property
+    def session_id(self) -> str:
+        """The session."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was made, in UTC."""
+
+    @property
+    def step(self) -> int:
+        """The step of the run, from 1; each run counts anew."""
+
+    @property
+    def thread_id(self) -> str:
+        """The node of the tree that was current."""
+
+    @property
+    def state(self) -> ExecutionState:
+        """The state of the run."""
+
+    @property
+    def sub_agent_states(self) -> dict[str, dict[str, Any]]:
+        """Sessions of the run's sub-agents as plain data, by the ids of tool calls; ``Session.from_json`` reads one."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Facts about it, in a dict of its own."""
 
 @final
 class UapEvent:
@@ -1828,6 +1930,115 @@ class AgentCore:
         Raises:
             UPPError: As `run`.
         """
+
+@final
+class SessionCore:
+    """The native half of ``turntree.Session``."""
+
+    def __new__(
+        cls,
+        agent: AgentCore,
+        metadata: dict[str, Any],
+        store: PersistenceAdapter,
+        saves_runs: bool,
+        id: str | None,
+        interval: str,
+    ) -> Self: ...
+    @staticmethod
+    def from_json(
+        data: str | bytes | Mapping[str, Any],
+        agent: AgentCore,
+        store: PersistenceAdapter,
+        saves_runs: bool,
+        strict: bool,
+    ) -> SessionCore:
+        """Make a session from its JSON.
+
+        Raises:
+            ValidationError: Not JSON, over a limit, of another version, or of another shape; with the place.
+        """
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the agent that it was made with."""
+
+    @property
+    def tree(self) -> ThreadTree:
+        """The conversation."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The application's facts: the dict itself."""
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it last changed, in UTC."""
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """All checkpoints, oldest first."""
+
+    @property
+    def current_checkpoint(self) -> Checkpoint | None:
+        """The latest checkpoint, or the one that was restored."""
+
+    @property
+    def state(self) -> ExecutionState | None:
+        """The state of the run that is not finished; None where there is none."""
+
+    @property
+    def pending(self) -> list[Message]:
+        """Messages that were restored and are not in the tree: the next run sees them after the history."""
+
+    def ticket(self) -> int:
+        """Give a number for one run."""
+
+    def is_running(self, ticket: int) -> bool:
+        """Whether the run with this ticket is under way."""
+
+    def run(self, input: _Input, ticket: int, inside: bool) -> Coroutine[Turn]:
+        """Start a run on the caller's event loop; the coroutine gives its turn.
+
+        Args:
+            input: What is said.
+            ticket: From `ticket`.
+            inside: Whether it is asked for from inside a run of this session, which is refused.
+        """
+
+    def run_sync(self, input: _Input, ticket: int, inside: bool) -> Turn:
+        """Run on this thread, without an event loop."""
+
+    def stream(self, input: _Input, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
+        """Start a run that is listened to."""
+
+    def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:
+        """Go on with the run that is not finished; the coroutine gives its turn."""
+
+    def resume_sync(self, ticket: int, inside: bool) -> Turn:
+        """As `resume`, on this thread."""
+
+    def restore(self, checkpoint_id: str) -> Coroutine[None]:
+        """Go back to a checkpoint."""
+
+    def fork(self, node_id: str) -> str:
+        """Start a branch at a node, without moving to it; gives the new node's id."""
+
+    def plant(self, thread: Thread, metadata: Mapping[str, _Json]) -> str:
+        """Keep a thread under the root, apart from its history; gives the new node's id."""
+
+    def save(self) -> Coroutine[None]:
+        """Save the session."""
+
+    def to_json(self) -> str:
+        """Give its JSON."""
 
 @final
 class LlmCore:
@@ -2476,52 +2687,6 @@ class BlockingEvents(Iterator[_T_co]):
 # Trees
 
 @final
-class NodeThread(Data):
-    """The thread of a node: a `Thread` that belongs to a tree. What is added to it is added to the tree. UPP-1.2 §7.
-
-    It goes wherever a history goes. A copy, and one that was pickled, is apart from the tree.
-    """
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def messages(self) -> list[Message]:
-        """The node's own messages at this moment, oldest first, in a list of its own."""
-    @property
-    def created_at(self) -> datetime:
-        """When it was made."""
-
-    @property
-    def updated_at(self) -> datetime:
-        """When it was changed last."""
-
-    def append(self, turn: Turn) -> NodeThread:
-        """Add all messages of a turn; gives the thread."""
-    def push(self, *messages: Message | Mapping[str, _Json]) -> NodeThread:
-        """Add messages; gives the thread."""
-    def user(self, content: _Content) -> NodeThread:
-        """Add a user's message; gives the thread."""
-    def assistant(self, content: _Content) -> NodeThread:
-        """Add a model's message; gives the thread."""
-    def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
-        """Give the messages of one type, in order."""
-    def tail(self, n: int) -> list[Message]:
-        """Give the last `n` messages; none for 0."""
-    def slice(self, start: int | None = None, end: int | None = None) -> Thread:
-        """Give messages from `start` to before `end` as a new thread, apart from the tree."""
-    def clear(self) -> NodeThread:
-        """Take all messages away; gives the thread.
-
-        Raises:
-            ValueError: A branch starts after one of them.
-        """
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Message: ...
-    def __iter__(self) -> Iterator[Message]: ...
-
-@final
 class ThreadNode(Data):
     """One node of a `ThreadTree`: a handle that shows the node as it is now. UAP-1.0 §7.1."""
 
@@ -2535,7 +2700,7 @@ class ThreadNode(Data):
     def branch_point(self) -> int | None:
         """How many messages of the parent's thread belong to its history; None for the root."""
     @property
-    def thread(self) -> NodeThread:
+    def thread(self) -> Thread:
         """Its own messages, none of its parent's; what is added here is added to the tree."""
     @property
     def name(self) -> str | None:
@@ -2583,7 +2748,7 @@ class ThreadTree(Data):
         thread: What the root begins with: a thread or a list of messages. It is not changed, its messages are shared.
     """
 
-    def __new__(cls, thread: Thread | NodeThread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
+    def __new__(cls, thread: Thread | Iterable[Message | Mapping[str, _Json]] | None = None) -> Self: ...
     @property
     def root(self) -> ThreadNode:
         """The node without a parent."""

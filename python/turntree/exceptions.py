@@ -67,7 +67,13 @@ class SessionError(TurntreeError):
 
 
 class StoreError(TurntreeError):
-    """A store that failed."""
+    """A store that failed.
+
+    Attributes:
+        turn: What the run of a session gave whose saving failed: it is in the session's tree all the same.
+    """
+
+    turn: Turn | None = None
 
 
 class ConflictError(StoreError):

@@ -60,6 +60,11 @@ impl Agent {
         &self.inner.tools
     }
 
+    /// What its structured answer must look like.
+    pub(crate) fn structure(&self) -> Option<&Structure> {
+        self.inner.structure.as_deref()
+    }
+
     /// Another agent with some options changed, and an id of its own (decision A2).
     #[must_use]
     pub fn with(&self, ids: &dyn IdSource, change: impl FnOnce(&mut AgentOptions)) -> Self {

@@ -5,6 +5,7 @@ pub mod ids;
 pub mod json;
 pub mod limits;
 pub mod ndjson;
+pub mod persistence;
 pub mod runtime;
 pub mod secret;
 pub mod sse;

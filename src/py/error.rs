@@ -12,6 +12,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList};
 
 use super::bridge::guard;
+use crate::agents::SessionError;
 use crate::agents::run::partial_turn;
 use crate::core::http::{HostFailure, HttpError};
 use crate::core::json::{ParseError, PathSegment};
@@ -107,8 +108,16 @@ pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr 
     build(class(py, "SerializationError").and_then(|class| class.call1((error.to_string(),))))
 }
 
+/// An exception of ours by its name, with these words.
+pub(crate) fn named(py: Python<'_>, name: &str, words: &str) -> PyErr {
+    build(class(py, name).and_then(|class| class.call1((words,))))
+}
+
 /// The exception of a failed run: the caller's own, as it was raised, where that ended it; else `turntree.upp.UPPError`.
 pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
+    if let Some(session) = error.cause.as_deref().and_then(|cause| cause.downcast_ref::<SessionError>()) {
+        return super::agents::session::raised(py, session);
+    }
     match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
         Some(raised) => raised.error(py),
         None => match host_failure(error) {

@@ -31,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _core {
     use pyo3::prelude::*;
 
-    use super::agents::tree;
+    use super::agents::{checkpoint, state, tree};
     use super::data::Faces;
     use super::upp::{embedding, image};
     use super::{content, media, message, records, thread};
@@ -41,9 +41,9 @@ mod _core {
     #[pymodule_export]
     use super::agents::context::ToolContext;
     #[pymodule_export]
-    use super::agents::host::PyExecutionState;
-    #[pymodule_export]
     use super::agents::llm::LlmCore;
+    #[pymodule_export]
+    use super::agents::session::SessionCore;
     #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, UapEvent};
     #[pymodule_export]
@@ -107,7 +107,8 @@ mod _core {
             content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
-            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::NodeThread, tree::ThreadDiff,
+            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
+            checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
             embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );

@@ -1,12 +1,14 @@
 //! A thread as a Python class: the one data type that grows. UPP-1.2 §7.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde::{Deserialize, Serialize};
 
+use super::agents::tree::Place;
+use super::bridge::guard::lock;
 use super::content::content_from;
 use super::data::{Data, DataClass, extract, value_of};
 use super::message::message_from;
@@ -18,50 +20,62 @@ use crate::core::time::SystemClock;
 use crate::message::message::History;
 use crate::message::{Body, Message, MessageKind, Thread as CoreThread};
 
-/// A thread that several handles may hold; locked for the length of one operation.
-pub(crate) struct Shared(Mutex<CoreThread>);
+/// A thread that several handles may hold: one of its own, locked for the length of one operation, or that of a node.
+pub(crate) enum Shared {
+    Own(Mutex<CoreThread>),
+    OfNode(Arc<Place>),
+}
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, CoreThread> {
-        // A thread is whole after every single operation, so one that panicked left nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The thread as it is now; shares the messages.
+    pub(crate) fn read(&self) -> PyResult<CoreThread> {
+        match self {
+            Self::Own(thread) => Ok(lock(thread).clone()),
+            Self::OfNode(place) => Ok(place.node()?.thread.clone()),
+        }
+    }
+
+    fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
+        match self {
+            Self::Own(thread) => {
+                lock(thread).push(messages, &SystemClock);
+                Ok(())
+            }
+            Self::OfNode(place) => place.push(messages),
+        }
+    }
+
+    fn clear(&self) -> PyResult<()> {
+        match self {
+            Self::Own(thread) => {
+                lock(thread).clear(&SystemClock);
+                Ok(())
+            }
+            Self::OfNode(place) => place.clear(),
+        }
     }
 
     /// A thread that a handle may hold.
     pub(crate) const fn new(thread: CoreThread) -> Self {
-        Self(Mutex::new(thread))
-    }
-
-    /// The thread at this moment; shares its messages.
-    pub(crate) fn snapshot(&self) -> CoreThread {
-        self.lock().clone()
-    }
-
-    /// The messages at this moment; shares them.
-    pub(crate) fn messages(&self) -> History {
-        self.lock().messages.clone()
+        Self::Own(Mutex::new(thread))
     }
 }
 
 impl PartialEq for Shared {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || {
-            let mine = self.lock().clone();
-            mine == *other.lock()
-        }
+        std::ptr::eq(self, other) || self.read().ok() == other.read().ok()
     }
 }
 
 impl Serialize for Shared {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let thread = self.lock().clone();
-        thread.serialize(serializer)
+        self.read().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Shared {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        CoreThread::deserialize(deserializer).map(|thread| Self(Mutex::new(thread)))
+        CoreThread::deserialize(deserializer).map(Self::new)
     }
 }
 
@@ -84,12 +98,24 @@ impl DataClass for Thread {
 }
 
 impl Thread {
+    /// The thread of a handle, as it is now.
+    ///
+    /// # Errors
+    /// `KeyError` for the thread of a node that is no more.
+    pub(crate) fn read(slf: &Bound<'_, Self>) -> PyResult<CoreThread> {
+        Self::of(slf)?.read()
+    }
+
     fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
         value_of(slf.as_super())
     }
 
-    fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
-        Self::wrap(py, Arc::new(Shared(Mutex::new(thread))))
+    /// A handle on a thread.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
+        Self::wrap(py, Arc::new(Shared::new(thread)))
     }
 }
 
@@ -107,40 +133,38 @@ impl Thread {
     fn new(messages: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
         let messages =
             messages.map_or_else(|| Ok(History::new()), |messages| history_from(messages, "messages"))?;
-        let thread = Shared(Mutex::new(CoreThread::new(messages, &RandomIds, &SystemClock)));
+        let thread = Shared::new(CoreThread::new(messages, &RandomIds, &SystemClock));
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 
     /// Its id, a UUIDv4.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().id.clone())
+        Ok(Self::of(slf)?.read()?.id)
     }
 
     /// The messages at this moment, oldest first; a list of its own.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        show_all(slf.py(), Self::of(slf)?.messages().iter())
+        show_all(slf.py(), Self::of(slf)?.read()?.messages.iter())
     }
 
     /// When it was made, in UTC.
     #[getter]
     fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let time = Self::of(slf)?.lock().created_at;
-        time.show(slf.py())
+        Self::of(slf)?.read()?.created_at.show(slf.py())
     }
 
     /// When it last changed, in UTC.
     #[getter]
     fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let time = Self::of(slf)?.lock().updated_at;
-        time.show(slf.py())
+        Self::of(slf)?.read()?.updated_at.show(slf.py())
     }
 
     /// Adds all messages of a turn.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let turn = extract::<Turn>(turn, "turn")?;
-        Self::of(slf)?.lock().append(&turn, &SystemClock);
+        Self::of(slf)?.push(turn.messages.iter().cloned())?;
         Ok(slf.clone())
     }
 
@@ -148,7 +172,7 @@ impl Thread {
     #[pyo3(signature = (*messages))]
     fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
         let messages = history_from(messages.as_any(), "messages")?;
-        Self::of(slf)?.lock().push(messages, &SystemClock);
+        Self::of(slf)?.push(messages)?;
         Ok(slf.clone())
     }
 
@@ -156,7 +180,7 @@ impl Thread {
     fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let body = Body::User { content: content_from(content, "content")? };
         let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
-        Self::of(slf)?.lock().push([message], &SystemClock);
+        Self::of(slf)?.push([message])?;
         Ok(slf.clone())
     }
 
@@ -164,7 +188,7 @@ impl Thread {
     fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let body = Body::Assistant { content: content_from(content, "content")?, tool_calls: None };
         let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
-        Self::of(slf)?.lock().push([message], &SystemClock);
+        Self::of(slf)?.push([message])?;
         Ok(slf.clone())
     }
 
@@ -177,35 +201,35 @@ impl Thread {
                 format!("type must be \"user\", \"assistant\" or \"tool_result\", not \"{wanted}\"");
             return Err(pyo3::exceptions::PyValueError::new_err(message));
         };
-        let messages = Self::of(slf)?.messages();
+        let messages = Self::of(slf)?.read()?.messages;
         show_all(slf.py(), messages.iter().filter(|message| message.kind() == kind))
     }
 
     /// The last `n` messages; none for 0.
     fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
-        let tail = Self::of(slf)?.lock().tail(n);
+        let tail = Self::of(slf)?.read()?.tail(n);
         show_all(slf.py(), tail.iter())
     }
 
     /// Messages from `start` to before `end` as a new thread.
     #[pyo3(signature = (start = None, end = None))]
     fn slice(slf: &Bound<'_, Self>, start: Option<isize>, end: Option<isize>) -> PyResult<Py<PyAny>> {
-        let slice = Self::of(slf)?.lock().slice(start, end, &RandomIds, &SystemClock);
+        let slice = Self::of(slf)?.read()?.slice(start, end, &RandomIds, &SystemClock);
         Self::given(slf.py(), slice)
     }
 
-    /// Takes all messages away.
+    /// Takes all messages away; refused where a branch of a tree needs them.
     fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        Self::of(slf)?.lock().clear(&SystemClock);
+        Self::of(slf)?.clear()?;
         Ok(slf.clone())
     }
 
     fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
-        Ok(Self::of(slf)?.lock().messages.len())
+        Ok(Self::of(slf)?.read()?.messages.len())
     }
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let messages = Self::of(slf)?.messages();
+        let messages = Self::of(slf)?.read()?.messages;
         let place = if index < 0 {
             messages.len().checked_sub(index.unsigned_abs())
         } else {
@@ -226,7 +250,7 @@ impl Thread {
 /// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no message.
 pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<History> {
     if let Ok(thread) = value.cast::<Thread>() {
-        return Ok(Thread::of(thread)?.messages());
+        return Ok(Thread::of(thread)?.read()?.messages);
     }
     let list = match value.getattr(pyo3::intern!(value.py(), "messages")) {
         Ok(messages) => messages,

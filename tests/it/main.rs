@@ -39,6 +39,7 @@ mod result_middleware;
 mod retry;
 mod rounds;
 mod scripted;
+mod session;
 mod sse;
 mod support;
 mod support_agents;

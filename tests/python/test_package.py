@@ -11,7 +11,14 @@ import pytest
 import turntree
 from turntree import upp
 
-MODULES = ["turntree", "turntree.upp", "turntree.upp.middleware", "turntree.execution", "turntree.testing"]
+MODULES = [
+    "turntree",
+    "turntree.upp",
+    "turntree.upp.middleware",
+    "turntree.execution",
+    "turntree.store",
+    "turntree.testing",
+]
 
 # UAP-1.0 names that exist so far.
 UAP = {
@@ -19,10 +26,17 @@ UAP = {
     "AgentStrategy",
     "AgentStream",
     "AgentStreamEvent",
+    "Checkpoint",
     "ExecutionState",
+    "PlanStep",
+    "QueryResult",
+    "Session",
     "ToolContext",
     "UapEvent",
     "agent",
+    "ask",
+    "query",
+    "session",
 }
 ERRORS = {
     "ConflictError",

@@ -32,6 +32,7 @@ PUBLIC = [
     "turntree.upp",
     "turntree.upp.middleware",
     "turntree.execution",
+    "turntree.store",
     "turntree.testing",
     "turntree.exceptions",
 ]

@@ -16,7 +16,6 @@ from pydantic import ValidationError as PydanticValidationError
 
 import turntree
 from turntree import ThreadNode, ThreadTree, agent
-from turntree._core import NodeThread
 from turntree.upp import AssistantMessage, Thread, ToolResultMessage, UserMessage, scripted
 
 SAMPLE = {
@@ -424,6 +423,6 @@ def test_handles_outlive_the_name_of_their_tree():
 
 def test_the_package_exports_tree_and_node_only():
     assert {"ThreadTree", "ThreadNode"} <= set(turntree.__all__)
-    assert not {"Thread", "NodeThread", "ThreadDiff"} & set(turntree.__all__)
+    assert not {"Thread", "ThreadDiff"} & set(turntree.__all__)
     assert ThreadTree.__module__ == ThreadNode.__module__ == "turntree"
-    assert isinstance(ThreadTree().root.thread, NodeThread)
+    assert isinstance(ThreadTree().root.thread, Thread)

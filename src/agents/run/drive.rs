@@ -20,6 +20,7 @@ use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::passage::Passage;
 use super::pipeline::Stopped;
+use super::state::RunState;
 use super::stream::EventQueue;
 use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
@@ -59,6 +60,14 @@ pub struct Drive {
     pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
+    /// Who keeps the run's state beside the host: the session.
+    pub(crate) keeper: Option<Arc<dyn Keeper>>,
+}
+
+/// Keeps the state of a run wherever it can be taken up again. Never waits and never fails.
+pub(crate) trait Keeper: Send + Sync {
+    /// The run stands at a boundary; gives the id of the checkpoint when one was made.
+    fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String>;
 }
 
 impl std::fmt::Debug for Drive {
@@ -85,6 +94,7 @@ impl Drive {
             protocol: Protocol::Uap,
             middleware: None,
             events: None,
+            keeper: None,
         }
     }
 }
@@ -335,12 +345,14 @@ impl Scope<'_> {
             Boundary::StepEnded => HookSet::CHECKPOINT_STEPS,
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
         };
-        if !self.has(wanted) {
-            return Ok(Reply::Continue);
-        }
-        let outcome = self.drive.host.checkpoint(boundary, machine.state().clone()).await;
-        if let (Ok(Some(checkpoint_id)), Some(events)) = (&outcome, &self.drive.events) {
-            let checkpoint_id = checkpoint_id.clone();
+        let kept = self.drive.keeper.as_ref().and_then(|keeper| keeper.keep(boundary, machine.state()));
+        let outcome = if self.has(wanted) {
+            self.drive.host.checkpoint(boundary, machine.state().clone()).await
+        } else {
+            Ok(None)
+        };
+        let saved = outcome.as_ref().ok().and_then(Clone::clone);
+        if let (Some(checkpoint_id), Some(events)) = (kept.or(saved), &self.drive.events) {
             let data = UapData::Checkpoint(CheckpointMade { checkpoint_id, extra: Extra::new() });
             events.push(self.uap(machine.state().step(), data));
         }

@@ -19,6 +19,7 @@ pub mod local_host;
 pub mod machine;
 pub(crate) mod passage;
 mod pipeline;
+pub mod plan_step;
 mod saved;
 pub mod state;
 pub mod stream;
@@ -34,5 +35,6 @@ pub use host::{
 };
 pub use local_host::LocalHost;
 pub use machine::{Machine, UnexpectedReply};
+pub use plan_step::{PlanStatus, PlanStep};
 pub use state::{ExecutionState, RunState, Setup, StateError};
 pub use stream::AgentStream;

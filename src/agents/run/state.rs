@@ -9,9 +9,12 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
 use super::action::Slot;
+use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
 use crate::agents::structure::Violation;
+use crate::core::json::object::Field;
+use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
 use crate::message::{
@@ -144,6 +147,27 @@ impl Collected {
     /// The calls of the last answer that no message answers.
     pub(crate) fn unanswered(&self) -> Option<&Arc<Message>> {
         self.last().filter(|message| message.has_tool_calls())
+    }
+
+    /// What was there at a mark, without what has no place in time: the answer and how it ended.
+    pub(crate) fn cut(&self, mark: Mark) -> Self {
+        Self {
+            messages: self.messages.take(mark.messages),
+            executions: self.executions.take(mark.executions),
+            usage: self.usage.take(mark.usage),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it begins with another one, as far as the last entries tell.
+    pub(crate) fn goes_on_from(&self, earlier: &Self) -> bool {
+        fn begins<T: Clone>(whole: &Vector<Arc<T>>, part: &Vector<Arc<T>>) -> bool {
+            let Some((place, last)) = part.len().checked_sub(1).zip(part.last()) else { return true };
+            whole.get(place).is_some_and(|same| Arc::ptr_eq(same, last))
+        }
+        begins(&self.messages, &earlier.messages)
+            && begins(&self.executions, &earlier.executions)
+            && begins(&self.usage, &earlier.usage)
     }
 
     /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
@@ -328,7 +352,24 @@ impl RunState {
             messages: self.collected.messages.clone(),
             metadata: Arc::clone(&self.metadata),
             reasoning: None,
+            plan: None,
             extra: Extra::new(),
+        }
+    }
+
+    /// The state without what the run has brought, but for the structured answer.
+    pub(crate) fn without_collected(&self) -> Self {
+        let (data, ending) = (self.collected.data.clone(), self.collected.ending);
+        Self { collected: Collected { data, ending, ..Collected::default() }, ..self.clone() }
+    }
+
+    /// Prepares a state to go on after a failure: calls that ended the run are to be made again, those that have
+    /// answered are not.
+    pub(crate) fn retry(&mut self) {
+        if let Phase::Tools(round) = &mut self.phase {
+            let failed = round.slots.iter_mut().filter(|slot| matches!(slot, Slot::Failed));
+            failed.for_each(|slot| *slot = Slot::Waiting);
+            round.failure = None;
         }
     }
 
@@ -368,6 +409,8 @@ json_object! {
         pub metadata: RawObject = "metadata", default,
         /// See [`ExecutionState::reasoning`].
         pub reasoning: Option<Vec<String>> = "reasoning",
+        /// See [`ExecutionState::plan`].
+        pub plan: Option<Vec<PlanStep>> = "plan",
     }
 }
 
@@ -382,6 +425,8 @@ pub struct ExecutionState {
     pub metadata: Arc<RawObject>,
     /// What the model thought, one text a step, where the strategy has it think.
     pub reasoning: Option<Vector<String>>,
+    /// The plan, where the strategy makes one.
+    pub plan: Option<Vector<PlanStep>>,
     /// Members this version does not know.
     pub extra: Extra,
 }
@@ -396,6 +441,9 @@ impl Serialize for ExecutionState {
         if let Some(reasoning) = &self.reasoning {
             map.serialize_entry("reasoning", &reasoning.iter().collect::<Vec<_>>())?;
         }
+        if let Some(plan) = &self.plan {
+            map.serialize_entry("plan", &plan.iter().collect::<Vec<_>>())?;
+        }
         self.extra.serialize_into(&mut map)?;
         map.end()
     }
@@ -409,7 +457,16 @@ impl<'de> Deserialize<'de> for ExecutionState {
             messages: json.messages.into(),
             metadata: Arc::new(json.metadata),
             reasoning: json.reasoning.map(Into::into),
+            plan: json.plan.map(Into::into),
             extra: json.extra,
         })
+    }
+}
+
+impl Field for ExecutionState {}
+
+impl JsonSchema for ExecutionState {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        ExecutionStateJson::schema(definitions)
     }
 }

@@ -17,6 +17,7 @@ use super::answer::AnswerSoFar;
 use super::drive::{Drive, drive};
 use super::event::AgentStreamEvent;
 use super::machine::Machine;
+use crate::agents::structure::Structure;
 use crate::message::Turn;
 use crate::upp::UppError;
 
@@ -55,6 +56,21 @@ impl EventQueue {
     }
 }
 
+/// Who listens to a run, and may stop it.
+#[derive(Debug, Clone)]
+pub(crate) struct Listener {
+    pub(crate) events: Arc<EventQueue>,
+    pub(crate) cancellation: CancellationToken,
+}
+
+impl Listener {
+    /// A driver that tells the listener everything.
+    pub(crate) fn attach(&self, drive: Drive) -> Drive {
+        let (events, cancellation) = (Arc::clone(&self.events), self.cancellation.clone());
+        Drive { events: Some(events), cancellation: Some(cancellation), ..drive }
+    }
+}
+
 /// A run as a stream of its events.
 ///
 /// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error it ends; after
@@ -82,15 +98,25 @@ impl fmt::Debug for AgentStream {
 impl AgentStream {
     /// A stream of a run that has not started, or goes on.
     pub fn new(mut machine: Machine, context: Drive) -> Self {
+        let (outer, structure) = (context.cancellation.clone(), context.structure.clone());
+        Self::of(outer.as_ref(), structure.as_deref(), |listener| {
+            let context = listener.attach(context);
+            Box::pin(async move { drive(&mut machine, &context).await })
+        })
+    }
+
+    /// A stream of whatever work drives a run with the listener attached. `outer` aborts it from elsewhere;
+    /// `structure` is what its answer must look like.
+    pub(crate) fn of(
+        outer: Option<&CancellationToken>,
+        structure: Option<&Structure>,
+        work: impl FnOnce(Listener) -> BoxFuture<'static, Result<Arc<Turn>, UppError>>,
+    ) -> Self {
         let events = Arc::new(EventQueue::default());
-        let cancellation =
-            context.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let is_wrapped = context.structure.as_ref().is_some_and(|structure| structure.is_wrapped());
-        let answer = Arc::new(AnswerSoFar::new(is_wrapped));
-        let context =
-            Drive { events: Some(Arc::clone(&events)), cancellation: Some(cancellation.clone()), ..context };
-        let work = async move { drive(&mut machine, &context).await };
-        Self { work: Some(Box::pin(work)), events, cancellation, answer, outcome: None, reported: false }
+        let cancellation = outer.map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let answer = Arc::new(AnswerSoFar::new(structure.is_some_and(Structure::is_wrapped)));
+        let listener = Listener { events: Arc::clone(&events), cancellation: cancellation.clone() };
+        Self { work: Some(work(listener)), events, cancellation, answer, outcome: None, reported: false }
     }
 
     /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.

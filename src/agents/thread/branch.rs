@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::node::{NodeId, ThreadNode};
 use super::tree::{ThreadTree, TreeError};
 use crate::core::ids::IdSource;
+use crate::core::json::RawObject;
 use crate::core::time::Clock;
 use crate::message::Thread;
 use crate::message::message::History;
@@ -28,6 +29,26 @@ impl ThreadTree {
         let id = NodeId::new(ids);
         let node = ThreadNode::new(id.clone(), Some((parent_id, point)), name, thread, imbl::Vector::new());
         self.add(node, parent);
+        Ok(id)
+    }
+
+    /// Hangs a thread of its own under the root, with nothing of the root in its history; the current node stays current.
+    ///
+    /// This is how a side conversation is kept with the one it was asked from (UAP-1.0 §9.2, decision A99).
+    ///
+    /// # Errors
+    /// [`TreeError::Reserved`] when the metadata holds a branch point.
+    pub fn plant(
+        &mut self,
+        thread: Thread,
+        name: Option<String>,
+        metadata: RawObject,
+        ids: &dyn IdSource,
+    ) -> Result<NodeId, TreeError> {
+        let (id, root) = (NodeId::new(ids), self.root().id.clone());
+        let mut node = ThreadNode::new(id.clone(), Some((root, 0)), name, thread, imbl::Vector::new());
+        node.set_metadata(metadata)?;
+        self.add(node, self.root_place());
         Ok(id)
     }
 

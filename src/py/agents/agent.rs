@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::host::{Callables, Place, PyHost, ToolBinding, show_turn};
+use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
@@ -40,6 +40,18 @@ pub(crate) struct AgentCore {
     held: Held,
 }
 
+impl AgentCore {
+    /// The application's functions; locked for a lookup, never while one is called.
+    pub(crate) fn callables(&self) -> &Arc<Mutex<Callables>> {
+        &self.callables
+    }
+
+    /// The agent.
+    pub(crate) const fn agent(&self) -> &CoreAgent {
+        &self.agent
+    }
+}
+
 /// What a run is started with: history and input.
 struct Start {
     history: History,
@@ -57,7 +69,10 @@ impl Start {
 }
 
 /// A message as it is; a text, a block, or a list of them as one user message.
-fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
+///
+/// # Errors
+/// `TypeError` naming the place; `turntree.ValidationError` for a dict that is no message.
+pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
     if let Ok(text) = input.cast::<PyString>() {
         return Ok(Input::Text(text.to_str()?.to_owned()));
     }
@@ -152,7 +167,8 @@ impl AgentCore {
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(&slf.get().callables, place)));
+        let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let context = RunContext::new(Arc::new(host));
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
         let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
         AgentStream::new(py, stream, &slf.get().callables, kept)
@@ -184,7 +200,9 @@ impl AgentCore {
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let context = RunContext::new(Arc::new(PyHost::new(&slf.get().callables, Place::Started(caller))));
+        let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
+        let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
+        let context = RunContext::new(Arc::new(host));
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))

@@ -13,19 +13,21 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::ToolContext;
+use super::state::PyExecutionState;
 use crate::agents::Violation;
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
     Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::json::RawJson;
+use crate::core::json::{RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
 use crate::message::Turn;
 use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard::{self, lock};
-use crate::py::convert::json::{to_python, to_raw};
+use crate::py::bridge::kept::Kept;
+use crate::py::convert::json::{to_python, to_raw, to_raw_object};
 use crate::py::data::extract;
 use crate::py::error::Raised;
 use crate::py::records::{Turn as PyTurn, wrap_turn};
@@ -153,7 +155,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
+    pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
         match self {
             Self::Started(caller) => Ok(caller.clone()),
             Self::Polled(caller) => caller.on_running_loop(py),
@@ -169,12 +171,60 @@ pub(crate) struct PyHost {
     callables: Arc<Mutex<Callables>>,
     place: Place,
     hooks: HookSet,
+    metadata: RunMetadata,
+}
+
+/// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
+pub(crate) struct RunMetadata {
+    kept: Kept,
+    index: usize,
+    /// What it held when it was last read.
+    seen: Mutex<Arc<RawObject>>,
+}
+
+impl RunMetadata {
+    /// A dict of what the run starts with, kept by the run.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn new(py: Python<'_>, kept: &Kept, metadata: Arc<RawObject>) -> PyResult<Self> {
+        let index = kept.add(metadata.show(py)?.unbind());
+        Ok(Self { kept: kept.clone(), index, seen: Mutex::new(metadata) })
+    }
+
+    fn dict(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        Ok(self.kept.get(py, self.index)?.cast_into::<PyDict>()?.unbind())
+    }
+
+    /// What it holds, where that has changed since it was last read.
+    fn changed(&self, py: Python<'_>) -> PyResult<Option<Arc<RawObject>>> {
+        let dict = self.dict(py)?;
+        if dict.bind(py).is_empty() && lock(&self.seen).is_empty() {
+            return Ok(None);
+        }
+        let metadata = to_raw_object(dict.bind(py).as_any(), "state.metadata").inspect_err(|error| {
+            // A hook put in what JSON cannot hold: it is told on stderr, and the run keeps what it had.
+            error.clone_ref(py).write_unraisable(py, None);
+        })?;
+        let mut seen = lock(&self.seen);
+        if **seen == metadata {
+            return Ok(None);
+        }
+        *seen = Arc::new(metadata);
+        Ok(Some(Arc::clone(&seen)))
+    }
 }
 
 impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
-    pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place) -> Self {
-        Self { callables: Arc::clone(callables), place, hooks: lock(callables).set }
+    pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
+        let hooks = lock(callables).set | HookSet::METADATA;
+        Self { callables: Arc::clone(callables), place, hooks, metadata }
+    }
+
+    /// `state` as hooks see it.
+    fn state_of(&self, py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
+        PyExecutionState::live(py, state.clone(), self.metadata.dict(py)?)
     }
 
     /// Looks something up among the agent's functions.
@@ -209,7 +259,7 @@ impl PyHost {
             })?;
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let context = if takes_context {
-                Py::new(py, ToolContext(Arc::clone(invocation)))?.into_any()
+                Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any()
             } else {
                 py.None()
             };
@@ -287,11 +337,6 @@ fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
     Ok(PyTuple::new(py, items)?.unbind())
 }
 
-/// `state` as hooks see it.
-fn state_of(py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, PyExecutionState(state.clone()))?.into_any())
-}
-
 impl Host for PyHost {
     fn hooks(&self) -> HookSet {
         self.hooks
@@ -360,7 +405,7 @@ impl Host for PyHost {
 
     fn on_step_start(&self, step: u32, state: ExecutionState) -> HostFuture<'_, ()> {
         let started = self.hook("on_step_start", |py| {
-            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), state_of(py, &state)?])
+            tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), self.state_of(py, &state)?])
         });
         Box::pin(value_of(started, |_| Ok(())))
     }
@@ -369,14 +414,14 @@ impl Host for PyHost {
         let started = self.hook("on_step_end", |py| {
             let shown = PyDict::new(py);
             shown.set_item("turn", wrap_turn(py, Arc::clone(&result.turn))?)?;
-            shown.set_item("state", state_of(py, &result.state)?)?;
+            shown.set_item("state", self.state_of(py, &result.state)?)?;
             tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), shown.into_any().unbind()])
         });
         Box::pin(value_of(started, |_| Ok(())))
     }
 
     fn stop_condition(&self, state: ExecutionState) -> HostFuture<'_, bool> {
-        let started = self.hook("stop_condition", |py| tuple(py, vec![state_of(py, &state)?]));
+        let started = self.hook("stop_condition", |py| tuple(py, vec![self.state_of(py, &state)?]));
         Box::pin(value_of(started, |value| value.is_truthy()))
     }
 
@@ -407,7 +452,7 @@ impl Host for PyHost {
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
         let started = self.hook("on_error", |py| {
             let exception = crate::py::error::upp(py, &error).into_value(py).into_any();
-            tuple(py, vec![exception, state_of(py, &state)?])
+            tuple(py, vec![exception, self.state_of(py, &state)?])
         });
         Box::pin(value_of(started, |value| {
             if value.is_none() {
@@ -420,6 +465,10 @@ impl Host for PyHost {
             }
             extract::<PyTurn>(value, "the turn of on_error").map(Some)
         }))
+    }
+
+    fn changed_metadata(&self) -> Option<Arc<RawObject>> {
+        guard::held(|py| self.metadata.changed(py).ok()).flatten().flatten()
     }
 }
 
@@ -440,34 +489,5 @@ fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
     match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
         Some(raised) => raised.value(py).clone().into_any().unbind(),
         None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
-    }
-}
-
-/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
-#[pyclass(frozen, name = "ExecutionState", module = "turntree")]
-pub(crate) struct PyExecutionState(ExecutionState);
-
-#[pymethods]
-impl PyExecutionState {
-    /// The step that runs, from 1.
-    #[getter]
-    const fn step(&self) -> u32 {
-        self.0.step
-    }
-
-    /// The input, then everything new, in order.
-    #[getter]
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
-    }
-
-    /// What the application keeps with the run.
-    #[getter]
-    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.metadata.show(py)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("ExecutionState(step={}, messages={})", self.0.step, self.0.messages.len())
     }
 }

@@ -8,7 +8,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::agent::{params_from, perform, tools_from};
-use super::host::{Callables, Place, PyHost};
+use super::host::{Callables, Place, PyHost, RunMetadata};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext};
 use crate::agents::{Llm, LlmOptions, ToolUseStrategy};
@@ -102,7 +102,8 @@ impl LlmCore {
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
-        let mut context = RunContext::new(Arc::new(PyHost::new(&this.callables, place)));
+        let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let mut context = RunContext::new(Arc::new(host));
         context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
         let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
@@ -136,7 +137,8 @@ impl LlmCore {
     ) -> PyResult<(Machine, Drive)> {
         let this = slf.get();
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
-        let host = PyHost::new(&this.callables, Place::Started(caller));
+        let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
+        let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
         let mut context = RunContext::new(Arc::new(host));
         context.middleware = this.middleware.get().for_call(kept);
         let started = this.llm.start(history, inputs, context);

@@ -1,8 +1,9 @@
-//! Trees of threads as Python classes: a tree, its nodes and their threads, all handles on one shared tree. UAP-1.0 §7.
+//! Trees of threads as Python classes: a tree, its nodes and their threads ([`Thread`]), all handles on one shared tree.
+//! UAP-1.0 §7.
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,14 +17,13 @@ use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{ParseError, RawObject};
 use crate::core::time::SystemClock;
 use crate::message::message::History;
-use crate::message::{Body, Message, MessageKind, Thread as CoreThread};
+use crate::message::{Message, Thread as CoreThread};
 use crate::py::bridge::guard::lock;
-use crate::py::content::content_from;
 use crate::py::convert::json::to_raw_object;
 use crate::py::data::{Data, DataClass, extract, value_of};
 use crate::py::records::Turn;
 use crate::py::show::{Show, data_class};
-use crate::py::thread::{Thread, history_from};
+use crate::py::thread::{Shared, Thread, history_from};
 
 /// Lines of a drawing where nobody asks for more; `draw` has the same default.
 const LINES: usize = 40;
@@ -35,6 +35,14 @@ impl TreeValue {
     fn shared(&self, py: Python<'_>) -> PyResult<&Arc<SharedTree>> {
         self.0.as_ref().map_err(|flaw| crate::py::error::validation(py, flaw, None))
     }
+}
+
+/// A handle on a tree.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn wrap_tree(py: Python<'_>, tree: Arc<SharedTree>) -> PyResult<Py<PyAny>> {
+    ThreadTree::wrap(py, Arc::new(TreeValue(Ok(tree))))
 }
 
 impl PartialEq for TreeValue {
@@ -70,7 +78,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// The node as it is now.
-    fn node(&self) -> PyResult<Arc<CoreNode>> {
+    pub(crate) fn node(&self) -> PyResult<Arc<CoreNode>> {
         match self {
             Self::In(tree, id) => {
                 let node = tree.lock().node(id.as_str()).map(Arc::clone);
@@ -80,7 +88,7 @@ impl Place {
         }
     }
 
-    fn push(&self, messages: History) -> PyResult<()> {
+    pub(crate) fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
         match self {
             Self::In(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
             Self::Alone(node) => {
@@ -90,7 +98,7 @@ impl Place {
         }
     }
 
-    fn clear(&self) -> PyResult<()> {
+    pub(crate) fn clear(&self) -> PyResult<()> {
         match self {
             Self::In(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
             Self::Alone(node) => {
@@ -121,9 +129,6 @@ impl Place {
 /// A node by its JSON.
 pub(crate) struct NodeValue(Result<Arc<Place>, ParseError>);
 
-/// The thread of a node by its JSON.
-pub(crate) struct ThreadValue(Arc<Place>);
-
 impl NodeValue {
     fn place(&self, py: Python<'_>) -> PyResult<&Arc<Place>> {
         self.0.as_ref().map_err(|flaw| crate::py::error::validation(py, flaw, None))
@@ -140,23 +145,10 @@ impl PartialEq for NodeValue {
     }
 }
 
-impl PartialEq for ThreadValue {
-    fn eq(&self, other: &Self) -> bool {
-        let (one, other) = (self.0.node().ok(), other.0.node().ok());
-        one.as_ref().map(|node| &node.thread) == other.as_ref().map(|node| &node.thread)
-    }
-}
-
 impl Serialize for NodeValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let place = self.0.as_ref().map_err(serde::ser::Error::custom)?;
         place.node().map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl Serialize for ThreadValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.node().map_err(serde::ser::Error::custom)?.thread.serialize(serializer)
     }
 }
 
@@ -167,26 +159,14 @@ impl<'de> Deserialize<'de> for NodeValue {
     }
 }
 
-impl<'de> Deserialize<'de> for ThreadValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let tree = CoreTree::new(CoreThread::deserialize(deserializer)?, &RandomIds);
-        Ok(Self(Arc::new(Place::Alone(Mutex::new(Arc::clone(tree.root()))))))
-    }
-}
-
 impl JsonSchema for NodeValue {
     fn schema(definitions: &mut Definitions) -> serde_json::Value {
         CoreNode::schema(definitions)
     }
 }
 
-impl JsonSchema for ThreadValue {
-    fn schema(definitions: &mut Definitions) -> serde_json::Value {
-        CoreThread::schema(definitions)
-    }
-}
-
-fn raised(error: &TreeError) -> PyErr {
+/// An error of a tree as Python raises it.
+pub(crate) fn raised(error: &TreeError) -> PyErr {
     match error {
         TreeError::UnknownNode { .. } => PyKeyError::new_err(error.to_string()),
         TreeError::InUse { .. } | TreeError::Reserved { .. } => PyValueError::new_err(error.to_string()),
@@ -208,10 +188,6 @@ pub(crate) struct ThreadTree;
 /// One node of a tree. UAP-1.0 §7.1.
 #[pyclass(frozen, extends = Data, module = "turntree")]
 pub(crate) struct ThreadNode;
-
-/// The thread of a node: what is added to it is added to the tree. UPP-1.2 §7.
-#[pyclass(frozen, extends = Data, module = "turntree._core")]
-pub(crate) struct NodeThread;
 
 data_class! {
     /// Two nodes of a tree side by side.
@@ -244,7 +220,6 @@ macro_rules! handle_class {
 
 handle_class!(ThreadTree over TreeValue, |value: &TreeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
 handle_class!(ThreadNode over NodeValue, |value: &NodeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
-handle_class!(NodeThread over ThreadValue, |_: &ThreadValue| Ok(()));
 
 impl ThreadTree {
     fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<SharedTree>> {
@@ -265,7 +240,7 @@ impl ThreadTree {
 /// The thread that a tree begins with: the messages of whatever holds some, and the id and times of a thread.
 fn first_thread(given: &Bound<'_, PyAny>) -> PyResult<CoreThread> {
     let mut thread = CoreThread::new(history_from(given, "thread")?, &RandomIds, &SystemClock);
-    if given.is_instance_of::<Thread>() || given.is_instance_of::<NodeThread>() {
+    if given.is_instance_of::<Thread>() {
         thread.id = given.getattr("id")?.extract()?;
         thread.created_at = crate::py::time::from_python(&given.getattr("created_at")?, "thread")?;
         thread.updated_at = crate::py::time::from_python(&given.getattr("updated_at")?, "thread")?;
@@ -447,7 +422,7 @@ impl ThreadNode {
     /// Its own messages, none of its parent's; what is added here is added to the tree.
     #[getter]
     fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        NodeThread::wrap(slf.py(), Arc::new(ThreadValue(Arc::clone(Self::place(slf)?))))
+        Thread::wrap(slf.py(), Arc::new(Shared::OfNode(Arc::clone(Self::place(slf)?))))
     }
 
     /// For people; may be assigned.
@@ -483,126 +458,5 @@ impl ThreadNode {
         let name = node.name.as_ref().map_or_else(String::new, |name| format!(", name={name:?}"));
         let (messages, children) = (node.thread.messages.len(), node.children.len());
         Ok(format!("ThreadNode(id={:?}{name}, messages={messages}, children={children})", node.id.as_str()))
-    }
-}
-
-impl NodeThread {
-    fn place<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Place> {
-        Ok(&value_of::<ThreadValue>(slf.as_super())?.0)
-    }
-
-    fn of(slf: &Bound<'_, Self>) -> PyResult<CoreThread> {
-        Ok(Self::place(slf)?.node()?.thread.clone())
-    }
-
-    fn say<'py>(slf: &Bound<'py, Self>, body: Body) -> PyResult<Bound<'py, Self>> {
-        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
-        Self::place(slf)?.push(History::unit(message))?;
-        Ok(slf.clone())
-    }
-}
-
-#[pymethods]
-impl NodeThread {
-    /// Its id.
-    #[getter]
-    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.id)
-    }
-
-    /// The messages at this moment, oldest first; a list of its own.
-    #[getter]
-    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        list(slf.py(), &Self::of(slf)?.messages)
-    }
-
-    /// When it was made.
-    #[getter]
-    fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.created_at.show(slf.py())
-    }
-
-    /// When it was changed last.
-    #[getter]
-    fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.updated_at.show(slf.py())
-    }
-
-    /// Adds all messages of a turn.
-    fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let turn = extract::<Turn>(turn, "turn")?;
-        Self::place(slf)?.push(turn.messages.iter().cloned().collect())?;
-        Ok(slf.clone())
-    }
-
-    /// Adds messages.
-    #[pyo3(signature = (*messages))]
-    fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
-        Self::place(slf)?.push(history_from(messages.as_any(), "messages")?)?;
-        Ok(slf.clone())
-    }
-
-    /// Adds a user's message.
-    fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        Self::say(slf, Body::User { content: content_from(content, "content")? })
-    }
-
-    /// Adds a model's message.
-    fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        Self::say(slf, Body::Assistant { content: content_from(content, "content")?, tool_calls: None })
-    }
-
-    /// Messages of one type, in order.
-    fn filter<'py>(slf: &Bound<'py, Self>, r#type: &str) -> PyResult<Bound<'py, PyAny>> {
-        let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
-        let wanted = r#type;
-        let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == wanted) else {
-            let message =
-                format!("type must be \"user\", \"assistant\" or \"tool_result\", not \"{wanted}\"");
-            return Err(PyValueError::new_err(message));
-        };
-        let thread = Self::of(slf)?;
-        list(slf.py(), &thread.filter(kind).cloned().collect())
-    }
-
-    /// The last `n` messages; none for 0.
-    fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
-        list(slf.py(), &Self::of(slf)?.tail(n))
-    }
-
-    /// Messages from `start` to before `end` as a new `upp.Thread`, apart from the tree.
-    #[pyo3(signature = (start = None, end = None))]
-    fn slice<'py>(
-        slf: &Bound<'py, Self>,
-        start: Option<isize>,
-        end: Option<isize>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let slice = Self::of(slf)?.slice(start, end, &RandomIds, &SystemClock);
-        slf.py().get_type::<Thread>().call1((list(slf.py(), &slice.messages)?,))
-    }
-
-    /// Takes all messages away, unless a branch needs them.
-    fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
-        Self::place(slf)?.clear()?;
-        Ok(slf.clone())
-    }
-
-    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
-        Ok(Self::place(slf)?.node()?.thread.messages.len())
-    }
-
-    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let messages = Self::of(slf)?.messages;
-        let place = if index < 0 {
-            messages.len().checked_sub(index.unsigned_abs())
-        } else {
-            usize::try_from(index).ok()
-        };
-        let message = place.and_then(|place| messages.get(place));
-        message.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
-    }
-
-    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(Self::messages(slf)?.try_iter()?.into_any())
     }
 }

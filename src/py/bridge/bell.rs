@@ -208,8 +208,12 @@ impl Bell {
             let descriptor = ringer.descriptor();
             let bell = with_voice(Voice::Descriptor(ringer))?;
             let listener = Py::new(event_loop.py(), Listener { bell: Arc::clone(&bell), owns_bell: true })?;
-            let watched =
-                event_loop.call_method1(intern!(event_loop.py(), "add_reader"), (descriptor, listener));
+            let py = event_loop.py();
+            // The loop keeps the context in which a reader is added, as long as it lives: not that of our first caller.
+            let watched = event_loop.getattr(intern!(py, "add_reader")).and_then(|add_reader| {
+                let nobodys = names::context_type(py)?.call0()?;
+                nobodys.call_method1(intern!(py, "run"), (add_reader, descriptor, listener))
+            });
             match watched {
                 Ok(_) => return Ok(bell),
                 Err(error)

@@ -27,6 +27,8 @@ imported! {
     gather = "asyncio", "gather";
     /// A snapshot of this thread's context variables; constant time.
     copy_context = "contextvars", "copy_context";
+    /// The type of contexts: called, it gives one without variables.
+    context_type = "contextvars", "Context";
     /// The type of what an `async def` returns.
     coroutine_type = "types", "CoroutineType";
     /// Threads for synchronous tools.

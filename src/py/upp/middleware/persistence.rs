@@ -62,7 +62,7 @@ fn thread_from(value: &Bound<'_, PyAny>, id: &str) -> PyResult<Option<CoreThread
     let is_thread = value.is_instance_of::<Thread>()
         || value.cast::<PyDict>().is_ok_and(|dict| dict.contains("createdAt").unwrap_or(false));
     if is_thread {
-        return Ok(Some(extract::<Thread>(value, "what load gave")?.snapshot()));
+        return Ok(Some(extract::<Thread>(value, "what load gave")?.read()?));
     }
     let messages = history_from(value, "what load gave")?;
     let thread = CoreThread::new(messages, &RandomIds, &SystemClock);

@@ -1,0 +1,187 @@
+//! What a checkpoint costs after 10 to 10 000 messages, in time and in memory; what going back and saving cost.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench may fail loudly, and prints what it measures"
+)]
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use futures_util::future::{BoxFuture, ready};
+use turntree::agents::run::{LocalHost, RunContext};
+use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
+use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, Strategy, Tool};
+use turntree::core::ids::RandomIds;
+use turntree::core::json::{Extra, RawJson};
+use turntree::core::limits::Limits;
+use turntree::core::time::SystemClock;
+use turntree::message::{Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition};
+use turntree::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, StopReason, UppError};
+
+const STEPS: u32 = 50;
+
+/// Wants a tool [`STEPS`] − 1 times, then answers; at once.
+#[derive(Debug)]
+struct Busy;
+
+impl Model for Busy {
+    fn model_id(&self) -> &'static str {
+        "busy"
+    }
+
+    fn provider(&self) -> &'static str {
+        "bench"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
+    fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
+        let mut newest = request.messages.iter().rev();
+        let done = newest.position(|message| message.kind() == MessageKind::User).unwrap() / 2;
+        let calls = (done + 1 < STEPS as usize).then(|| {
+            let arguments = RawJson::empty_object();
+            vec![ToolCall {
+                tool_call_id: "call".into(),
+                tool_name: "noop".into(),
+                arguments,
+                extra: Extra::new(),
+            }]
+        });
+        let body = Body::Assistant { content: Vec::new(), tool_calls: calls };
+        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
+        let usage = TokenUsage::of_call(1, 1);
+        let response = ModelResponse { message, usage, stop_reason: StopReason::EndTurn, data: None };
+        Box::pin(ready(Ok(response)))
+    }
+
+    fn stream(&self, _: ModelRequest) -> ModelStream {
+        Box::pin(futures_util::stream::empty())
+    }
+}
+
+fn busy() -> (Agent, RunContext) {
+    let definition = ToolDefinition {
+        name: "noop".into(),
+        description: String::new(),
+        parameters: RawJson::empty_object(),
+        metadata: None,
+        extra: Extra::new(),
+    };
+    let noop = Tool::new(definition).with_function(|_| ready(Ok(RawJson::default())));
+    let options = AgentOptions {
+        model: Some(Arc::new(Busy)),
+        tools: vec![noop],
+        strategy: Some(Strategy::loop_(STEPS)),
+        ..AgentOptions::default()
+    };
+    let agent = Agent::new(options, &RandomIds);
+    let host = LocalHost::new(Arc::clone(agent.tools()));
+    (agent, RunContext::new(Arc::new(host)))
+}
+
+fn said(messages: usize) -> Vec<Arc<Message>> {
+    let text = "Rain until noon, then clouds.";
+    (0..messages).map(|_| Arc::new(Message::user(text, &RandomIds, &SystemClock))).collect()
+}
+
+fn session(agent: &Agent, interval: CheckpointInterval, said: &[Arc<Message>]) -> Session {
+    let options = SessionOptions { interval, ..SessionOptions::default() };
+    let session = Session::new(agent.clone(), options).unwrap();
+    session.tree().lock().push(said.iter().cloned(), &SystemClock);
+    session
+}
+
+/// Everything here is ready at once.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("nothing here waits"),
+    }
+}
+
+/// Resident memory of this process in bytes; Linux only.
+fn resident() -> Option<usize> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    pages.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
+}
+
+fn memory(messages: usize) {
+    let (agent, context) = busy();
+    let said = said(messages);
+    let grown = |interval| {
+        let session = session(&agent, interval, &said);
+        let before = resident()?;
+        for _ in 0..200 {
+            now(session.run("go", context.clone())).unwrap();
+        }
+        let grown = resident()?.saturating_sub(before);
+        drop(session);
+        Some(grown)
+    };
+    // Once for the allocator's own sake, then with and without.
+    grown(CheckpointInterval::Off);
+    let both = grown(CheckpointInterval::Off).zip(grown(CheckpointInterval::Step));
+    if let Some((without, with)) = both {
+        let each = with.saturating_sub(without) / (200 * STEPS as usize);
+        println!(
+            "memory of a checkpoint after {messages} messages: {each} bytes ({with} with, {without} without)"
+        );
+    }
+}
+
+fn checkpoints(criterion: &mut Criterion) {
+    let (agent, context) = busy();
+    let mut group = criterion.benchmark_group("session/run_of_50_steps");
+    for messages in [10, 100, 1_000, 10_000] {
+        let said = said(messages);
+        for (name, interval) in [("without", CheckpointInterval::Off), ("with", CheckpointInterval::Step)] {
+            group.bench_function(format!("{name}_checkpoints_after_{messages}"), |bencher| {
+                bencher.iter_batched_ref(
+                    || session(&agent, interval, &said),
+                    |session| now(session.run("go", context.clone())).unwrap(),
+                    BatchSize::LargeInput,
+                );
+            });
+        }
+    }
+    group.finish();
+}
+
+fn going_back(criterion: &mut Criterion) {
+    let (agent, context) = busy();
+    let mut group = criterion.benchmark_group("session");
+    for messages in [10, 10_000] {
+        let session = session(&agent, CheckpointInterval::Step, &said(messages));
+        for _ in 0..20 {
+            now(session.run("go", context.clone())).unwrap();
+        }
+        let points = session.checkpoints();
+        let (first, last) = (points.first().unwrap().id.clone(), points.last().unwrap().id.clone());
+        group.bench_function(format!("restore_there_and_back_after_{messages}"), |bencher| {
+            bencher.iter(|| {
+                now(session.restore(&first)).unwrap();
+                now(session.restore(&last)).unwrap();
+            });
+        });
+        let text = session.to_json().unwrap();
+        group.bench_function(format!("to_json_of_{}_kb", text.len() / 1024), |bencher| {
+            bencher.iter(|| session.to_json().unwrap());
+        });
+        group.bench_function(format!("from_json_of_{}_kb", text.len() / 1024), |bencher| {
+            bencher.iter(|| SessionSnapshot::from_json(black_box(&text), &Limits::default()).unwrap());
+        });
+    }
+    group.finish();
+    memory(10);
+    memory(10_000);
+}
+
+criterion_group!(benches, checkpoints, going_back);
+criterion_main!(benches);

@@ -1,0 +1,470 @@
+//! The native half of `turntree.Session`. UAP-1.0 §6.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyReferenceError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
+
+use super::agent::{AgentCore, input_from};
+use super::checkpoint::Checkpoint;
+use super::host::{Callables, Place, PyHost, RunMetadata, show_turn};
+use super::persistence::PyPersistence;
+use super::state::PyExecutionState;
+use super::stream::AgentStream;
+use super::tree::wrap_tree;
+use crate::agents::run::{HostError, RunContext};
+use crate::agents::session::{CheckpointInterval, SessionMetadata, SessionSnapshot};
+use crate::agents::{Session as CoreSession, SessionError, SessionOptions};
+use crate::core::json::{self, RawObject};
+use crate::message::Turn;
+use crate::py::bridge::context::CallerContext;
+use crate::py::bridge::coroutine::Coroutine;
+use crate::py::bridge::guard::{self, lock};
+use crate::py::bridge::kept::Kept;
+use crate::py::bridge::sync;
+use crate::py::convert::json::{document_text, limits, to_raw_object};
+use crate::py::data::DataClass;
+use crate::py::error::Raised;
+use crate::py::records::wrap_turn;
+use crate::py::show::Show;
+use crate::py::thread::Thread;
+
+/// The native half of a session.
+#[pyclass(frozen, weakref, module = "turntree._core")]
+pub(crate) struct SessionCore {
+    session: CoreSession,
+    owned: Arc<Owned>,
+    /// Runs are saved, not only what `save` is called for.
+    saves_runs: bool,
+}
+
+/// Python objects of a session. One `SessionCore` owns them and shows them to the collector.
+#[derive(Default)]
+struct Owned(Mutex<Option<Objects>>);
+
+struct Objects {
+    agent: Py<AgentCore>,
+    metadata: Py<PyDict>,
+    store: Py<PyAny>,
+}
+
+impl Owned {
+    fn get<T>(&self, find: impl FnOnce(&Objects) -> T) -> PyResult<T> {
+        let collected = || PyReferenceError::new_err("the session has been collected");
+        lock(&self.0).as_ref().map(find).ok_or_else(collected)
+    }
+}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Owned")
+    }
+}
+
+/// The metadata are a dict that the application may change at any time.
+impl SessionMetadata for Owned {
+    fn read(&self) -> Result<RawObject, HostError> {
+        let read = guard::expect_held(|py| {
+            let metadata = self.get(|objects| objects.metadata.clone_ref(py))?;
+            to_raw_object(metadata.bind(py).as_any(), "metadata")
+        });
+        read.map_err(|error| {
+            let told = guard::held(|py| {
+                let message = error.value(py).to_string();
+                HostError::raised("ValueError", message).with_payload(Arc::new(Raised::new(py, error)))
+            });
+            told.unwrap_or_else(|| HostError::raised("RuntimeError", "the metadata cannot be read"))
+        })
+    }
+}
+
+/// A session error as Python raises it.
+pub(crate) fn raised(py: Python<'_>, error: &SessionError) -> PyErr {
+    let own = |payload: &Option<crate::upp::error::HostPayload>| {
+        let payload = payload.as_deref()?.downcast_ref::<Raised>()?;
+        Some(payload.error(py))
+    };
+    match error {
+        SessionError::Run(error) => crate::py::error::upp(py, error),
+        SessionError::Tree(error) => super::tree::raised(error),
+        SessionError::InvalidId { .. } => crate::py::error::named(py, "ValidationError", &error.to_string()),
+        SessionError::Metadata(host) => own(&host.payload)
+            .unwrap_or_else(|| crate::py::error::named(py, "ValidationError", &error.to_string())),
+        SessionError::Unwritable(_) => crate::py::error::named(py, "SerializationError", &error.to_string()),
+        SessionError::Store(store) => own(&store.payload)
+            .unwrap_or_else(|| crate::py::error::named(py, "StoreError", &error.to_string())),
+        SessionError::NotSaved { turn, error: store } => {
+            let raised = crate::py::error::named(py, "StoreError", &error.to_string());
+            raised.set_cause(py, own(&store.payload));
+            match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn)) {
+                Ok(()) => raised,
+                Err(failure) => failure,
+            }
+        }
+        _ => crate::py::error::named(py, "SessionError", &error.to_string()),
+    }
+}
+
+/// What is given to a run of a session.
+struct Begun {
+    session: CoreSession,
+    context: RunContext,
+    kept: Kept,
+    /// The functions of the agent.
+    callables: Arc<Mutex<Callables>>,
+}
+
+impl SessionCore {
+    fn made(
+        py: Python<'_>,
+        agent: &Bound<'_, AgentCore>,
+        metadata: &Bound<'_, PyDict>,
+        store: &Bound<'_, PyAny>,
+        saves_runs: bool,
+        session: impl FnOnce(SessionOptions) -> Result<CoreSession, SessionError>,
+    ) -> PyResult<Self> {
+        let objects = Objects {
+            agent: agent.clone().unbind(),
+            metadata: metadata.clone().unbind(),
+            store: store.clone().unbind(),
+        };
+        let owned = Arc::new(Owned(Mutex::new(Some(objects))));
+        let options = SessionOptions { metadata: Arc::clone(&owned) as _, ..SessionOptions::default() };
+        let session = guard::holding(py, || session(options)).map_err(|error| raised(py, &error))?;
+        Ok(Self { session, owned, saves_runs })
+    }
+
+    /// The objects of one run: `metadata` is what the run starts with.
+    fn begin(
+        slf: &Bound<'_, Self>,
+        caller: &CallerContext,
+        on_loop: Option<bool>,
+        entry: Entry,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<Begun> {
+        let (py, core) = (slf.py(), slf.get());
+        let objects = &core.owned;
+        let agent = objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
+        let store = objects.get(|objects| objects.store.clone_ref(py))?;
+        let callables = Arc::clone(agent.get().callables());
+        let kept = Kept::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
+        let place = || {
+            if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) }
+        };
+        let shared = RunMetadata::new(py, &kept, Arc::clone(&metadata))?;
+        let host = PyHost::new(&callables, place(), shared);
+        let mut context = RunContext::new(Arc::new(host));
+        context.metadata = metadata;
+        context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
+        let persistence = core.saves_runs.then(|| {
+            let index = kept.add(store);
+            Arc::new(PyPersistence::new(kept.clone(), index, Arc::new(place()))) as Arc<_>
+        });
+        let session = core.session.with_persistence(persistence).entering(entry.ticket, entry.on_loop);
+        Ok(Begun { session, context, kept, callables })
+    }
+
+    /// A run that a thread waits for must not need the event loop of that thread.
+    fn check_waiting(slf: &Bound<'_, Self>, entry: Entry) -> PyResult<()> {
+        if entry.on_loop || entry.inside {
+            return Ok(());
+        }
+        slf.get().session.check_waiting().map_err(|error| raised(slf.py(), &error))
+    }
+
+    /// The metadata of the run that `resume` goes on with.
+    fn metadata_of_run(&self) -> Arc<RawObject> {
+        let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
+        state.map(|state| state.metadata).unwrap_or_default()
+    }
+
+    fn begin_here(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<Begun> {
+        let caller = CallerContext::capture(slf.py())?;
+        Self::begin(slf, &caller, None, Entry { ticket, inside, on_loop: true }, metadata)
+    }
+
+    fn begin_sync(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        metadata: Arc<RawObject>,
+    ) -> PyResult<Begun> {
+        let py = slf.py();
+        let entry = Entry { ticket, inside, on_loop: false };
+        Self::check_waiting(slf, entry)?;
+        let caller = CallerContext::without_loop(py)?;
+        Self::begin(slf, &caller, None, entry, metadata)
+    }
+}
+
+/// How a run comes in.
+#[derive(Clone, Copy)]
+struct Entry {
+    ticket: u64,
+    /// It was asked for from inside a run of the same session.
+    inside: bool,
+    on_loop: bool,
+}
+
+fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
+    guard::expect_held(|py| match outcome {
+        Ok(turn) => show_turn(py, callables, turn),
+        Err(error) => Err(raised(py, &error)),
+    })
+}
+
+#[pymethods]
+impl SessionCore {
+    #[new]
+    #[pyo3(signature = (agent, metadata, store, saves_runs, id, interval))]
+    fn new(
+        agent: &Bound<'_, AgentCore>,
+        metadata: &Bound<'_, PyDict>,
+        store: &Bound<'_, PyAny>,
+        saves_runs: bool,
+        id: Option<String>,
+        interval: &str,
+    ) -> PyResult<Self> {
+        let interval = match interval {
+            "turn" => CheckpointInterval::Turn,
+            "off" => CheckpointInterval::Off,
+            _ => CheckpointInterval::Step,
+        };
+        let core = agent.get().agent().clone();
+        Self::made(agent.py(), agent, metadata, store, saves_runs, |options| {
+            CoreSession::new(core, SessionOptions { id: id.map(Into::into), interval, ..options })
+        })
+    }
+
+    /// A session from its JSON.
+    #[staticmethod]
+    fn from_json(
+        data: &Bound<'_, PyAny>,
+        agent: &Bound<'_, AgentCore>,
+        store: &Bound<'_, PyAny>,
+        saves_runs: bool,
+        strict: bool,
+    ) -> PyResult<Self> {
+        let py = data.py();
+        let text = document_text(data, "data")?;
+        let read = py.detach(|| {
+            let snapshot = SessionSnapshot::from_json(&text, &limits())?;
+            if strict { snapshot.check_ids().map(|()| snapshot) } else { Ok(snapshot) }
+        });
+        let snapshot = read.map_err(|error| crate::py::error::validation(py, &error, Some(&text)))?;
+        let metadata = snapshot.metadata.show(py)?.cast_into::<PyDict>()?;
+        let core = agent.get().agent().clone();
+        Self::made(py, agent, &metadata, store, saves_runs, |options| {
+            Ok(CoreSession::from_snapshot(snapshot, core, options))
+        })
+    }
+
+    /// Its id.
+    #[getter]
+    fn id(&self) -> &str {
+        self.session.id()
+    }
+
+    /// The id of the agent that it was made with.
+    #[getter]
+    fn agent_id(&self) -> &str {
+        self.session.agent_id()
+    }
+
+    /// The conversation.
+    #[getter]
+    fn tree(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        wrap_tree(py, Arc::clone(self.session.tree()))
+    }
+
+    /// The application's facts: the dict itself.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        self.owned.get(|objects| objects.metadata.clone_ref(py))
+    }
+
+    /// When it was made, in UTC.
+    #[getter]
+    fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.session.created_at().show(py)
+    }
+
+    /// When it last changed, in UTC.
+    #[getter]
+    fn updated_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.session.updated_at().show(py)
+    }
+
+    /// All checkpoints, oldest first.
+    #[getter]
+    fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.session.checkpoints().into_iter().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).collect()
+    }
+
+    /// The latest checkpoint, or the one that was restored.
+    #[getter]
+    fn current_checkpoint(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.session.current_checkpoint().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).transpose()
+    }
+
+    /// The state of the run that is not finished; None where there is none.
+    #[getter]
+    fn state(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
+        state.map(|state| PyExecutionState::wrap(py, Arc::new(state))).transpose()
+    }
+
+    /// Messages that were restored and are not in the tree: the next run sees them after the history.
+    #[getter]
+    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
+        let messages = restored.map(|restored| restored.messages()).unwrap_or_default();
+        messages.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    /// A number for one run.
+    fn ticket(&self) -> u64 {
+        self.session.ticket()
+    }
+
+    /// Whether the run with this ticket is under way.
+    fn is_running(&self, ticket: u64) -> bool {
+        self.session.is_running(ticket)
+    }
+
+    /// Starts a run; the coroutine gives its turn.
+    fn run(
+        slf: &Bound<'_, Self>,
+        input: &Bound<'_, PyAny>,
+        ticket: u64,
+        inside: bool,
+    ) -> PyResult<Coroutine> {
+        let input = input_from(input)?;
+        let Begun { session, context, kept, callables } =
+            Self::begin_here(slf, ticket, inside, Arc::default())?;
+        Ok(Coroutine::keeping(
+            "run",
+            kept,
+            async move { ended(session.run(input, context).await, &callables) },
+        ))
+    }
+
+    /// Runs on this thread, without an event loop.
+    fn run_sync(
+        slf: &Bound<'_, Self>,
+        input: &Bound<'_, PyAny>,
+        ticket: u64,
+        inside: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let input = input_from(input)?;
+        let Begun { session, context, kept: _kept, callables } =
+            Self::begin_sync(slf, ticket, inside, Arc::default())?;
+        sync::run_sync(slf.py(), async move { ended(session.run(input, context).await, &callables) })
+    }
+
+    /// Starts a run that is listened to.
+    fn stream(
+        slf: &Bound<'_, Self>,
+        input: &Bound<'_, PyAny>,
+        ticket: u64,
+        inside: bool,
+        on_loop: bool,
+    ) -> PyResult<AgentStream> {
+        let py = slf.py();
+        let input = input_from(input)?;
+        let entry = Entry { ticket, inside, on_loop };
+        Self::check_waiting(slf, entry)?;
+        let caller = CallerContext::without_loop(py)?;
+        let Begun { session, context, kept, callables } =
+            Self::begin(slf, &caller, Some(on_loop), entry, Arc::default())?;
+        let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
+        AgentStream::new(py, stream, &callables, kept)
+    }
+
+    /// Goes on with the run that is not finished; the coroutine gives its turn.
+    fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
+        let metadata = slf.get().metadata_of_run();
+        let Begun { session, context, kept, callables } = Self::begin_here(slf, ticket, inside, metadata)?;
+        Ok(Coroutine::keeping(
+            "resume",
+            kept,
+            async move { ended(session.resume(context).await, &callables) },
+        ))
+    }
+
+    /// As `resume`, on this thread.
+    fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
+        let metadata = slf.get().metadata_of_run();
+        let Begun { session, context, kept: _kept, callables } =
+            Self::begin_sync(slf, ticket, inside, metadata)?;
+        sync::run_sync(slf.py(), async move { ended(session.resume(context).await, &callables) })
+    }
+
+    /// Goes back to a checkpoint; a coroutine.
+    fn restore(slf: &Bound<'_, Self>, checkpoint_id: String) -> Coroutine {
+        let session = slf.get().session.clone();
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        Coroutine::keeping("restore", kept, async move {
+            let restored = session.restore(&checkpoint_id).await;
+            guard::expect_held(|py| restored.map_err(|error| raised(py, &error)))
+        })
+    }
+
+    /// Starts a branch at a node, without moving to it; gives the new node's id.
+    fn fork(&self, py: Python<'_>, node_id: &str) -> PyResult<String> {
+        self.session.fork(node_id).map(|node| node.to_string()).map_err(|error| raised(py, &error))
+    }
+
+    /// Keeps a thread under the root, apart from its history; gives the new node's id.
+    fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
+        let planted = self.session.plant(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
+        planted.map(|node| node.to_string()).map_err(|error| raised(thread.py(), &error))
+    }
+
+    /// Saves the session; a coroutine.
+    fn save(slf: &Bound<'_, Self>) -> PyResult<Coroutine> {
+        let py = slf.py();
+        let store = slf.get().owned.get(|objects| objects.store.clone_ref(py))?;
+        let kept = Kept::new([store, slf.clone().into_any().unbind()]);
+        let place = Arc::new(Place::Started(CallerContext::capture(py)?));
+        let persistence = Arc::new(PyPersistence::new(kept.clone(), 0, place));
+        let session = slf.get().session.with_persistence(Some(persistence));
+        Ok(Coroutine::keeping("save", kept, async move {
+            let saved = session.save().await;
+            guard::expect_held(|py| saved.map_err(|error| raised(py, &error)))
+        }))
+    }
+
+    /// Its JSON.
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        let snapshot = guard::holding(py, || self.session.snapshot()).map_err(|error| raised(py, &error))?;
+        let written = py.detach(|| json::write(&snapshot));
+        written.map_err(|error| crate::py::error::serialization(py, &error))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        if let Ok(objects) = self.owned.0.try_lock()
+            && let Some(objects) = &*objects
+        {
+            visit.call(&objects.agent)?;
+            visit.call(&objects.metadata)?;
+            visit.call(&objects.store)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let objects = lock(&self.owned.0).take();
+        drop(objects);
+    }
+}

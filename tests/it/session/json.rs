@@ -1,0 +1,180 @@
+//! Sessions as documents: the specification's sample, what is refused and where, what is kept.
+
+use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
+use turntree::core::limits::Limits;
+
+use super::{World, said};
+use crate::support_agents::{block_on, raw};
+
+/// UAP-1.0 §13.5 with messages in the place of its dots.
+const SAMPLE: &str = r#"{
+  "version": "1.0.0", "id": "sess_abc123", "agentId": "agent_xyz789",
+  "createdAt": "2024-01-15T10:30:00.000Z", "updatedAt": "2024-01-15T10:35:00.000Z",
+  "threadTree": { "rootId": "node_root", "currentId": "node_branch1", "nodes": [
+    { "id": "node_root", "parentId": null, "name": "main", "children": ["node_branch1"], "metadata": {},
+      "thread": { "id": "thread_001", "messages": [
+        { "id": "m1", "type": "user", "content": [{"type": "text", "text": "Hi"}], "timestamp": "2024-01-15T10:30:00.000Z" }] } },
+    { "id": "node_branch1", "parentId": "node_root", "name": "alternative", "children": [], "metadata": {},
+      "thread": { "id": "thread_002", "messages": [] } } ] },
+  "checkpoints": [
+    { "id": "cp_001", "sessionId": "sess_abc123", "timestamp": "2024-01-15T10:32:00.000Z", "step": 3, "threadId": "node_root",
+      "state": { "step": 3, "messages": [
+        { "id": "m1", "type": "user", "content": [{"type": "text", "text": "Hi"}], "timestamp": "2024-01-15T10:30:00.000Z" },
+        { "id": "m2", "type": "user", "content": [{"type": "text", "text": "there"}], "timestamp": "2024-01-15T10:30:00.000Z" }],
+        "metadata": { "taskComplete": false }, "reasoning": ["First, I need to...", "Now I should..."],
+        "plan": [{ "id": "1", "description": "Look", "dependsOn": [], "status": "in_progress" }], "mood": "calm" },
+      "subAgentStates": {}, "metadata": {}, "newer": 1.50 } ],
+  "metadata": { "task": "Implement feature X" }, "newer": [1.0]
+}"#;
+
+fn read(text: &str) -> Result<SessionSnapshot, String> {
+    SessionSnapshot::from_json(text, &Limits::default()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_sample_of_the_specification_loads_and_can_be_restored() {
+    let world = World::new(CheckpointInterval::Step);
+    let session = world.load(SAMPLE);
+    let state = session.checkpoints()[0].state();
+    assert_eq!((state.step, state.messages.len()), (3, 2));
+    assert_eq!(state.reasoning.map(|reasoning| reasoning.len()), Some(2));
+    assert_eq!(state.plan.map(|plan| plan[0].status.as_str()), Some("in_progress"));
+    assert_eq!(state.metadata.get("taskComplete"), Some(&raw("false")));
+
+    block_on(session.restore("cp_001")).unwrap();
+
+    // `m1` is in the thread already, `m2` is not.
+    assert_eq!(said(&session), ["Hi"]);
+    assert!(!session.is_resumable());
+    block_on(session.run("more", world.context())).unwrap();
+    assert_eq!(said(&session), ["Hi", "there", "more", "answer to more"]);
+}
+
+#[test]
+fn what_is_unknown_is_kept_and_ids_stay() {
+    let world = World::new(CheckpointInterval::Step);
+
+    let written = world.load(SAMPLE).to_json().unwrap();
+
+    for kept in [
+        r#""newer":1.50"#,
+        r#""newer":[1.0]"#,
+        r#""mood":"calm""#,
+        "sess_abc123",
+        "agent_xyz789",
+        "thread_002",
+    ] {
+        assert!(written.contains(kept), "{kept} is not in {written}");
+    }
+    assert_eq!(
+        read(&written),
+        read(SAMPLE).map(|snapshot| {
+            let mut snapshot = snapshot;
+            snapshot.updated_at = read(&written).unwrap().updated_at;
+            snapshot
+        })
+    );
+}
+
+#[test]
+fn versions_are_checked_first() {
+    for (version, fits) in [
+        ("\"1.0.0\"", true),
+        ("\"1.0.7\"", true),
+        ("\"1.1.0\"", false),
+        ("\"2.0.0\"", false),
+        ("\"1.0\"", false),
+        ("1", false),
+    ] {
+        let text = SAMPLE.replace("\"version\": \"1.0.0\"", &format!("\"version\": {version}"));
+        assert_eq!(read(&text).is_ok(), fits, "{version}");
+    }
+    let other = r#"{"version":"2.0.0","turns":[]}"#;
+    assert_eq!(
+        read(other).unwrap_err(),
+        "/version: the session is of UAP \"2.0.0\"; this version of turntree reads \"1.0.x\""
+    );
+    assert!(read("{}").unwrap_err().starts_with("/version: the version of UAP is missing"));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_its_place() {
+    let cases = [
+        (r#""id": "sess_abc123""#, r#""id": """#, "/id: "),
+        (r#""rootId": "node_root""#, r#""rootId": "x""#, "/threadTree/rootId: "),
+        (r#""id": "cp_001""#, r#""id": """#, "/checkpoints/0/id: "),
+        (r#""threadId": "node_root""#, r#""threadId": "x""#, "/checkpoints/0/threadId: "),
+        (r#""step": 3, "threadId""#, r#""step": 4, "threadId""#, "/checkpoints/0/step: "),
+        (r#""sessionId": "sess_abc123""#, r#""sessionId": "x""#, "/checkpoints/0/sessionId: "),
+        (r#""status": "in_progress""#, r#""status": "lost""#, "/checkpoints/0/state/plan/0/status: "),
+        (
+            r#""subAgentStates": {}, "metadata": {}"#,
+            r#""metadata": {"turntree": {"messages": 9}}"#,
+            "/checkpoints/0/metadata/turntree/messages: ",
+        ),
+        (
+            r#""subAgentStates": {}"#,
+            r#""subAgentStates": {"call_1": {"version": "1.0.0", "id": "x"}}"#,
+            "/checkpoints/0/subAgentStates/call_1: ",
+        ),
+        (
+            r#""task": "Implement feature X""#,
+            r#""turntree": {"currentCheckpointId": "x"}"#,
+            "/metadata/turntree/currentCheckpointId: ",
+        ),
+    ];
+    for (old, new, place) in cases {
+        assert!(SAMPLE.contains(old), "{old}");
+        let error = read(&SAMPLE.replacen(old, new, 1)).unwrap_err();
+        assert!(error.starts_with(place), "{error} is not at {place}");
+    }
+    let deep = format!("{{\"version\":\"1.0.0\",\"x\":{}{}}}", "[".repeat(300), "]".repeat(300));
+    assert!(read(&deep).unwrap_err().contains("nested deeper"));
+}
+
+#[test]
+fn the_state_of_a_run_of_another_version_is_told_with_a_way_out() {
+    let world = World::new(CheckpointInterval::Step);
+    block_on(world.session.run("1", world.context())).unwrap();
+    let text = world.session.to_json().unwrap();
+    assert!(text.contains(r#""run":{"version":1,"#));
+
+    let error = read(&text.replacen(r#""run":{"version":1,"#, r#""run":{"version":7,"#, 1)).unwrap_err();
+
+    assert_eq!(
+        error,
+        "/checkpoints/0/metadata/turntree/run/version: the state of a run has version 7; this version reads 1; load it \
+         with the version that wrote it and end the run there, or remove this member to keep the checkpoint without \
+         going on from it"
+    );
+}
+
+#[test]
+fn only_strict_readers_want_uuids() {
+    let world = World::new(CheckpointInterval::Step);
+    block_on(world.session.run("one", world.context())).unwrap();
+
+    assert!(world.session.snapshot().unwrap().check_ids().is_ok());
+    let error = read(SAMPLE).unwrap().check_ids().unwrap_err();
+    assert_eq!(error.to_string(), "/id: \"sess_abc123\" is not a UUIDv4");
+}
+
+#[test]
+fn sessions_of_sub_agents_are_kept_in_checkpoints() {
+    let world = World::new(CheckpointInterval::Step);
+    let child = World::new(CheckpointInterval::Step);
+    block_on(child.session.run("child", child.context())).unwrap();
+    let state = std::sync::Arc::new(child.session.snapshot().unwrap());
+    let mut run = Box::pin(world.session.run("2", world.context()));
+    assert!(super::poll_at_most(run.as_mut(), 3).is_none());
+    world.session.keep_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    world.session.keep_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    block_on(run).unwrap();
+
+    let loaded = world.reloaded();
+
+    let states = &loaded.checkpoints()[0].sub_agent_states;
+    assert_eq!(states.get("call-1-0").map(|found| **found == *state), Some(true));
+    assert_eq!(states.iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>(), ["call-1-0", &*state.id]);
+    assert_eq!(loaded.to_json().unwrap(), world.session.to_json().unwrap());
+}

@@ -1,0 +1,171 @@
+//! Sessions: runs, checkpoints, restore, resume, fork, JSON. UAP-1.0 §6, §13.
+
+mod cancel;
+mod json;
+mod laws;
+mod runs;
+mod structured;
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::future::BoxFuture;
+use turntree::agents::run::RunContext;
+use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
+use turntree::agents::{Agent, Session, SessionOptions};
+use turntree::core::ids::CountingIds;
+use turntree::core::limits::Limits;
+use turntree::message::message::History;
+use turntree::message::{Message, MessageKind};
+use turntree::upp::{
+    Capabilities, ErrorCode, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, UppError,
+};
+
+use crate::support_agents::{Answer, TestHost, agent, clock, give_way};
+
+/// Does what the last user message says: `3` wants three rounds of two tools, then answers; with `!` it fails instead of
+/// answering while it is told to. Each answer and each call has an id of its own.
+#[derive(Debug, Default)]
+pub(super) struct TalkModel {
+    pub(super) failing: AtomicBool,
+    answers: AtomicUsize,
+    /// Ids of the messages of each request.
+    pub(super) requests: Mutex<Vec<Vec<String>>>,
+}
+
+impl TalkModel {
+    fn answer(&self, request: &ModelRequest) -> Result<ModelResponse, UppError> {
+        self.requests.lock().unwrap().push(ids_of(&request.messages));
+        let said = request.messages.iter().rposition(|message| message.kind() == MessageKind::User).unwrap();
+        let text = request.messages[said].text();
+        let after = request.messages.iter().skip(said);
+        let rounds = after.filter(|message| message.kind() == MessageKind::ToolResult).count();
+        let wanted: usize =
+            text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
+        let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
+        if rounds < wanted {
+            return Ok(Answer::calls(&["echo", "slow"]).response(number));
+        }
+        if text.contains('!') && self.failing.load(Ordering::Relaxed) {
+            return Err(UppError::new(ErrorCode::ProviderError, "talk", "down"));
+        }
+        Ok(Answer::text(&format!("answer to {text}")).response(number))
+    }
+}
+
+impl Model for TalkModel {
+    fn model_id(&self) -> &'static str {
+        "talk"
+    }
+
+    fn provider(&self) -> &'static str {
+        "talk"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
+    fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
+        let answer = self.answer(&request);
+        Box::pin(async move {
+            give_way(1).await;
+            answer
+        })
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let answer = self.answer(&request);
+        Box::pin(futures_util::stream::once(async move {
+            give_way(1).await;
+            answer.map(ModelEvent::Done)
+        }))
+    }
+}
+
+/// A session with everything that it was made of.
+pub(super) struct World {
+    pub(super) model: Arc<TalkModel>,
+    pub(super) host: Arc<TestHost>,
+    pub(super) ids: Arc<CountingIds>,
+    pub(super) agent: Agent,
+    pub(super) session: Session,
+}
+
+impl World {
+    pub(super) fn new(interval: CheckpointInterval) -> Self {
+        let model = Arc::new(TalkModel::default());
+        let (host, ids) = (Arc::new(TestHost::default()), Arc::new(CountingIds::default()));
+        let agent = agent(Arc::clone(&model) as _, 10);
+        let session = Session::new(agent.clone(), options(&ids, interval)).unwrap();
+        Self { model, host, ids, agent, session }
+    }
+
+    pub(super) fn context(&self) -> RunContext {
+        RunContext::new(Arc::clone(&self.host) as _)
+    }
+
+    /// The session as another process would load it.
+    pub(super) fn reloaded(&self) -> Session {
+        self.load(&self.session.to_json().unwrap())
+    }
+
+    pub(super) fn load(&self, text: &str) -> Session {
+        let snapshot = SessionSnapshot::from_json(text, &Limits::default()).unwrap();
+        let metadata = snapshot.metadata.clone();
+        let options = SessionOptions {
+            metadata: Arc::new(Mutex::new(metadata)),
+            ..options(&self.ids, CheckpointInterval::Step)
+        };
+        Session::from_snapshot(snapshot, self.agent.clone(), options)
+    }
+
+    /// Ids of tool calls that were run, in order.
+    pub(super) fn tools_run(&self) -> Vec<String> {
+        self.host.log().iter().filter_map(|line| line.strip_prefix("run ").map(str::to_owned)).collect()
+    }
+}
+
+fn options(ids: &Arc<CountingIds>, interval: CheckpointInterval) -> SessionOptions {
+    SessionOptions {
+        interval,
+        ids: Arc::clone(ids) as _,
+        clock: Arc::new(clock()),
+        ..SessionOptions::default()
+    }
+}
+
+pub(super) fn ids_of(messages: &History) -> Vec<String> {
+    messages.iter().map(|message| message.id.clone()).collect()
+}
+
+pub(super) fn texts_of<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<String> {
+    messages.into_iter().map(|message| message.text()).collect()
+}
+
+pub(super) fn said(session: &Session) -> Vec<String> {
+    texts_of(&session.tree().snapshot().history())
+}
+
+/// Ids of all messages that can be reached in the tree.
+pub(super) fn reachable(session: &Session) -> HashSet<String> {
+    let tree = session.tree().snapshot();
+    tree.nodes().flat_map(|node| ids_of(&node.thread.messages)).collect()
+}
+
+/// Polls a future that wakes itself, at most so often. `None` when it is not ready then.
+pub(super) fn poll_at_most<T>(
+    mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    times: usize,
+) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..times {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+    }
+    None
+}
