@@ -376,7 +376,8 @@ fn calls_are_told_apart_however_hosts_number_them() {
 fn escapes_in_arguments_are_read_as_json_has_them() {
     let arguments = "{\"a\\/b\":\"\\u00e9 \u{1f600} \\\\ \\n\t\r\u{8}\u{c}/\"}";
     // As few hosts write it: every letter as a number, and `/` escaped.
-    let numbers: String = arguments.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let numbers: Vec<_> = arguments.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let numbers = numbers.concat();
     let usual = serde_json::to_string(arguments).unwrap();
     for written in [usual.replace('/', "\\/"), usual, format!("\"{numbers}\"")] {
         let chunk = format!(

@@ -214,8 +214,10 @@ pub(crate) fn one_kind_an_index(name: &Value, events: &[StreamEvent]) {
     let mut kinds: BTreeMap<u32, &str> = BTreeMap::new();
     for event in events {
         let kind = match &event.delta {
-            Delta::MessageStart(_) | Delta::MessageStop(_) => continue,
-            Delta::ContentBlockStart(_) | Delta::ContentBlockStop(_) => continue,
+            Delta::MessageStart(_)
+            | Delta::MessageStop(_)
+            | Delta::ContentBlockStart(_)
+            | Delta::ContentBlockStop(_) => continue,
             Delta::Object(_) => "text_delta",
             Delta::ToolCall(call) => &call.tool_call_id,
             other => other.kind(),

@@ -1,9 +1,11 @@
 //! Embeddings: every vendor's wire, batches in order, progress, aborts, recorded traffic. UPP-1.2 §15.
 
+use base64::Engine as _;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use turntree::upp::embedding::EmbeddingWire as _;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -268,7 +270,6 @@ fn with_vectors(body: &Value) -> Value {
     for item in body["data"].as_array_mut().into_iter().flatten() {
         let length = item["embedding"].as_str().and_then(|blob| blob.rsplit(':').next()?.parse().ok());
         let bytes: usize = length.map_or(0, |length: usize| length / 4 * 3 / 4 * 4);
-        use base64::Engine as _;
         let zeros = base64::engine::general_purpose::STANDARD.encode(vec![0_u8; bytes]);
         item["embedding"] = zeros.into();
     }
@@ -291,7 +292,6 @@ fn recorded_embeddings_are_read_and_asked_for_as_recorded() {
             continue;
         }
 
-        use turntree::upp::embedding::EmbeddingWire as _;
         let result = wire.decode(&with_vectors(&response["body"]).to_string()).unwrap();
         let asked = EmbeddingRequest {
             inputs: request["input"]

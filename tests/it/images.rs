@@ -91,7 +91,7 @@ async fn streams_become_previews_and_pictures() {
     for case in cases("images/streams.json") {
         let name = &case["name"];
         let frames = case["frames"].as_array().unwrap();
-        let body: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
+        let body = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect::<Vec<_>>().concat();
         let server = Server::start([vec![event_stream(), chunk(&body), last_chunk()]]).await;
 
         let mut stream = stream(&model(&server, "gpt-image-1"), request_of(&case), Chain::default()).unwrap();

@@ -374,10 +374,11 @@ async fn heard(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<T
     let mut text = String::new();
     while let Some(event) = subscription.next().await {
         match event {
-            Ok(event) => match &event.delta {
-                turntree::message::Delta::Text(delta) => text.push_str(&delta.text),
-                _ => {}
-            },
+            Ok(event) => {
+                if let turntree::message::Delta::Text(delta) = &event.delta {
+                    text.push_str(&delta.text);
+                }
+            }
             Err(error) => return (text, Err(error)),
         }
     }

@@ -135,7 +135,8 @@ fn written(value: &Value, is_loose: bool) -> String {
         .map(|character| match character {
             '\u{80}'.. => {
                 let mut units = [0; 2];
-                character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+                let units = character.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}"));
+                units.collect::<Vec<_>>().concat()
             }
             other => other.to_string(),
         })

@@ -26,6 +26,7 @@ fn every_vendor_is_there_by_name() {
     assert!(registry::names().len() >= 20);
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a factory")]
 fn scripted(model_id: &str, _config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
     Ok(Arc::new(Scripted::new(["From outside."]).named(model_id)))
 }

@@ -109,7 +109,7 @@ impl CallState {
             return to_object(py, &value);
         }
         let default = default.unwrap_or_else(|| py.None().into_bound(py));
-        self.__setitem__(name, &default)?;
+        self.__setitem__(name, &default);
         Ok(default)
     }
 
