@@ -34,6 +34,27 @@ def _turn() -> upp.Turn:
     )
 
 
+def _results() -> list[Data]:
+    """What models of vectors and pictures give."""
+    vector = {"vector": [0.5, -1.0], "dimensions": 2, "index": 0, "tokens": 3}
+    embedded = upp.EmbeddingResult.model_validate({"embeddings": [vector], "usage": {"totalTokens": 3}})
+    progress = {"embeddings": [vector], "completed": 1, "total": 2, "percent": 50.0}
+    picture = {"image": upp.Image.from_bytes(b"\x89PNG", "image/png").to_dict(), "metadata": {"openai": {"seed": 1}}}
+    drawn = upp.ImageResult.model_validate({"images": [picture], "usage": {"imagesGenerated": 1}})
+    usage = drawn.usage
+    assert usage is not None
+    return [
+        embedded,
+        embedded.embeddings[0],
+        embedded.usage,
+        upp.EmbeddingProgress.model_validate(progress),
+        drawn,
+        drawn.images[0],
+        usage,
+        upp.ImageEvent.model_validate({"type": "complete", "image": picture, "index": 0}),
+    ]
+
+
 def samples() -> list[Data]:
     call = upp.ToolCall("c", "weather", {"city": "Tokyo", "big": 10**30})
     turn = _turn()
@@ -57,6 +78,7 @@ def samples() -> list[Data]:
         upp.StreamEvent("text_delta", 0, {"text": "x"}),
         upp.StreamEvent("image_delta", 1, {"data": b"xx"}),
         upp.Thread([upp.UserMessage("hi", id="u", timestamp=TIME)]),
+        *_results(),
     ]
 
 

@@ -310,7 +310,7 @@ def test_nobody_listens(run, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_such_host(run, mode):
-    error = ask(run, chat, "http://no-such-host.invalid/v1", mode)
+    error = ask(run, chat, "https://no-such-host.invalid/v1", mode)
 
     assert error.code == ErrorCode.NETWORK_ERROR
     assert "no-such-host.invalid" in error.message

@@ -78,9 +78,9 @@ class EmbeddingRequest:
     __slots__ = ("input_type", "inputs", "params")
 
     def __init__(self, inputs: list[str | Image], params: dict[str, Any], input_type: str | None) -> None:
-        self.inputs = inputs
-        self.params = params
-        self.input_type = input_type
+        self.inputs: list[str | Image] = inputs
+        self.params: dict[str, Any] = params
+        self.input_type: str | None = input_type
 
     def __repr__(self) -> str:
         return f"EmbeddingRequest({len(self.inputs)} inputs)"
@@ -99,10 +99,10 @@ class ImageRequest:
     __slots__ = ("image", "mask", "params", "prompt")
 
     def __init__(self, prompt: str, params: dict[str, Any], image: Image | None, mask: Image | None) -> None:
-        self.prompt = prompt
-        self.params = params
-        self.image = image
-        self.mask = mask
+        self.prompt: str = prompt
+        self.params: dict[str, Any] = params
+        self.image: Image | None = image
+        self.mask: Image | None = mask
 
     def __repr__(self) -> str:
         return f"ImageRequest({self.prompt!r})"

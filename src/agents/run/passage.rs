@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::{Either, select};
 
@@ -13,7 +13,7 @@ use super::host::{Host, HostError, HostErrorKind};
 use super::machine::Machine;
 use super::state::Setup;
 use crate::agents::structure::Structure;
-use crate::core::time::{Clock, Timestamp};
+use crate::core::time::{Clock, SystemClock, Timestamp};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
 use crate::upp::llm::gate;
 use crate::upp::middleware::context::Called;
@@ -47,7 +47,7 @@ impl Passage {
             provider: model.provider().into(),
             streaming,
         };
-        let clock = Arc::new(HostClock(Arc::clone(&drive.host)));
+        let clock = Arc::new(HostClock(Arc::downgrade(&drive.host)));
         let context = Arc::new(CallContext::llm(called, request, setup.history.len(), clock));
         Self { chain, context }
     }
@@ -131,8 +131,8 @@ async fn taken(drive: &Drive) -> Result<(), UppError> {
     }
 }
 
-/// The clock of the application.
-struct HostClock(Arc<dyn Host>);
+/// The clock of the application. Contexts may be kept longer than their runs, by the host itself too: so it is not held.
+struct HostClock(Weak<dyn Host>);
 
 impl fmt::Debug for HostClock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,7 +142,7 @@ impl fmt::Debug for HostClock {
 
 impl Clock for HostClock {
     fn now(&self) -> Timestamp {
-        self.0.clock().now()
+        self.0.upgrade().map_or_else(|| SystemClock.now(), |host| host.clock().now())
     }
 }
 
