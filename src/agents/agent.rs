@@ -214,7 +214,8 @@ impl Agent {
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
-        Ok((machine, Drive { structure, cancellation, ..driver }))
+        let agent_name = options.name.clone();
+        Ok((machine, Drive { structure, cancellation, agent_name, ..driver }))
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.

@@ -22,6 +22,7 @@ use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::state::RunState;
 use super::stream::EventQueue;
+use super::trace::{Open, Trace};
 use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
@@ -56,6 +57,8 @@ pub struct Drive {
     pub cancellation: Option<CancellationToken>,
     /// Whose rules it keeps.
     pub protocol: Protocol,
+    /// The agent's name, for whoever watches.
+    pub(crate) agent_name: Option<Arc<str>>,
     /// The middleware around it.
     pub(crate) middleware: Option<Passage>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
@@ -92,6 +95,7 @@ impl Drive {
             structure: None,
             cancellation: None,
             protocol: Protocol::Uap,
+            agent_name: None,
             middleware: None,
             events: None,
             keeper: None,
@@ -114,21 +118,28 @@ impl Drive {
 /// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
-    match &drive.middleware {
-        Some(passage) => passage.through(machine, drive).await,
-        None => perform(machine, drive).await,
-    }
+    let trace = Trace::begin(machine, drive);
+    let outcome = match &drive.middleware {
+        Some(passage) => passage.through(machine, drive, &trace).await,
+        None => perform(machine, drive, &trace).await,
+    };
+    trace.end(&outcome);
+    outcome
 }
 
 /// As [`drive`], inside the middleware.
-pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+pub(super) async fn perform(
+    machine: &mut Machine,
+    drive: &Drive,
+    trace: &Trace,
+) -> Result<Arc<Turn>, UppError> {
     let tools =
         drive.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
-    let scope = Scope { drive, hooks: drive.host.hooks(), inheritance, cancellation: tools };
+    let scope = Scope { drive, trace, hooks: drive.host.hooks(), inheritance, cancellation: tools };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -151,6 +162,7 @@ pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<
 /// A driver at work.
 pub(super) struct Scope<'a> {
     pub(super) drive: &'a Drive,
+    pub(super) trace: &'a Trace,
     pub(super) hooks: HookSet,
     pub(super) inheritance: Inheritance,
     /// Fires for the tools of this run only.
@@ -167,7 +179,12 @@ impl Scope<'_> {
                     self.run_tools(machine, &round).await?;
                     continue;
                 }
-                Action::Notify(point) => self.notify(machine, point).await?,
+                Action::Notify(point) => {
+                    self.trace.before(machine, self.drive, point);
+                    let reply = self.notify(machine, point).await?;
+                    self.trace.after(point);
+                    reply
+                }
                 Action::AskStop => self.ask_stop(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
@@ -211,14 +228,32 @@ impl Scope<'_> {
     }
 
     async fn ask_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
-        let Some(events) = &self.drive.events else {
-            return self.drive.model.complete(request).await;
+        let span = self.trace.chat(self.drive, &request);
+        let outcome = match &self.drive.events {
+            None => self.drive.model.complete(request).await,
+            Some(events) => self.listen(request, fold, events, &span).await,
         };
+        span.answered(&outcome, self.provider());
+        outcome
+    }
+
+    /// Passes the answer on while it comes.
+    async fn listen(
+        &self,
+        request: ModelRequest,
+        fold: &mut Fold,
+        events: &EventQueue,
+        span: &Open,
+    ) -> Result<ModelResponse, UppError> {
         *fold = Fold::default();
         let mut stream = self.drive.model.stream(request);
+        let mut first = true;
         while let Some(item) = stream.next().await {
             match item? {
                 ModelEvent::Event(event) => {
+                    if std::mem::take(&mut first) {
+                        span.first_chunk();
+                    }
                     fold.push(&event);
                     self.pass_on(events, event)?;
                     events.room().await;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::action::Boundary;
 use super::context::{Identity, Inheritance};
 use super::state::{ExecutionState, RunState};
+use super::trace::{Span, Tracer};
 use crate::agents::structure::Violation;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
@@ -157,6 +158,8 @@ pub struct ToolInvocation {
     pub inheritance: Inheritance,
     /// Fires when the run is aborted or dropped. The future of the call is dropped then; this is for work it started elsewhere.
     pub cancellation: CancellationToken,
+    /// The call's span, where somebody watches: what the tool starts belongs inside.
+    pub span: Option<Arc<dyn Span>>,
 }
 
 /// What `on_before_call` decided.
@@ -210,6 +213,11 @@ pub trait Host: Send + Sync {
 
     /// Mints ids.
     fn ids(&self) -> &dyn IdSource;
+
+    /// Who watches this run. Asked once, when the run begins.
+    fn tracer(&self) -> Option<Arc<dyn Tracer>> {
+        None
+    }
 
     /// Calls a tool. All calls of one answer run at once.
     ///

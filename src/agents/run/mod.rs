@@ -23,6 +23,7 @@ pub mod plan_step;
 mod saved;
 pub mod state;
 pub mod stream;
+pub mod trace;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
@@ -38,3 +39,4 @@ pub use machine::{Machine, UnexpectedReply};
 pub use plan_step::{PlanStatus, PlanStep};
 pub use state::{ExecutionState, RunState, Setup, StateError};
 pub use stream::AgentStream;
+pub use trace::{Span, Tracer};

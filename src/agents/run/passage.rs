@@ -12,6 +12,7 @@ use super::failure;
 use super::host::{Host, HostError, HostErrorKind};
 use super::machine::Machine;
 use super::state::Setup;
+use super::trace::Trace;
 use crate::agents::structure::Structure;
 use crate::core::time::{Clock, SystemClock, Timestamp};
 use crate::message::{StreamEvent, ToolDefinition, Turn};
@@ -53,12 +54,17 @@ impl Passage {
     }
 
     /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
-    pub(super) async fn through(&self, machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+    pub(super) async fn through(
+        &self,
+        machine: &mut Machine,
+        drive: &Drive,
+        trace: &Trace,
+    ) -> Result<Arc<Turn>, UppError> {
         let mut made = None;
         let kept = &mut made;
         let work = move || async move {
             let drive = self.take_over(machine, drive)?;
-            let turn = perform(machine, &drive).await?;
+            let turn = perform(machine, &drive, trace).await?;
             *kept = Some(Arc::clone(&turn));
             taken(&drive).await?;
             Ok(turn)

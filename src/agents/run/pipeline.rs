@@ -6,6 +6,7 @@ use super::action::{ToolOutcome, ToolRound};
 use super::drive::Scope;
 use super::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
 use super::passage::{Passage, tool_failure};
+use super::trace::Outcome;
 use crate::core::json::{Extra, RawJson};
 use crate::message::event::{ToolExecutionEnd, ToolExecutionStart};
 use crate::message::{Delta, StreamEvent, ToolCall, ToolExecution};
@@ -19,11 +20,11 @@ pub(super) enum Stopped {
     Run(UppError),
 }
 
-type Outcome = Result<ToolOutcome, Stopped>;
+type Settled = Result<ToolOutcome, Stopped>;
 
 impl Scope<'_> {
     /// Runs one call of a round.
-    pub(super) async fn run_call(&self, round: &ToolRound, position: usize, step: u32) -> (usize, Outcome) {
+    pub(super) async fn run_call(&self, round: &ToolRound, position: usize, step: u32) -> (usize, Settled) {
         let Some(call) = round.call(position) else {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
@@ -32,6 +33,7 @@ impl Scope<'_> {
             return (position, Err(Stopped::Run(error)));
         }
         let tool = round.tools.get(position).copied().flatten();
+        let span = self.trace.tool(self.drive, call, tool);
         let outcome = match tool {
             Some(tool) if self.offers(&call.tool_name) => {
                 let invocation = ToolInvocation {
@@ -42,11 +44,16 @@ impl Scope<'_> {
                     identity: Arc::clone(&self.drive.identity),
                     inheritance: self.inheritance.clone(),
                     cancellation: self.cancellation.clone(),
+                    span: span.span().cloned(),
                 };
                 self.run_known(Arc::new(invocation)).await
             }
             _ => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
         };
+        match &outcome {
+            Ok(outcome) => span.end(&Outcome::Tool(outcome)),
+            Err(Stopped::Round(error) | Stopped::Run(error)) => span.end(&Outcome::Failed(error)),
+        }
         match self.emit(|| self.end_event(position, call, &outcome)) {
             Ok(()) => (position, outcome),
             Err(error) => (position, Err(Stopped::Run(error))),
@@ -58,7 +65,7 @@ impl Scope<'_> {
         self.drive.middleware.as_ref().is_none_or(|passage| passage.offers(tool))
     }
 
-    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Outcome {
+    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Settled {
         let invocation = match self.before(invocation).await {
             Ok(Before::Go(invocation)) => invocation,
             Ok(Before::Skip(invocation)) => return Ok(refused(&invocation.call, "Tool execution skipped")),
@@ -151,7 +158,10 @@ impl Scope<'_> {
     }
 
     /// A failure becomes an error result that the model can read.
-    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Outcome {
+    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Settled {
+        if let Some(span) = &invocation.span {
+            span.failed(&error);
+        }
         if error.kind == HostErrorKind::Fatal {
             return Err(self.stopped(error, "the tool", &invocation.call));
         }
@@ -181,7 +191,7 @@ impl Scope<'_> {
         StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
     }
 
-    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Outcome) -> StreamEvent {
+    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Settled) -> StreamEvent {
         let (result, is_error) = match outcome {
             Ok(outcome) => (outcome.told().clone(), outcome.execution.is_error),
             Err(Stopped::Round(error) | Stopped::Run(error)) => {

@@ -4,7 +4,7 @@
 //! run keeps alive; a run shares them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
@@ -14,8 +14,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::context::ToolContext;
 use super::state::PyExecutionState;
+use super::tracing::PyTracer;
 use crate::agents::Violation;
 use crate::agents::run::host::HostFuture;
+use crate::agents::run::trace::{Span, Tracer};
 use crate::agents::run::{
     Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
@@ -155,6 +157,12 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Where the run was started.
+    const fn start(&self) -> &CallerContext {
+        let (Self::Started(caller) | Self::Polled(caller)) = self;
+        caller
+    }
+
     pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
         match self {
             Self::Started(caller) => Ok(caller.clone()),
@@ -172,6 +180,8 @@ pub(crate) struct PyHost {
     place: Place,
     hooks: HookSet,
     metadata: RunMetadata,
+    /// Who watches; found when the run begins.
+    tracer: OnceLock<Arc<PyTracer>>,
 }
 
 /// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
@@ -219,7 +229,16 @@ impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
     pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
         let hooks = lock(callables).set | HookSet::METADATA;
-        Self { callables: Arc::clone(callables), place, hooks, metadata }
+        Self { callables: Arc::clone(callables), place, hooks, metadata, tracer: OnceLock::new() }
+    }
+
+    /// Where functions of the application are called: inside the span, where somebody watches.
+    fn caller(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>) -> PyResult<CallerContext> {
+        let caller = self.place.caller(py)?;
+        Ok(match self.tracer.get() {
+            Some(tracer) => tracer.within(py, span, caller),
+            None => caller,
+        })
     }
 
     /// `state` as hooks see it.
@@ -244,7 +263,7 @@ impl PyHost {
                 callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
             let arguments = Arguments { positional: arguments(py)?, keywords: None };
-            Ok(call(callable, arguments, mode, &self.place.caller(py)?))
+            Ok(call(callable, arguments, mode, &self.caller(py, None)?))
         })
     }
 
@@ -265,7 +284,8 @@ impl PyHost {
             };
             let positional = PyTuple::new(py, [arguments, context])?.unbind();
             let callable = tool.getattr(py, intern!(py, "_call"))?;
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.place.caller(py)?))
+            let caller = self.caller(py, invocation.span.as_ref())?;
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
         })
     }
 
@@ -277,7 +297,8 @@ impl PyHost {
             })?;
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let positional = PyTuple::new(py, [arguments])?.unbind();
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.place.caller(py)?))
+            let caller = self.caller(py, invocation.span.as_ref())?;
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
         })
     }
 
@@ -348,6 +369,11 @@ impl Host for PyHost {
 
     fn ids(&self) -> &dyn IdSource {
         &RandomIds
+    }
+
+    fn tracer(&self) -> Option<Arc<dyn Tracer>> {
+        let found = guard::held(|py| PyTracer::of(py, self.place.start())).flatten()?;
+        Some(Arc::clone(self.tracer.get_or_init(|| found)) as _)
     }
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {

@@ -58,6 +58,25 @@ impl CallerContext {
         self.locals.context(py).call_method0(intern!(py, "copy"))
     }
 
+    /// The same place with context variables of its own: setting one there changes nobody else's.
+    ///
+    /// # Errors
+    /// `MemoryError` only.
+    pub(crate) fn forked(&self, py: Python<'_>) -> PyResult<Self> {
+        let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(self.context_copy(py)?);
+        Ok(Self { locals, bell: self.bell.clone() })
+    }
+
+    /// Calls `function` with these context variables. Not for functions that come to run it again: a context cannot be
+    /// entered twice.
+    ///
+    /// # Errors
+    /// What the function raises.
+    pub(crate) fn run<'py>(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = function.py();
+        self.locals.context(py).call_method1(intern!(py, "run"), (function,))
+    }
+
     /// The bell of the caller's loop; `None` for `run_sync`.
     pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
         self.bell.as_ref()
