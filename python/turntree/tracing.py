@@ -14,6 +14,7 @@ from time import perf_counter as _perf_counter
 from typing import TYPE_CHECKING, Any
 
 from turntree._core import __version__
+from turntree.exceptions import UPPError as _UPPError
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -256,7 +257,8 @@ class _Span:
         message = None
         if failure is not None:
             kind, message = failure
-            if exception is not None and self.error_type is None:
+            # Ours say their code, which `kind` is.
+            if exception is not None and self.error_type is None and not isinstance(exception, _UPPError):
                 self.failed(type(exception).__qualname__, "", exception)
             attributes["error.type"] = self.error_type or kind
         self._set(attributes)
