@@ -4,7 +4,7 @@
 //! run keeps alive; a run shares them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
@@ -12,12 +12,15 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
+use super::agent::AgentCore;
 use super::context::ToolContext;
+use super::enclosing;
 use super::state::PyExecutionState;
-use crate::agents::Violation;
+use crate::agents::{Agent as CoreAgent, Violation};
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
-    Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
+    Approval, BeforeCall, Enclosing, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult,
+    ToolInvocation,
 };
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::json::{RawJson, RawObject};
@@ -40,6 +43,8 @@ pub(crate) struct ToolBinding {
     mode: CallMode,
     takes_context: bool,
     approval: Option<Function>,
+    /// The agent that it is.
+    agent: Option<Py<AgentCore>>,
 }
 
 /// A function of the application with the way to call it.
@@ -75,13 +80,26 @@ impl ToolBinding {
             mode,
             takes_context: tool.getattr("_takes_context")?.extract()?,
             approval: if approval.is_none() { None } else { Some(Function::new(&approval, "approval")?) },
+            agent: agent_of(tool)?,
         })
+    }
+
+    /// The agent that the tool is.
+    pub(crate) const fn agent(&self) -> Option<&Py<AgentCore>> {
+        self.agent.as_ref()
     }
 
     /// Whether calls are asked for approval.
     pub(crate) const fn asks_approval(&self) -> bool {
         self.approval.is_some()
     }
+}
+
+/// The agent that a tool runs, where it is one.
+fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
+    let agent = tool.getattr_opt(intern!(tool.py(), "_sub_agent"))?;
+    let agent = agent.filter(|agent| !agent.is_none()).map(|agent| Ok(agent.cast_into::<AgentCore>()?.unbind()));
+    agent.transpose()
 }
 
 /// All functions of an agent.
@@ -138,6 +156,7 @@ impl Callables {
         visit.call(&self.answer)?;
         for tool in &self.tools {
             visit.call(&tool.tool)?;
+            visit.call(&tool.agent)?;
             if let Some(approval) = &tool.approval {
                 visit.call(&approval.callable)?;
             }
@@ -147,6 +166,7 @@ impl Callables {
 }
 
 /// Where the functions of a run are called.
+#[derive(Clone)]
 pub(crate) enum Place {
     /// Where the run was started from.
     Started(CallerContext),
@@ -161,6 +181,14 @@ impl Place {
             Self::Polled(caller) => caller.on_running_loop(py),
         }
     }
+
+    /// The same place as tools see it: inside of the run.
+    fn entered(&self, py: Python<'_>, enclosing: &Arc<Enclosing>) -> PyResult<Self> {
+        Ok(match self {
+            Self::Started(caller) => Self::Started(enclosing::entered(py, caller, enclosing)?),
+            Self::Polled(caller) => Self::Polled(enclosing::entered(py, caller, enclosing)?),
+        })
+    }
 }
 
 /// Violations as Python tells them: pointer, rule and message of each.
@@ -170,6 +198,8 @@ type Found = Vec<(String, String, String)>;
 pub(crate) struct PyHost {
     callables: Arc<Mutex<Callables>>,
     place: Place,
+    /// The place as tools see it, once one was called.
+    inside: OnceLock<Place>,
     hooks: HookSet,
     metadata: RunMetadata,
 }
@@ -219,7 +249,29 @@ impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
     pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
         let hooks = lock(callables).set | HookSet::METADATA;
-        Self { callables: Arc::clone(callables), place, hooks, metadata }
+        Self { callables: Arc::clone(callables), place, inside: OnceLock::new(), hooks, metadata }
+    }
+
+    /// Where a tool is called.
+    fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
+        let Some(enclosing) = &invocation.enclosing else { return self.place.caller(py) };
+        match self.inside.get() {
+            Some(place) => place.caller(py),
+            None => {
+                let place = self.place.entered(py, enclosing)?;
+                self.inside.get_or_init(|| place).caller(py)
+            }
+        }
+    }
+
+    /// The host of an agent that is a tool: it shares the place, and has its own functions and metadata.
+    fn host_of(&self, py: Python<'_>, invocation: &ToolInvocation, metadata: &Arc<RawObject>) -> PyResult<Self> {
+        let agent = self.look(|callables| {
+            let tool = callables.tools.get(invocation.tool)?;
+            tool.agent.as_ref().map(|agent| agent.clone_ref(py))
+        })?;
+        let metadata = RunMetadata::new(py, &self.metadata.kept, Arc::clone(metadata))?;
+        Ok(Self::new(agent.get().callables(), self.place.clone(), metadata))
     }
 
     /// `state` as hooks see it.
@@ -265,7 +317,8 @@ impl PyHost {
             };
             let positional = PyTuple::new(py, [arguments, context])?.unbind();
             let callable = tool.getattr(py, intern!(py, "_call"))?;
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &self.place.caller(py)?))
+            let caller = self.inside(py, invocation)?;
+            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
         })
     }
 
@@ -353,6 +406,25 @@ impl Host for PyHost {
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
         let started = self.tool_call(&invocation);
         Box::pin(value_of(started, |value| to_raw(value, "result")))
+    }
+
+    fn sub_host(
+        &self,
+        _agent: &CoreAgent,
+        invocation: &ToolInvocation,
+        metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        let made = guard::expect_held(|py| {
+            Ok(self.host_of(py, invocation, metadata).map_err(|error| host_error(py, error)))
+        });
+        let made = made.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
+        Ok(Arc::new(made?))
+    }
+
+    fn sub_agent_failure(&self, error: UppError) -> HostError {
+        // What is no `Exception` ends the run that called the agent too.
+        let made = guard::expect_held(|py| Ok(host_error(py, crate::py::error::upp(py, &error))));
+        made.unwrap_or_else(|_| HostError::raised("UPPError", error.message))
     }
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
