@@ -8,10 +8,10 @@ from turntree import _core
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.execution import LoopStrategy, loop
 from turntree.upp._structure import structure_of
-from turntree.upp._tools import as_tool
+from turntree.upp._tools import Tool, as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     History = upp.Thread | Iterable[upp.Message | Mapping[str, Any]]
 
 
+# As the native core counts; agents that are tools are polled inside one another, on one stack.
+_GREATEST_DEPTH = 32
+
+
 class AgentOptions(TypedDict, total=False):
     """The keyword options of `agent`."""
 
@@ -31,7 +35,7 @@ class AgentOptions(TypedDict, total=False):
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: LoopStrategy | None
-    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]]
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     structure_repair: bool
@@ -39,6 +43,7 @@ class AgentOptions(TypedDict, total=False):
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
     id: str | None
     name: str | None
+    max_sub_agent_depth: int | None
 
 
 def agent(
@@ -47,7 +52,7 @@ def agent(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: LoopStrategy | None = None,
-    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any]] = (),
+    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
@@ -55,6 +60,7 @@ def agent(
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
     name: str | None = None,
+    max_sub_agent_depth: int | None = None,
 ) -> Agent:
     """Make an agent. UAP-1.0 §4.
 
@@ -64,7 +70,8 @@ def agent(
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
         execution: How it runs. Default ``loop()``.
-        tools: Tools or plain functions, and the vendor's own tools; names must differ.
+        tools: Tools or plain functions, the vendor's own tools, and other agents (as `Agent.to_tool` makes them);
+            names must differ.
         system: The system prompt, a text or a list of blocks.
         structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a
             dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
@@ -74,9 +81,12 @@ def agent(
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
         name: For people, and for errors.
+        max_sub_agent_depth: How many agents may run inside one another under this one, 0 to 32. Default: what the
+            agents around it leave, and 8 where there are none.
 
     Raises:
         TypeError: An option of the wrong type, named.
+        ValueError: `max_sub_agent_depth` is out of range.
     """
     return Agent(
         model=model,
@@ -91,6 +101,7 @@ def agent(
         tool_strategy=tool_strategy,
         id=id,
         name=name,
+        max_sub_agent_depth=max_sub_agent_depth,
     )
 
 
@@ -122,6 +133,10 @@ class Agent:
         if model is not None and not isinstance(model, _core.ModelReference):
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
+        depth = options.get("max_sub_agent_depth")
+        if depth is not None and not 0 <= depth <= _GREATEST_DEPTH:
+            message = f"max_sub_agent_depth must be from 0 to {_GREATEST_DEPTH}, not {depth}"
+            raise ValueError(message)
         schema, answer = structure_of(options.get("structure"))
         self._options: AgentOptions = {**options, "tools": tuple(tools)}
         self._tools = tuple(tools)
@@ -138,6 +153,7 @@ class Agent:
             hooks=native_hooks(hooks, tool_strategy),
             id=options.get("id"),
             name=options.get("name"),
+            max_sub_agent_depth=depth,
         )
 
     @property
@@ -171,6 +187,39 @@ class Agent:
     def options(self) -> AgentOptions:
         """All its options, a dict of its own."""
         return {**self._options}
+
+    def to_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        parameter_schema: Mapping[str, Any] | None = None,
+    ) -> upp.Tool[..., Any]:
+        """Make a tool of this agent, for another one. UAP-1.0 §8.2.
+
+        Called, it runs the agent with the task that the model gives, and answers with the text of the response, or
+        with the structured answer where the agent has a `structure`. An agent among the `tools` of another one becomes
+        a tool by itself; this is for a name and words of your own.
+
+        Args:
+            name: Default: ``agent_`` and the agent's id.
+            description: What the other model is told. Default: the first sentence of the system prompt, at most 200
+                characters.
+            parameter_schema: JSON Schema of the arguments. Default: one text, ``task``. The agent is given the text in
+                ``task``; where there is none, the only argument if that is a text; else all arguments as JSON.
+
+        Raises:
+            TypeError: `parameter_schema` is not a dict.
+        """
+        made = self._native.tool_definition(name, description, parameter_schema)
+
+        # The native core runs the agent itself; this is the same for whoever calls the tool by hand.
+        async def run(**given: Any) -> Any:
+            turn = await self.run(self._native.task_of(given))
+            return self._native.result_of(turn)
+
+        tool = Tool[..., Any](*made, run)
+        tool._sub_agent = self._native
+        return tool
 
     def with_(self, **options: Unpack[AgentOptions]) -> Agent:
         """Make another agent with some options changed, and an id of its own."""
@@ -221,39 +270,67 @@ class Agent:
         turn: upp.Turn = self._native.run_sync(history, given)
         return turn
 
+    def map(
+        self, inputs: Iterable[Input] | AsyncIterable[Input], *, concurrency: int = 8, return_exceptions: bool = False
+    ) -> AsyncGenerator[upp.Turn, None]:
+        """Run once for each input, several at once: ``async for turn in agent.map(inputs)``.
+
+        Turns come in the order of the inputs. An input is taken only when fewer than `concurrency` are taken whose
+        turns you have not got yet, so inputs may be endless, and come from an iterable or an async iterable. When you
+        stop, by ``break``, an error or cancellation, the runs under way are cancelled; to have that done at once, put
+        ``contextlib.aclosing`` around it.
+
+        Args:
+            inputs: Each as `run` takes it.
+            concurrency: Most runs at once.
+            return_exceptions: Give the exception of a run that fails in the place of its turn. Default: raise it there,
+                and cancel the other runs.
+
+        Raises:
+            UPPError: As `run`; after the turns of the inputs before.
+            ValueError: `concurrency` is not positive.
+            TypeError: `inputs` is neither iterable nor async iterable.
+        """
+        from turntree._map import in_order
+
+        return in_order(self.run, inputs, concurrency, return_exceptions=return_exceptions)
+
     @overload
-    def stream(self, input: Input, /) -> AgentStream: ...
+    def stream(self, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
     @overload
-    def stream(self, history: History, input: Input, /) -> AgentStream: ...
-    def stream(self, *arguments: Any) -> AgentStream:
+    def stream(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
+    def stream(self, *arguments: Any, sub_agent_events: bool = False) -> AgentStream:
         """Run with somebody listening: ``async for event in agent.stream("…")``. UAP-1.0 §12.
 
         Nothing is sent before the first event or the turn is awaited.
 
         Args:
             *arguments: As `run`.
+            sub_agent_events: Give the events too of agents that run as tools, at any depth, in the order in which they
+                happen. Those have ``event.sub_agent``, which says whose they are.
 
         Raises:
             UPPError: Something is asked of the model that it cannot do.
         """
         history, given = _arguments(arguments)
-        return AgentStream(self._native.stream(history, given, True))  # noqa: FBT003
+        return AgentStream(self._native.stream(history, given, True, sub_agent_events))  # noqa: FBT003
 
     @overload
-    def stream_sync(self, input: Input, /) -> SyncAgentStream: ...
+    def stream_sync(self, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
     @overload
-    def stream_sync(self, history: History, input: Input, /) -> SyncAgentStream: ...
-    def stream_sync(self, *arguments: Any) -> SyncAgentStream:
+    def stream_sync(self, history: History, input: Input, /, *, sub_agent_events: bool = False) -> SyncAgentStream: ...
+    def stream_sync(self, *arguments: Any, sub_agent_events: bool = False) -> SyncAgentStream:
         """Run with somebody listening, without an event loop: ``for event in agent.stream_sync("…")``.
 
         Args:
             *arguments: As `run`.
+            sub_agent_events: As `stream`.
 
         Raises:
             UPPError: Something is asked of the model that it cannot do.
         """
         history, given = _arguments(arguments)
-        return SyncAgentStream(self._native.stream(history, given, False))  # noqa: FBT003
+        return SyncAgentStream(self._native.stream(history, given, False, sub_agent_events))  # noqa: FBT003
 
     def __repr__(self) -> str:
         name = f"name={self.name!r}, " if self.name else ""

@@ -1703,6 +1703,24 @@ class ToolContext:
         """The session, where there is one."""
 
     @property
+    def depth(self) -> int:
+        """How many runs the run is inside of: 0 where no agent has started it."""
+
+    def report(self, progress: _Json) -> None:
+        """Tell whoever listens to the run how far the tool is.
+
+        A stream gives an event ``tool_execution_progress`` between the start and the end of the call: its `delta` has
+        ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a listener, and after the call, nothing
+        happens. May be called from any thread.
+
+        Args:
+            progress: JSON data, as ``{"done": 3, "of": 10}``.
+
+        Raises:
+            TypeError: It is not JSON data; named by its place.
+        """
+
+    @property
     def cancelled(self) -> bool:
         """Whether the run was aborted: work that goes on in a thread should stop."""
 
@@ -1874,8 +1892,47 @@ class AgentStreamEvent:
     def upp(self) -> StreamEvent | None:
         """The model's or the tool's event, or None."""
 
+    @property
+    def sub_agent(self) -> SubAgentRun | None:
+        """Whose event it is where that is an agent that runs as a tool; only with ``sub_agent_events=True``."""
+
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+@final
+class SubAgentRun:
+    """One run of an agent as the tool of another one. UAP-1.0 §8.4. Given by events, not made by hand."""
+
+    @property
+    def agent_id(self) -> str:
+        """The agent, a UUIDv4."""
+
+    @property
+    def turn_id(self) -> str:
+        """This run of it, a UUIDv4."""
+
+    @property
+    def parent_agent_id(self) -> str | None:
+        """The agent whose tool it is; None in a call of a bare model."""
+
+    @property
+    def parent_turn_id(self) -> str | None:
+        """The run whose tool it is; None in a call of a bare model."""
+
+    @property
+    def tool_name(self) -> str:
+        """What the tool is called."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """The call, as the vendor names it."""
+
+    @property
+    def depth(self) -> int:
+        """How many runs it is inside of, from 1."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 _History: TypeAlias = Thread | Iterable[Message | Mapping[str, _Json]]
 _Input: TypeAlias = str | Message | _Block | Mapping[str, _Json] | list[Any]
@@ -1899,10 +1956,28 @@ class AgentCore:
         hooks: dict[str, Callable[..., Any] | None],
         id: str | None,
         name: str | None,
+        max_sub_agent_depth: int | None,
     ) -> Self: ...
     @property
     def id(self) -> str:
         """The agent's id, a UUIDv4."""
+
+    def tool_definition(
+        self, name: str | None, description: str | None, parameter_schema: Mapping[str, Any] | None
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Give name, description and parameters of the tool that the agent is.
+
+        Raises:
+            TypeError: The schema is not a dict.
+        """
+
+    @staticmethod
+    def task_of(arguments: dict[str, Any]) -> str:
+        """Give the task that arguments name."""
+
+    @staticmethod
+    def result_of(turn: Turn) -> Any:
+        """Give what the tool answers for a turn."""
 
     def run(self, history: _History | None, input: _Input) -> Coroutine[Turn]:
         """Start a run on the caller's event loop; the coroutine gives its turn.
@@ -1919,7 +1994,9 @@ class AgentCore:
             UPPError: As `run`, or the model call failed.
         """
 
-    def stream(self, history: _History | None, input: _Input, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
+    def stream(
+        self, history: _History | None, input: _Input, on_loop: bool, sub_agent_events: bool
+    ) -> AgentStreamCore[AgentStreamEvent]:
         """Start a run that is listened to.
 
         Args:
@@ -2016,7 +2093,9 @@ class SessionCore:
     def run_sync(self, input: _Input, ticket: int, inside: bool) -> Turn:
         """Run on this thread, without an event loop."""
 
-    def stream(self, input: _Input, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
+    def stream(
+        self, input: _Input, ticket: int, inside: bool, on_loop: bool, sub_agent_events: bool
+    ) -> AgentStreamCore[AgentStreamEvent]:
         """Start a run that is listened to."""
 
     def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:

@@ -141,6 +141,15 @@ class Session:
         return self._native.state
 
     @property
+    def sub_agent_states(self) -> dict[str, dict[str, Any]]:
+        """Sessions of the agents that the unfinished run has called as tools, by the tool calls: plain data.
+
+        Those that have ended, were stopped, or run now; ``metadata["status"]`` tells which. `Session.from_json` reads
+        each of them. Those of runs that are over are in ``checkpoint.sub_agent_states``.
+        """
+        return self._native.sub_agent_states
+
+    @property
     def pending(self) -> list[upp.Message]:
         """What a restored run had said, which is not in the tree yet; the next run sees it after the history."""
         return self._native.pending
@@ -178,7 +187,7 @@ class Session:
         """
         return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside))
 
-    def stream(self, input: Input) -> AgentStream:
+    def stream(self, input: Input, *, sub_agent_events: bool = False) -> AgentStream:
         """Run with somebody listening: ``async for event in session.stream("…")``.
 
         The turn is in the tree when the stream has ended or was aborted; then what there is of it. A stream that was
@@ -186,30 +195,42 @@ class Session:
 
         Args:
             input: As `Agent.run` takes it.
+            sub_agent_events: As `Agent.stream`.
 
         Raises:
             SessionError: As `run`.
         """
-        return AgentStream(self._enter(lambda ticket, inside: self._native.stream(input, ticket, inside, on_loop=True)))
+        return AgentStream(
+            self._enter(
+                lambda ticket, inside: self._native.stream(
+                    input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events
+                )
+            )
+        )
 
-    def stream_sync(self, input: Input) -> SyncAgentStream:
+    def stream_sync(self, input: Input, *, sub_agent_events: bool = False) -> SyncAgentStream:
         """Run with somebody listening, without an event loop: ``for event in session.stream_sync("…")``.
 
         Args:
             input: As `Agent.run` takes it.
+            sub_agent_events: As `Agent.stream`.
 
         Raises:
             SessionError: As `run_sync`.
         """
         return SyncAgentStream(
-            self._enter(lambda ticket, inside: self._native.stream(input, ticket, inside, on_loop=False))
+            self._enter(
+                lambda ticket, inside: self._native.stream(
+                    input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events
+                )
+            )
         )
 
     async def resume(self) -> upp.Turn:
         """Go on with the run that failed, was cancelled or was restored.
 
         Nothing that has succeeded is done again: neither a model call whose answer wanted tools, nor a tool that has
-        answered. The turn is that of the whole run.
+        answered. The turn is that of the whole run. An agent that ran as a tool goes on where it was stopped.
 
         Raises:
             SessionError: There is no such run; or as `run`.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::options::AgentOptions;
+use super::run::context::GREATEST_DEPTH;
 use super::run::{
     AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
@@ -181,6 +182,7 @@ impl Agent {
         context: RunContext,
     ) -> Result<(Machine, Drive), UppError> {
         let options = &self.inner.options;
+        self.check_depth(&context)?;
         self.check_tool_names(model.provider())?;
         gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
         let structure = &self.inner.structure;
@@ -207,15 +209,40 @@ impl Agent {
         })?;
         let identity = Identity {
             agent_id: Arc::clone(&self.inner.id),
-            turn_id: context.host.ids().string().into(),
-            parent: context.parent,
-            session_id: context.session_id,
+            turn_id: context.turn_id.clone().unwrap_or_else(|| context.host.ids().string().into()),
+            depth: context.depth(),
+            parent: context.parent.clone(),
+            session_id: context.session_id.clone(),
         };
+        let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
+        let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();
-        Ok((machine, Drive { structure, cancellation, agent_name, ..driver }))
+        let driver = Drive { structure, cancellation, agent_name, ..driver };
+        Ok((machine, Drive { events, sub_agent_events, deepest, ..driver }))
+    }
+
+    /// Its name, or its id where it has none.
+    pub(crate) fn label(&self) -> &str {
+        self.inner.options.name.as_deref().unwrap_or(&self.inner.id)
+    }
+
+    /// Refuses a run that would be too deep inside of others (UAP-1.0 §16.1, decision A94).
+    pub(crate) fn check_depth(&self, context: &RunContext) -> Result<(), UppError> {
+        let (depth, deepest) = (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
+        match deepest {
+            Some(deepest) if depth > deepest => {
+                let words = format!(
+                    "agent '{}' is not run: it would be {depth} agents deep, and {deepest} is the most; look for \
+                     agents that call each other in a circle, or raise max_sub_agent_depth of the outermost one",
+                    self.label()
+                );
+                Err(UppError::invalid_request("", words))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.
@@ -225,9 +252,9 @@ impl Agent {
             return Ok(Inheritance { model: Arc::clone(model), params: Arc::clone(&options.params) });
         }
         let Some(lent) = &context.inheritance else {
-            let name = options.name.as_ref().unwrap_or(&self.inner.id);
             let words = format!(
-                "agent '{name}' has no model; give it one, or run it as a tool of an agent that has one"
+                "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
+                self.label()
             );
             return Err(UppError::invalid_request("", words));
         };

@@ -189,6 +189,8 @@ impl Llm {
             context.middleware = self.middleware.clone();
         }
         let middleware = context.middleware.clone();
+        // It is no agent: it has no place of its own among those that run inside one another.
+        let enclosing = context.enclosing.take();
         let nothing_before = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
@@ -197,7 +199,7 @@ impl Llm {
         }
         let passage =
             (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
-        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, ..driver }))
+        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, enclosing, ..driver }))
     }
 }
 
@@ -281,7 +283,7 @@ impl Stream for LlmStream {
             match ready!(stream.run.poll_next_unpin(context)) {
                 Some(Ok(AgentStreamEvent::Upp(event))) => return Poll::Ready(Some(Ok(event))),
                 // A driver that keeps UPP's rules makes none.
-                Some(Ok(AgentStreamEvent::Uap(_))) => {}
+                Some(Ok(AgentStreamEvent::Uap(_) | AgentStreamEvent::SubAgent(_))) => {}
                 Some(Err(error)) => return Poll::Ready(stream.end(Err(error))),
                 None => {
                     let unfinished = || Err(UppError::cancelled(""));

@@ -4,7 +4,7 @@
 //! without an agent around it. [`run`] holds one run of it: a machine that decides, a driver
 //! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
 //! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`checkpoint`]s to go back to.
-//! [`structure`] is what a structured answer must look like.
+//! [`structure`] is what a structured answer must look like. [`sub_agent`] makes an agent a tool of another one.
 
 pub mod agent;
 pub mod checkpoint;
@@ -14,6 +14,7 @@ pub mod run;
 pub mod session;
 pub mod strategy;
 pub mod structure;
+pub mod sub_agent;
 pub mod thread;
 pub mod tool;
 
@@ -24,4 +25,5 @@ pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Session, SessionError, SessionOptions};
 pub use strategy::{LoopOptions, Strategy};
 pub use structure::{Structure, Violation};
+pub use sub_agent::{SubAgent, ToToolOptions};
 pub use tool::{Tool, ToolFunction};

@@ -30,6 +30,10 @@ pub struct AgentOptions {
     pub id: Option<Arc<str>>,
     /// Its name, for people.
     pub name: Option<Arc<str>>,
+    /// How many agents may run inside one another under it. Not given: what the agents around it leave, and
+    /// [`DEFAULT_DEPTH`](super::run::context::DEFAULT_DEPTH) where there are none. At most
+    /// [`GREATEST_DEPTH`](super::run::context::GREATEST_DEPTH) counts.
+    pub max_sub_agent_depth: Option<u32>,
 }
 
 /// How tools are used, beside the hooks, which the host has. UPP-1.2 §5.

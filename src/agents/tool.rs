@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::run::{HostError, ToolInvocation};
+use super::sub_agent::SubAgent;
 use crate::core::json::RawJson;
 use crate::message::ToolDefinition;
 
@@ -22,12 +23,14 @@ pub struct Tool {
     pub asks_approval: bool,
     /// What runs it; `None` where the host has its own way, as for functions in Python.
     pub function: Option<ToolFunction>,
+    /// The agent that it runs, where it is one: then the driver runs it.
+    pub agent: Option<Arc<SubAgent>>,
 }
 
 impl Tool {
     /// A tool that the host runs.
     pub const fn new(definition: ToolDefinition) -> Self {
-        Self { definition, asks_approval: false, function: None }
+        Self { definition, asks_approval: false, function: None, agent: None }
     }
 
     /// With a Rust function that runs it.

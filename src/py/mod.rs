@@ -45,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use super::agents::session::SessionCore;
     #[pymodule_export]
-    use super::agents::stream::{AgentStream, AgentStreamEvent, UapEvent};
+    use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};
     #[pymodule_export]
     use super::data::{_restore, Data};
     #[pymodule_export]

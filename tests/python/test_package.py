@@ -44,6 +44,7 @@ ERRORS = {
     "SerializationError",
     "SessionError",
     "StoreError",
+    "SubAgentRun",
     "TurntreeError",
     "ValidationError",
 }

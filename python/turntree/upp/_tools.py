@@ -30,7 +30,17 @@ class Tool(Generic[P, R]):
     A parameter annotated ``ToolContext`` receives the context of the call and is no part of the schema.
     """
 
-    __slots__ = ("_function", "_parameters", "_signature", "approval", "description", "inline", "metadata", "name")
+    __slots__ = (
+        "_function",
+        "_parameters",
+        "_signature",
+        "_sub_agent",
+        "approval",
+        "description",
+        "inline",
+        "metadata",
+        "name",
+    )
 
     def __init__(
         self,
@@ -57,6 +67,8 @@ class Tool(Generic[P, R]):
         self._function = run
         self._parameters = dict(parameters) if parameters is not None else None
         self._signature: Any = None
+        # The native half of the agent that the tool is: then the native core runs that, and not the function.
+        self._sub_agent: Any = None
 
     @property
     def run(self) -> Callable[P, R]:
@@ -157,12 +169,15 @@ def tool(
 
 
 def as_tool(value: Any) -> Tool[..., Any]:
-    """A tool from a tool or from a plain function."""
+    """A tool from a tool, from a plain function, or from an agent, which knows how to become one (UAP-1.0 §8.1)."""
     if isinstance(value, Tool | NativeTool):
         return cast("Tool[..., Any]", value)
     if callable(value) and not isinstance(value, type):
         return tool(value)
-    message = f"tools must be functions or Tool objects, not {type(value).__name__}"
+    to_tool = None if isinstance(value, type) else getattr(value, "to_tool", None)
+    if callable(to_tool):
+        return cast("Tool[..., Any]", to_tool())
+    message = f"tools must be functions, Tool objects or agents, not {type(value).__name__}"
     raise TypeError(message)
 
 

@@ -133,6 +133,13 @@ impl SubAgentStates {
         self.len() == 0
     }
 
+    /// Takes the last session out that is the one looked for.
+    pub(crate) fn take(&mut self, is_it: impl Fn(&SessionSnapshot) -> bool) -> Option<Arc<SessionSnapshot>> {
+        let states = self.0.as_mut()?;
+        let place = states.iter().rposition(|(_, state)| is_it(state))?;
+        Some(Arc::make_mut(states).remove(place).1)
+    }
+
     /// Keeps a session under the id of the call that started it; under its own where that call is there already, as
     /// some vendors number their calls anew in each answer (decision A73).
     pub fn keep(&mut self, tool_call_id: &str, state: Arc<SessionSnapshot>) {

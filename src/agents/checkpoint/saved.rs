@@ -97,12 +97,7 @@ impl CheckpointJson {
             }
             None => Stand::Told(Box::new(self.state)),
         };
-        let mut sub_agent_states = SubAgentStates::default();
-        for (call, raw) in self.sub_agent_states.iter().flat_map(RawObject::iter) {
-            let place = [key("subAgentStates"), key(call)];
-            let state = SessionSnapshot::read(raw.get()).map_err(|error| within(error, &place))?;
-            sub_agent_states.keep(call, Arc::new(state));
-        }
+        let sub_agent_states = read_sub_agents(self.sub_agent_states.as_ref())?;
         Ok(Checkpoint {
             id: self.id.into(),
             session_id: self.session_id.into(),
@@ -115,6 +110,20 @@ impl CheckpointJson {
             stand,
         })
     }
+}
+
+/// The sessions of sub-agents by the calls that started them.
+///
+/// # Errors
+/// Those of [`SessionSnapshot::read`], under `subAgentStates`.
+pub(crate) fn read_sub_agents(states: Option<&RawObject>) -> Result<SubAgentStates, ParseError> {
+    let mut read = SubAgentStates::default();
+    for (call, raw) in states.into_iter().flat_map(RawObject::iter) {
+        let place = [key("subAgentStates"), key(call)];
+        let state = SessionSnapshot::read(raw.get()).map_err(|error| within(error, &place))?;
+        read.keep(call, Arc::new(state));
+    }
+    Ok(read)
 }
 
 impl Checkpoint {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::host::Host;
+use super::stream::EventQueue;
 use crate::core::json::RawObject;
 use crate::upp::Model;
 use crate::upp::middleware::Chain;
@@ -21,6 +22,8 @@ pub struct Identity {
     pub parent: Option<Parent>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
+    /// How many runs it is inside of; 0 for a run that no agent has started.
+    pub depth: u32,
 }
 
 /// The run whose tool another run is.
@@ -41,6 +44,25 @@ pub struct Inheritance {
     pub params: Arc<RawObject>,
 }
 
+/// The run of an agent, as whatever runs inside one of its tools sees it. UAP-1.0 §8.3 and §8.4.
+#[derive(Debug, Clone)]
+pub struct Enclosing {
+    /// Who runs.
+    pub identity: Arc<Identity>,
+    /// What it lends to agents without a model.
+    pub inheritance: Inheritance,
+    /// Fires when the run is aborted or dropped.
+    pub cancellation: CancellationToken,
+    /// The depth of the deepest run that is let in.
+    pub deepest: u32,
+}
+
+/// How many agents may run inside one another where nothing else is said (decision A94).
+pub const DEFAULT_DEPTH: u32 = 8;
+
+/// The most that may be asked for: agents that are tools are polled inside one another, on one stack.
+pub const GREATEST_DEPTH: u32 = 32;
+
 /// Where a run is started from.
 #[derive(Clone)]
 pub struct RunContext {
@@ -58,6 +80,14 @@ pub struct RunContext {
     pub middleware: Chain,
     /// What the application keeps with the run, at its start.
     pub metadata: Arc<RawObject>,
+    /// The run inside of whose tool this one is started: it counts the depth.
+    pub enclosing: Option<Arc<Enclosing>>,
+    /// The id of the run, a UUIDv4; a fresh one when not given.
+    pub turn_id: Option<Arc<str>>,
+    /// Whether a listener hears the agents too that run as tools of this one (decision A60).
+    pub sub_agent_events: bool,
+    /// Who listens already: the listener of the agent whose tool this run is.
+    pub(crate) events: Option<Arc<EventQueue>>,
 }
 
 impl RunContext {
@@ -71,6 +101,40 @@ impl RunContext {
             session_id: None,
             middleware: Chain::default(),
             metadata: Arc::default(),
+            enclosing: None,
+            turn_id: None,
+            sub_agent_events: false,
+            events: None,
+        }
+    }
+
+    /// A run inside of a tool of another run: it has that one's model where it has none of its own, is stopped with it,
+    /// and names it as its parent.
+    pub fn inside(host: Arc<dyn Host>, enclosing: &Arc<Enclosing>) -> Self {
+        let Identity { agent_id, turn_id, session_id, .. } = &*enclosing.identity;
+        Self {
+            inheritance: Some(enclosing.inheritance.clone()),
+            cancellation: Some(enclosing.cancellation.clone()),
+            parent: Some(Parent { agent_id: Arc::clone(agent_id), turn_id: Arc::clone(turn_id) }),
+            session_id: session_id.clone(),
+            enclosing: Some(Arc::clone(enclosing)),
+            ..Self::new(host)
+        }
+    }
+
+    /// How many runs this one is inside of.
+    pub(crate) fn depth(&self) -> u32 {
+        self.enclosing.as_ref().map_or(0, |enclosing| enclosing.identity.depth + 1)
+    }
+
+    /// The depth of the deepest run that is let in inside of this one; `own` is how many levels its agent allows.
+    pub(crate) fn deepest(&self, own: Option<u32>) -> u32 {
+        let inherited = self.enclosing.as_ref().map(|enclosing| enclosing.deepest);
+        let own = own.map(|levels| self.depth().saturating_add(levels));
+        match (own, inherited) {
+            (Some(own), Some(inherited)) => own.min(inherited),
+            (Some(deepest), None) | (None, Some(deepest)) => deepest,
+            (None, None) => self.depth().saturating_add(DEFAULT_DEPTH),
         }
     }
 }

@@ -11,9 +11,10 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
-use super::context::{Identity, Inheritance};
+use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
 use super::event::{
-    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, SubAgentRun, UapData,
+    UapEvent,
 };
 use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
@@ -23,11 +24,13 @@ use super::pipeline::Stopped;
 use super::state::RunState;
 use super::stream::EventQueue;
 use super::trace::{Open, Trace};
+use crate::agents::Agent;
+use crate::agents::session::child::Child;
 use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
-use crate::message::{StreamEvent, Turn};
+use crate::message::{Message, StreamEvent, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
 
 /// Whose rules a run keeps, where those of agents and of bare models differ.
@@ -65,12 +68,22 @@ pub struct Drive {
     pub(crate) events: Option<Arc<EventQueue>>,
     /// Who keeps the run's state beside the host: the session.
     pub(crate) keeper: Option<Arc<dyn Keeper>>,
+    /// Whether the listener hears agents too that run as tools.
+    pub(crate) sub_agent_events: bool,
+    /// The depth of the deepest run that is let in inside of this one.
+    pub(crate) deepest: u32,
+    /// The run of an agent that a call of a bare model is inside of: tools of the call are inside of it too.
+    pub(crate) enclosing: Option<Arc<Enclosing>>,
 }
 
 /// Keeps the state of a run wherever it can be taken up again. Never waits and never fails.
 pub(crate) trait Keeper: Send + Sync {
     /// The run stands at a boundary; gives the id of the checkpoint when one was made.
     fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String>;
+
+    /// A session for a call of an agent that is a tool: the one that an interrupted run of the same call has left, or a
+    /// new one. `message` is the answer that makes the call.
+    fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<Child>;
 }
 
 impl std::fmt::Debug for Drive {
@@ -99,7 +112,27 @@ impl Drive {
             middleware: None,
             events: None,
             keeper: None,
+            sub_agent_events: false,
+            deepest: DEFAULT_DEPTH,
+            enclosing: None,
         }
+    }
+
+    /// The run as what is inside of its tools sees it.
+    fn as_enclosing(
+        &self,
+        inheritance: &Inheritance,
+        cancellation: &CancellationToken,
+    ) -> Option<Arc<Enclosing>> {
+        if self.protocol == Protocol::Upp || self.tools.is_empty() {
+            return self.enclosing.clone();
+        }
+        Some(Arc::new(Enclosing {
+            identity: Arc::clone(&self.identity),
+            inheritance: inheritance.clone(),
+            cancellation: cancellation.clone(),
+            deepest: self.deepest,
+        }))
     }
 }
 
@@ -139,7 +172,9 @@ pub(super) async fn perform(
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
-    let scope = Scope { drive, trace, hooks: drive.host.hooks(), inheritance, cancellation: tools };
+    let enclosing = drive.as_enclosing(&inheritance, &tools);
+    let hooks = drive.host.hooks();
+    let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -167,6 +202,8 @@ pub(super) struct Scope<'a> {
     pub(super) inheritance: Inheritance,
     /// Fires for the tools of this run only.
     pub(super) cancellation: CancellationToken,
+    /// The run as what is inside of its tools sees it.
+    pub(super) enclosing: Option<Arc<Enclosing>>,
 }
 
 impl Scope<'_> {
@@ -229,7 +266,9 @@ impl Scope<'_> {
 
     async fn ask_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
         let span = self.trace.chat(self.drive, &request);
-        let outcome = match &self.drive.events {
+        // A sub-agent is listened to although its model may not be able to stream.
+        let streams = |_: &&Arc<EventQueue>| self.drive.model.capabilities().streaming;
+        let outcome = match self.drive.events.as_ref().filter(streams) {
             None => self.drive.model.complete(request).await,
             Some(events) => self.listen(request, fold, events, &span).await,
         };

@@ -17,6 +17,38 @@ pub enum AgentStreamEvent {
     Uap(UapEvent),
     /// Of the model or a tool, unchanged: `source` is `upp`.
     Upp(StreamEvent),
+    /// Of an agent that runs as a tool, at any depth; only where the listener wants them (decision A60).
+    SubAgent(Box<SubAgentEvent>),
+}
+
+/// An event of an agent that runs as a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubAgentEvent {
+    /// Whose event it is.
+    pub run: Arc<SubAgentRun>,
+    /// The event as a listener of that run gets it: one of the other two kinds.
+    pub event: AgentStreamEvent,
+}
+
+json_object! {
+    /// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SubAgentRun {
+        /// The agent.
+        pub agent_id: Arc<str> = "agentId",
+        /// This run of it.
+        pub turn_id: Arc<str> = "turnId",
+        /// The agent whose tool it is; none in a call of a bare model.
+        pub parent_agent_id: Option<Arc<str>> = "parentAgentId",
+        /// The run whose tool it is; none in a call of a bare model.
+        pub parent_turn_id: Option<Arc<str>> = "parentTurnId",
+        /// What the tool is called.
+        pub tool_name: Arc<str> = "toolName",
+        /// The call.
+        pub tool_call_id: Arc<str> = "toolCallId",
+        /// How many runs it is inside of, from 1.
+        pub depth: u32 = "depth",
+    }
 }
 
 /// An event of the agent.
@@ -204,34 +236,53 @@ impl AgentStreamEvent {
         match self {
             Self::Uap(_) => "uap",
             Self::Upp(_) => "upp",
+            Self::SubAgent(sub) => match sub.event {
+                Self::Uap(_) => "uap",
+                _ => "upp",
+            },
+        }
+    }
+
+    /// The run of a sub-agent whose event it is.
+    pub fn sub_agent(&self) -> Option<&Arc<SubAgentRun>> {
+        match self {
+            Self::SubAgent(sub) => Some(&sub.run),
+            Self::Uap(_) | Self::Upp(_) => None,
         }
     }
 
     /// The agent's event.
-    pub const fn as_uap(&self) -> Option<&UapEvent> {
+    pub fn as_uap(&self) -> Option<&UapEvent> {
         match self {
             Self::Uap(event) => Some(event),
+            Self::SubAgent(sub) => sub.event.as_uap(),
             Self::Upp(_) => None,
         }
     }
 
     /// The model's or the tool's event.
-    pub const fn as_upp(&self) -> Option<&StreamEvent> {
+    pub fn as_upp(&self) -> Option<&StreamEvent> {
         match self {
             Self::Upp(event) => Some(event),
+            Self::SubAgent(sub) => sub.event.as_upp(),
             Self::Uap(_) => None,
         }
     }
 }
 
-/// `{"source": "uap", "uap": {…}}` or `{"source": "upp", "upp": {…}}`.
+/// `{"source": "uap", "uap": {…}}` or `{"source": "upp", "upp": {…}}`; of a sub-agent with `"subAgent": {…}` after it.
 impl Serialize for AgentStreamEvent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("source", self.source())?;
-        match self {
-            Self::Uap(event) => map.serialize_entry("uap", event)?,
-            Self::Upp(event) => map.serialize_entry("upp", event)?,
+        if let Some(event) = self.as_uap() {
+            map.serialize_entry("uap", event)?;
+        }
+        if let Some(event) = self.as_upp() {
+            map.serialize_entry("upp", event)?;
+        }
+        if let Some(run) = self.sub_agent() {
+            map.serialize_entry("subAgent", run)?;
         }
         map.end()
     }
@@ -240,17 +291,25 @@ impl Serialize for AgentStreamEvent {
 impl<'de> Deserialize<'de> for AgentStreamEvent {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Members {
             source: String,
             uap: Option<UapEvent>,
             upp: Option<StreamEvent>,
+            sub_agent: Option<Arc<SubAgentRun>>,
         }
         let members = Members::deserialize(deserializer)?;
-        match (members.source.as_str(), members.uap, members.upp) {
-            ("uap", Some(event), _) => Ok(Self::Uap(event)),
-            ("upp", _, Some(event)) => Ok(Self::Upp(event)),
-            ("uap" | "upp", _, _) => Err(D::Error::custom("the event of the source is missing")),
-            (other, _, _) => Err(D::Error::custom(format_args!("unknown source: {other}; use uap or upp"))),
-        }
+        let event = match (members.source.as_str(), members.uap, members.upp) {
+            ("uap", Some(event), _) => Self::Uap(event),
+            ("upp", _, Some(event)) => Self::Upp(event),
+            ("uap" | "upp", _, _) => return Err(D::Error::custom("the event of the source is missing")),
+            (other, _, _) => {
+                return Err(D::Error::custom(format_args!("unknown source: {other}; use uap or upp")));
+            }
+        };
+        Ok(match members.sub_agent {
+            Some(run) => Self::SubAgent(Box::new(SubAgentEvent { run, event })),
+            None => event,
+        })
     }
 }

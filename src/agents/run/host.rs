@@ -8,14 +8,17 @@ use futures_util::future::{BoxFuture, ready};
 use tokio_util::sync::CancellationToken;
 
 use super::action::Boundary;
-use super::context::{Identity, Inheritance};
+use super::context::{Enclosing, Identity, Inheritance};
+use super::local_host::LocalHost;
+use super::progress::Progress;
 use super::state::{ExecutionState, RunState};
 use super::trace::{Span, Tracer};
+use crate::agents::Agent;
 use crate::agents::structure::Violation;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
-use crate::core::time::Clock;
-use crate::message::{ToolCall, ToolResult, Turn};
+use crate::core::time::{Clock, Timestamp};
+use crate::message::{Message, ToolCall, ToolResult, Turn};
 use crate::upp::error::HostPayload;
 use crate::upp::{ErrorCode, UppError};
 
@@ -160,6 +163,22 @@ pub struct ToolInvocation {
     pub cancellation: CancellationToken,
     /// The call's span, where somebody watches: what the tool starts belongs inside.
     pub span: Option<Arc<dyn Span>>,
+    /// The answer that makes the call.
+    pub message: Arc<Message>,
+    /// The run of an agent that the call is inside of; none in a call of a bare model that no agent has started.
+    pub enclosing: Option<Arc<Enclosing>>,
+    /// Where the tool tells how far it is; none where nobody listens.
+    pub(crate) progress: Option<Arc<Progress>>,
+}
+
+impl ToolInvocation {
+    /// Tells listeners how far the tool is: they get an event `tool_execution_progress` between the start and the end
+    /// of the call. Has no effect where nobody listens and after the call. May be called on any thread.
+    pub fn report(&self, progress: RawJson, at: Timestamp) {
+        if let Some(listening) = &self.progress {
+            listening.report(&self.call, progress, at);
+        }
+    }
 }
 
 /// What `on_before_call` decided.
@@ -224,6 +243,25 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// What the tool raised: the model is told its message as an error result.
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson>;
+
+    /// The application behind an agent that is a tool of this one, for one call of it. `metadata` are those that its run
+    /// starts with. By itself it is a host that calls the functions which the agent's tools carry.
+    ///
+    /// # Errors
+    /// Why there is none; counts as the tool's failure.
+    fn sub_host(
+        &self,
+        agent: &Agent,
+        _invocation: &ToolInvocation,
+        _metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        Ok(Arc::new(LocalHost::new(Arc::clone(agent.tools()))))
+    }
+
+    /// What an agent that is a tool of this one failed with, as the failure of that tool.
+    fn sub_agent_failure(&self, error: UppError) -> HostError {
+        HostError { payload: error.host, ..HostError::raised("UPPError", error.message) }
+    }
 
     /// Asks whether a tool may be called; only for tools that want it.
     ///

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::host::{Host, HostError, HostFuture, ToolInvocation};
+use crate::agents::Agent;
 use crate::agents::tool::Tool;
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::json::RawJson;
+use crate::core::json::{RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
 
 /// Calls the functions that the tools carry; has no hooks.
@@ -42,6 +43,16 @@ impl Host for LocalHost {
 
     fn ids(&self) -> &dyn IdSource {
         &*self.ids
+    }
+
+    fn sub_host(
+        &self,
+        agent: &Agent,
+        _invocation: &ToolInvocation,
+        _metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
+        Ok(Arc::new(Self { tools: Arc::clone(agent.tools()), clock, ids }))
     }
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {

@@ -20,6 +20,7 @@ pub mod machine;
 pub(crate) mod passage;
 mod pipeline;
 pub mod plan_step;
+pub mod progress;
 mod saved;
 pub mod state;
 pub mod stream;
@@ -27,9 +28,9 @@ pub mod trace;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
-pub use context::{Identity, Inheritance, Parent, RunContext};
+pub use context::{Enclosing, Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, Protocol, drive};
-pub use event::{AgentStreamEvent, UapData, UapEvent};
+pub use event::{AgentStreamEvent, SubAgentEvent, SubAgentRun, UapData, UapEvent};
 pub use failure::{PartialTurn, partial_turn};
 pub use host::{
     Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult, ToolInvocation,

@@ -6,6 +6,7 @@ use super::action::{ToolOutcome, ToolRound};
 use super::drive::Scope;
 use super::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
 use super::passage::{Passage, tool_failure};
+use super::progress::Progress;
 use super::trace::Outcome;
 use crate::core::json::{Extra, RawJson};
 use crate::message::event::{ToolExecutionEnd, ToolExecutionStart};
@@ -45,6 +46,9 @@ impl Scope<'_> {
                     inheritance: self.inheritance.clone(),
                     cancellation: self.cancellation.clone(),
                     span: span.span().cloned(),
+                    message: Arc::clone(&round.message),
+                    enclosing: self.enclosing.clone(),
+                    progress: self.progress(position),
                 };
                 self.run_known(Arc::new(invocation)).await
             }
@@ -77,7 +81,7 @@ impl Scope<'_> {
             None => None,
         };
         let began = self.drive.host.clock().now().milliseconds();
-        let answer = self.drive.host.call_tool(Arc::clone(&invocation)).await;
+        let answer = self.call(&invocation).await;
         let ended = self.drive.host.clock().now().milliseconds();
         let record = Record { approved, duration: ended.abs_diff(began) };
         let answer = match answer {
@@ -88,6 +92,25 @@ impl Scope<'_> {
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) => self.failed(&invocation, error, record).await,
         }
+    }
+
+    /// Where the tool tells how far it is.
+    fn progress(&self, position: usize) -> Option<Arc<Progress>> {
+        let events = self.drive.events.as_ref()?;
+        Some(Arc::new(Progress::new(Arc::clone(events), index(position))))
+    }
+
+    /// Calls the tool: an agent runs here, in the future of the run whose tool it is.
+    async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
+        let agent = self.drive.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
+        let answer = match agent {
+            Some(agent) => agent.answer(self.drive, invocation).await,
+            None => self.drive.host.call_tool(Arc::clone(invocation)).await,
+        };
+        if let Some(progress) = &invocation.progress {
+            progress.end();
+        }
+        answer
     }
 
     async fn before(

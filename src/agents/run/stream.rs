@@ -10,34 +10,71 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, poll_fn};
+use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::AnswerSoFar;
 use super::drive::{Drive, drive};
-use super::event::AgentStreamEvent;
+use super::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
 use super::machine::Machine;
+use super::progress::TOOL_EXECUTION_PROGRESS;
 use crate::agents::structure::Structure;
-use crate::message::Turn;
+use crate::message::{Delta, Turn};
 use crate::upp::UppError;
 
 /// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
 const CAPACITY: usize = 256;
 
-/// Events between a driver and its listener.
+/// Events between drivers and the listener.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
+    waiting: Arc<Waiting>,
+    /// Whose events are added here, where that is not the agent that is listened to.
+    sub_agent: Option<Arc<SubAgentRun>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
     events: Mutex<VecDeque<AgentStreamEvent>>,
+    /// The listener, while it waits: for events that do not come from the run it polls.
+    listener: AtomicWaker,
 }
 
 impl EventQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<AgentStreamEvent>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same queue for the events of a sub-agent.
+    pub(crate) fn of_sub_agent(&self, run: Arc<SubAgentRun>) -> Self {
+        Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run) }
+    }
+
+    fn attributed(&self, event: AgentStreamEvent) -> AgentStreamEvent {
+        match &self.sub_agent {
+            None => event,
+            Some(run) => AgentStreamEvent::SubAgent(Box::new(SubAgentEvent { run: Arc::clone(run), event })),
+        }
     }
 
     /// Adds an event. Never waits: events of tools and steps are few.
     pub(crate) fn push(&self, event: AgentStreamEvent) {
-        self.lock().push_back(event);
+        self.lock().push_back(self.attributed(event));
+    }
+
+    /// Adds the progress of a tool, from whichever thread that is on, and wakes the listener. Where too many events wait,
+    /// the new progress takes the place of the last one that waits for the same call.
+    pub(super) fn push_progress(&self, event: AgentStreamEvent) {
+        let event = self.attributed(event);
+        let mut events = self.lock();
+        let full = events.len() >= CAPACITY;
+        match events.iter_mut().rev().find(|waiting| full && is_same_progress(waiting, &event)) {
+            Some(waiting) => *waiting = event,
+            None => events.push_back(event),
+        }
+        drop(events);
+        self.waiting.listener.wake();
     }
 
     /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
@@ -54,6 +91,17 @@ impl EventQueue {
     fn pop(&self) -> Option<AgentStreamEvent> {
         self.lock().pop_front()
     }
+}
+
+/// Whether both tell how far the same call is.
+fn is_same_progress(one: &AgentStreamEvent, other: &AgentStreamEvent) -> bool {
+    let told = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
+        Some(Delta::Unknown { kind, delta }) if **kind == *TOOL_EXECUTION_PROGRESS => {
+            Some((event.sub_agent().map(|run| Arc::clone(&run.turn_id)), delta.get("toolCallId").cloned()))
+        }
+        _ => None,
+    };
+    told(one).is_some_and(|one| Some(one) == told(other))
 }
 
 /// Who listens to a run, and may stop it.
@@ -201,6 +249,10 @@ impl Stream for AgentStream {
             return Poll::Ready(Some(Ok(event)));
         }
         let polled = stream.poll_work(context);
+        if polled.is_pending() {
+            // Before the last look: what comes after it wakes.
+            stream.events.waiting.listener.register(context.waker());
+        }
         if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));
         }

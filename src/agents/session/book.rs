@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
+use super::session::Session;
 use crate::agents::checkpoint::checkpoint::Stand;
 use crate::agents::checkpoint::{Checkpoint, Place, SubAgentStates};
 use crate::agents::run::{ExecutionState, RunState};
@@ -22,6 +23,8 @@ pub struct Unfinished {
     pub(crate) run: Option<RunState>,
     /// It was restored: the next run sees what it said. What a failed run said is left out (decision A76).
     pub restored: bool,
+    /// The sub-agents that it has called; in snapshots only, the book has them beside the run.
+    pub sub_agents: SubAgentStates,
 }
 
 impl Unfinished {
@@ -46,8 +49,10 @@ pub(super) struct Book {
     /// The place of the current one.
     pub(super) current: Option<usize>,
     pub(super) unfinished: Option<Unfinished>,
-    /// Sub-agents of the run that is under way.
+    /// Sub-agents of the run that is under way or not finished; those that have ended or were stopped.
     pub(super) sub_agents: SubAgentStates,
+    /// Those that run now, by the calls that started them.
+    pub(super) children: Vec<(Arc<str>, Session)>,
     pub(super) updated_at: Timestamp,
     /// The current node when somebody last looked: checking out a node updates the session (decision A77).
     pub(super) seen: NodeId,

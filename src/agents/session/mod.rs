@@ -13,6 +13,7 @@
 //! meanwhile, [`saved`] the JSON.
 
 mod book;
+pub(crate) mod child;
 pub mod error;
 pub mod metadata;
 pub mod saved;

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `checkpoints` | `"turn"` or `"off"`; not there where it is `"step"` |
 //! | `currentCheckpointId` | the current checkpoint, where that is not the last one |
-//! | `unfinished` | the run to go on with: `threadId`, `messages`, `before`, `state`, `run` as in checkpoints; `restored` |
+//! | `unfinished` | the run to go on with: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `restored` |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::book::Unfinished;
 use super::session::CheckpointInterval;
 use crate::agents::checkpoint::saved::{
-    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, settled,
+    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
 };
 use crate::agents::checkpoint::{Checkpoint, Place};
 use crate::agents::run::ExecutionState;
@@ -106,6 +106,7 @@ struct UnfinishedJson {
     run: Option<RawJson>,
     #[serde(default)]
     restored: bool,
+    sub_agent_states: Option<RawObject>,
 }
 
 /// An error of a part, with its place in the whole.
@@ -260,7 +261,9 @@ fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<Unfinished, Parse
         (None, None) => None,
         _ => return Err(reserved_flaw(&["unfinished"], "`run` and `state` stand together or not at all")),
     };
-    Ok(Unfinished { place, before: json.before.into(), run, restored: json.restored })
+    let at = ["metadata", RESERVED, "unfinished"].map(key);
+    let sub_agents = read_sub_agents(json.sub_agent_states.as_ref()).map_err(|error| within(error, &at))?;
+    Ok(Unfinished { place, before: json.before.into(), run, restored: json.restored, sub_agents })
 }
 
 /// The members that are written under [`RESERVED`].
@@ -309,6 +312,9 @@ impl Serialize for Unfinished {
         }
         if self.restored {
             map.serialize_entry("restored", &true)?;
+        }
+        if !self.sub_agents.is_empty() {
+            map.serialize_entry("subAgentStates", &self.sub_agents)?;
         }
         map.end()
     }

@@ -168,7 +168,8 @@ impl Session {
         let book = Book {
             checkpoints: snapshot.checkpoints,
             current: snapshot.current,
-            sub_agents: SubAgentStates::default(),
+            sub_agents: snapshot.unfinished.as_ref().map(|left| left.sub_agents.clone()).unwrap_or_default(),
+            children: Vec::new(),
             updated_at: snapshot.updated_at,
             seen: snapshot.tree.current().id.clone(),
             unfinished: snapshot.unfinished,
@@ -314,6 +315,12 @@ impl Session {
         self.shared.book().sub_agents.keep(tool_call_id, state);
     }
 
+    /// The sessions of the sub-agents that the run has called which is under way or not finished, by the tool calls that
+    /// started them: those that have ended, were stopped, or run now (decisions A73, A74).
+    pub fn sub_agent_states(&self) -> SubAgentStates {
+        self.shared.book().all_sub_agents()
+    }
+
     /// Goes back to a checkpoint, once the runs that were asked for before are over. UAP-1.0 §6.5, decisions A64, A65.
     ///
     /// The node of the checkpoint is current again and has the messages that it had; what came after becomes a branch of
@@ -351,11 +358,14 @@ impl Session {
         book.unfinished = match &checkpoint.stand {
             Stand::Unfinished(point, _) => {
                 let (before, run) = (checkpoint.before.clone(), Some(point.run()));
-                Some(Unfinished { place, before, run, restored: true })
+                let sub_agents = SubAgentStates::default();
+                Some(Unfinished { place, before, run, restored: true, sub_agents })
             }
             Stand::Told(_) => {
                 let before = checkpoint.pending(&tree.history());
-                (!before.is_empty()).then_some(Unfinished { place, before, run: None, restored: true })
+                let sub_agents = SubAgentStates::default();
+                let left = Unfinished { place, before, run: None, restored: true, sub_agents };
+                (!left.before.is_empty()).then_some(left)
             }
         };
         book.sub_agents = checkpoint.sub_agent_states.clone();
@@ -382,7 +392,10 @@ impl Session {
             tree: shared.tree.snapshot(),
             checkpoints: book.checkpoints.clone(),
             current: book.current,
-            unfinished: book.unfinished.clone(),
+            unfinished: book
+                .unfinished
+                .clone()
+                .map(|unfinished| Unfinished { sub_agents: book.all_sub_agents(), ..unfinished }),
             interval: shared.interval,
             metadata,
             extra: shared.extra.clone(),

@@ -8,20 +8,22 @@ use futures_util::future::{Either, select};
 use tokio_util::sync::CancellationToken;
 
 use super::book::Unfinished;
+use super::child::Child;
 use super::error::SessionError;
 use super::session::{CheckpointInterval, Session, Shared};
+use crate::agents::Agent;
 use crate::agents::checkpoint::checkpoint::Stand;
 use crate::agents::checkpoint::record::Record;
 use crate::agents::checkpoint::{Checkpoint, Place, SubAgentStates};
 use crate::agents::run::drive::Keeper;
-use crate::agents::run::event::{AgentStreamEvent, CheckpointMade, UapData, UapEvent};
+use crate::agents::run::event::{AgentStreamEvent, CheckpointMade, SubAgentRun, UapData, UapEvent};
 use crate::agents::run::stream::Listener;
 use crate::agents::run::{
     Action, AgentStream, Boundary, Drive, ExecutionState, Machine, Reply, RunContext, RunState, drive,
 };
 use crate::agents::thread::ThreadTree;
 use crate::core::json::{Extra, RawObject};
-use crate::message::Turn;
+use crate::message::{Message, Turn};
 use crate::message::message::History;
 use crate::upp::UppError;
 use crate::upp::llm::Input;
@@ -252,7 +254,13 @@ impl Session {
         }));
         let run = Some(machine.state().clone());
         shared.book().unfinished =
-            Some(Unfinished { place: place.clone(), before: before.clone(), run, restored: false });
+            Some(Unfinished {
+                place: place.clone(),
+                before: before.clone(),
+                run,
+                restored: false,
+                sub_agents: SubAgentStates::default(),
+            });
         Ok(Work { machine, driver, place, before })
     }
 
@@ -358,6 +366,10 @@ impl Keeper for RunKeeper {
         let id = checkpoint.id.to_string();
         book.add(checkpoint);
         Some(id)
+    }
+
+    fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<Child> {
+        Child::open(&self.shared, agent, run, message)
     }
 }
 

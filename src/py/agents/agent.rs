@@ -7,10 +7,14 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
+use super::enclosing::run_context;
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
-use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
+use crate::agents::sub_agent::{result_of, task_of};
+use crate::agents::{
+    Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, ToToolOptions, Tool as CoreTool,
+};
 use crate::core::ids::RandomIds;
 use crate::core::json::{Extra, RawObject};
 use crate::core::time::SystemClock;
@@ -22,8 +26,10 @@ use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
 use crate::py::bridge::sync;
 use crate::py::content::content_from;
-use crate::py::convert::json::{to_raw, to_raw_object};
+use crate::py::convert::json::{to_python, to_raw, to_raw_object};
+use crate::py::data::extract;
 use crate::py::message::{Message, message_from};
+use crate::py::records::Turn as PyTurn;
 use crate::py::thread::history_from;
 use crate::py::upp::config::config_from;
 use crate::py::upp::held::Held;
@@ -92,7 +98,8 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name))]
+    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name,
+        max_sub_agent_depth))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
@@ -107,6 +114,7 @@ impl AgentCore {
         hooks: &Bound<'_, PyDict>,
         id: Option<String>,
         name: Option<String>,
+        max_sub_agent_depth: Option<u32>,
     ) -> PyResult<Self> {
         let (config, mut held) = config_from(config)?;
         held.objects.extend(model.map(|model| model.clone().into_any().unbind()));
@@ -121,6 +129,7 @@ impl AgentCore {
             strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
             id: id.map(Into::into),
             name: name.map(Into::into),
+            max_sub_agent_depth,
             ..AgentOptions::default()
         };
         let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
@@ -140,7 +149,7 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
     ) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
-        let (kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
+        let (kept, machine, driver) = Self::prepare(slf, history, input, caller, false)?;
         Ok(Coroutine::keeping("run", kept, perform(machine, driver, Arc::clone(&slf.get().callables))))
     }
 
@@ -151,7 +160,7 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
-        let (_kept, machine, driver) = Self::prepare(slf, history, input, caller)?;
+        let (_kept, machine, driver) = Self::prepare(slf, history, input, caller, true)?;
         sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
     }
 
@@ -161,6 +170,7 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
         on_loop: bool,
+        sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let caller = CallerContext::without_loop(py)?;
@@ -168,10 +178,39 @@ impl AgentCore {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
-        let context = RunContext::new(Arc::new(host));
+        let context = RunContext { sub_agent_events, ..run_context(py, Arc::new(host), !on_loop)? };
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
         let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
         AgentStream::new(py, stream, &slf.get().callables, kept)
+    }
+
+    /// Name, description and parameters of the tool that the agent is. UAP-1.0 §8.2.
+    fn tool_definition<'py>(
+        &self,
+        py: Python<'py>,
+        name: Option<String>,
+        description: Option<String>,
+        parameter_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(String, String, Bound<'py, PyAny>)> {
+        let schema = parameter_schema.map(|schema| to_raw(schema, "parameter_schema")).transpose()?;
+        if schema.as_ref().is_some_and(|schema| !schema.is_object()) {
+            return Err(PyTypeError::new_err("parameter_schema must be a JSON Schema, a dict"));
+        }
+        let options = ToToolOptions { name, description, parameter_schema: schema };
+        let ToolDefinition { name, description, parameters, .. } = self.agent.to_tool(options).definition;
+        Ok((name, description, to_python(py, parameters.get())?.into_bound(py)))
+    }
+
+    /// The task that arguments name, for a tool that is called by hand.
+    #[staticmethod]
+    fn task_of(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
+        Ok(task_of(&to_raw(arguments, "arguments")?))
+    }
+
+    /// What the tool answers for a turn, as plain data.
+    #[staticmethod]
+    fn result_of(py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        to_python(py, result_of(&*extract::<PyTurn>(turn, "turn")?).get())
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
@@ -197,12 +236,13 @@ impl AgentCore {
         history: Option<&Bound<'_, PyAny>>,
         input: &Bound<'_, PyAny>,
         caller: CallerContext,
+        waits: bool,
     ) -> PyResult<(Kept, Machine, Drive)> {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
         let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
-        let context = RunContext::new(Arc::new(host));
+        let context = run_context(slf.py(), Arc::new(host), waits)?;
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
         let (machine, driver) = prepared.map_err(|error| crate::py::error::upp(slf.py(), &error))?;
         Ok((kept, machine, driver))
@@ -250,6 +290,10 @@ fn core_tool(tool: &Bound<'_, PyAny>, binding: &ToolBinding) -> PyResult<CoreToo
         extra: Extra::new(),
     };
     let tool = CoreTool::new(definition);
+    let tool = match binding.agent() {
+        Some(agent) => tool.with_agent(agent.get().agent.clone()),
+        None => tool,
+    };
     Ok(if binding.asks_approval() { tool.with_approval() } else { tool })
 }
 

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 
 use super::state::PyExecutionState;
 use crate::agents::Checkpoint as CoreCheckpoint;
+use crate::agents::checkpoint::SubAgentStates;
 use crate::core::json;
 use crate::py::convert::json::to_python;
 use crate::py::data::{Data, DataClass, value_of};
@@ -27,6 +28,19 @@ impl Checkpoint {
     fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a CoreCheckpoint> {
         value_of(slf.as_super())
     }
+}
+
+/// Sessions of sub-agents as plain data, by the tool calls that started them.
+///
+/// # Errors
+/// `turntree.SerializationError`; or when Python fails, as out of memory.
+pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    for (call, state) in states.iter() {
+        let text = json::write(&**state).map_err(|error| crate::py::error::serialization(py, &error))?;
+        shown.set_item(call, to_python(py, &text)?)?;
+    }
+    Ok(shown)
 }
 
 #[pymethods]
@@ -70,13 +84,7 @@ impl Checkpoint {
     /// Sessions of the run's sub-agents as plain data, by the tool calls that started them.
     #[getter]
     fn sub_agent_states<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let py = slf.py();
-        let states = PyDict::new(py);
-        for (call, state) in Self::of(slf)?.sub_agent_states.iter() {
-            let text = json::write(&**state).map_err(|error| crate::py::error::serialization(py, &error))?;
-            states.set_item(call, to_python(py, &text)?)?;
-        }
-        Ok(states)
+        sub_agents(slf.py(), &Self::of(slf)?.sub_agent_states)
     }
 
     /// Facts about it; a dict of its own.

@@ -7,6 +7,8 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use crate::agents::run::ToolInvocation;
+use crate::core::time::{Clock, SystemClock};
+use crate::py::convert::json::to_raw;
 
 /// Who calls a tool, and whether the call is still wanted. Given to the parameter annotated `ToolContext`.
 #[pyclass(frozen, module = "turntree")]
@@ -64,6 +66,18 @@ impl ToolContext {
     #[getter]
     fn cancelled(&self) -> bool {
         self.invocation.cancellation.is_cancelled()
+    }
+
+    /// How many runs the run is inside of: 0 where no agent has started it.
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.invocation.identity.depth
+    }
+
+    /// Tells whoever listens to the run how far the tool is.
+    fn report(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.invocation.report(to_raw(progress, "progress")?, SystemClock.now());
+        Ok(())
     }
 
     /// What the application keeps with the run: a dict that hooks see as `state.metadata`; may be changed.

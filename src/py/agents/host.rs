@@ -12,14 +12,17 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
+use super::agent::AgentCore;
 use super::context::ToolContext;
+use super::enclosing;
 use super::state::PyExecutionState;
 use super::tracing::PyTracer;
-use crate::agents::Violation;
+use crate::agents::{Agent as CoreAgent, Violation};
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::trace::{Span, Tracer};
 use crate::agents::run::{
-    Approval, BeforeCall, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
+    Approval, BeforeCall, Enclosing, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult,
+    ToolInvocation,
 };
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::json::{RawJson, RawObject};
@@ -42,6 +45,8 @@ pub(crate) struct ToolBinding {
     mode: CallMode,
     takes_context: bool,
     approval: Option<Function>,
+    /// The agent that it is.
+    agent: Option<Py<AgentCore>>,
 }
 
 /// A function of the application with the way to call it.
@@ -77,13 +82,26 @@ impl ToolBinding {
             mode,
             takes_context: tool.getattr("_takes_context")?.extract()?,
             approval: if approval.is_none() { None } else { Some(Function::new(&approval, "approval")?) },
+            agent: agent_of(tool)?,
         })
+    }
+
+    /// The agent that the tool is.
+    pub(crate) const fn agent(&self) -> Option<&Py<AgentCore>> {
+        self.agent.as_ref()
     }
 
     /// Whether calls are asked for approval.
     pub(crate) const fn asks_approval(&self) -> bool {
         self.approval.is_some()
     }
+}
+
+/// The agent that a tool runs, where it is one.
+fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
+    let agent = tool.getattr_opt(intern!(tool.py(), "_sub_agent"))?;
+    let agent = agent.filter(|agent| !agent.is_none()).map(|agent| Ok(agent.cast_into::<AgentCore>()?.unbind()));
+    agent.transpose()
 }
 
 /// All functions of an agent.
@@ -140,6 +158,7 @@ impl Callables {
         visit.call(&self.answer)?;
         for tool in &self.tools {
             visit.call(&tool.tool)?;
+            visit.call(&tool.agent)?;
             if let Some(approval) = &tool.approval {
                 visit.call(&approval.callable)?;
             }
@@ -149,6 +168,7 @@ impl Callables {
 }
 
 /// Where the functions of a run are called.
+#[derive(Clone)]
 pub(crate) enum Place {
     /// Where the run was started from.
     Started(CallerContext),
@@ -169,6 +189,20 @@ impl Place {
             Self::Polled(caller) => caller.on_running_loop(py),
         }
     }
+
+    /// The same place as tools see it: inside of the run.
+    fn entered(&self, py: Python<'_>, enclosing: &Arc<Enclosing>) -> PyResult<Self> {
+        let inside = enclosing::entered(py, self.start(), enclosing)?;
+        Ok(self.clone().map(|_| inside))
+    }
+
+    /// The same kind of place with other context variables.
+    fn map(self, change: impl FnOnce(CallerContext) -> CallerContext) -> Self {
+        match self {
+            Self::Started(caller) => Self::Started(change(caller)),
+            Self::Polled(caller) => Self::Polled(change(caller)),
+        }
+    }
 }
 
 /// Violations as Python tells them: pointer, rule and message of each.
@@ -178,6 +212,8 @@ type Found = Vec<(String, String, String)>;
 pub(crate) struct PyHost {
     callables: Arc<Mutex<Callables>>,
     place: Place,
+    /// The place as tools see it, once one was called.
+    inside: OnceLock<Place>,
     hooks: HookSet,
     metadata: RunMetadata,
     /// Who watches; found when the run begins.
@@ -229,16 +265,45 @@ impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
     pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
         let hooks = lock(callables).set | HookSet::METADATA;
-        Self { callables: Arc::clone(callables), place, hooks, metadata, tracer: OnceLock::new() }
+        let (inside, tracer) = (OnceLock::new(), OnceLock::new());
+        Self { callables: Arc::clone(callables), place, inside, hooks, metadata, tracer }
     }
 
-    /// Where functions of the application are called: inside the span, where somebody watches.
+    /// Where functions of the application are called.
     fn caller(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>) -> PyResult<CallerContext> {
-        let caller = self.place.caller(py)?;
-        Ok(match self.tracer.get() {
+        Ok(self.within(py, span, self.place.caller(py)?))
+    }
+
+    /// The same place inside the span, where somebody watches.
+    fn within(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>, caller: CallerContext) -> CallerContext {
+        match self.tracer.get() {
             Some(tracer) => tracer.within(py, span, caller),
             None => caller,
-        })
+        }
+    }
+
+    /// Where a tool is called.
+    fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
+        let caller = match (&invocation.enclosing, self.inside.get()) {
+            (None, _) => self.place.caller(py)?,
+            (Some(_), Some(place)) => place.caller(py)?,
+            (Some(enclosing), None) => {
+                let place = self.place.entered(py, enclosing)?;
+                self.inside.get_or_init(|| place).caller(py)?
+            }
+        };
+        Ok(self.within(py, invocation.span.as_ref(), caller))
+    }
+
+    /// The host of an agent that is a tool: it shares the place, and has its own functions and metadata.
+    fn host_of(&self, py: Python<'_>, invocation: &ToolInvocation, metadata: &Arc<RawObject>) -> PyResult<Self> {
+        let agent = self.look(|callables| {
+            let tool = callables.tools.get(invocation.tool)?;
+            tool.agent.as_ref().map(|agent| agent.clone_ref(py))
+        })?;
+        let metadata = RunMetadata::new(py, &self.metadata.kept, Arc::clone(metadata))?;
+        let place = self.place.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
+        Ok(Self::new(agent.get().callables(), place, metadata))
     }
 
     /// `state` as hooks see it.
@@ -284,7 +349,7 @@ impl PyHost {
             };
             let positional = PyTuple::new(py, [arguments, context])?.unbind();
             let callable = tool.getattr(py, intern!(py, "_call"))?;
-            let caller = self.caller(py, invocation.span.as_ref())?;
+            let caller = self.inside(py, invocation)?;
             Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
         })
     }
@@ -379,6 +444,25 @@ impl Host for PyHost {
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
         let started = self.tool_call(&invocation);
         Box::pin(value_of(started, |value| to_raw(value, "result")))
+    }
+
+    fn sub_host(
+        &self,
+        _agent: &CoreAgent,
+        invocation: &ToolInvocation,
+        metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        let made = guard::expect_held(|py| {
+            Ok(self.host_of(py, invocation, metadata).map_err(|error| host_error(py, error)))
+        });
+        let made = made.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
+        Ok(Arc::new(made?))
+    }
+
+    fn sub_agent_failure(&self, error: UppError) -> HostError {
+        // What is no `Exception` ends the run that called the agent too.
+        let made = guard::expect_held(|py| Ok(host_error(py, crate::py::error::upp(py, &error))));
+        made.unwrap_or_else(|_| HostError::raised("UPPError", error.message))
     }
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {

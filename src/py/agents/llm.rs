@@ -8,6 +8,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::agent::{params_from, perform, tools_from};
+use super::enclosing;
 use super::host::{Callables, Place, PyHost, RunMetadata};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext};
@@ -104,6 +105,7 @@ impl LlmCore {
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
         let mut context = RunContext::new(Arc::new(host));
+        context.enclosing = enclosing::current(py)?;
         context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
         let stream = stream.map_err(|error| crate::py::error::upp(py, &error))?;
@@ -140,6 +142,7 @@ impl LlmCore {
         let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
         let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
         let mut context = RunContext::new(Arc::new(host));
+        context.enclosing = enclosing::current(slf.py())?;
         context.middleware = this.middleware.get().for_call(kept);
         let started = this.llm.start(history, inputs, context);
         started.map_err(|error| crate::py::error::upp(slf.py(), &error))

@@ -1,11 +1,12 @@
 //! Agents as Python sees them. [`agent`] builds and runs, [`host`] is the application behind a run (tools, approval,
 //! hooks), [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with
-//! one of them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]). [`tracing`] tells
-//! OpenTelemetry of all of it.
+//! one of them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]). [`enclosing`]
+//! tells code in a tool which run it is inside of, [`tracing`] tells OpenTelemetry of all of it.
 
 pub(crate) mod agent;
 pub(crate) mod checkpoint;
 pub(crate) mod context;
+pub(crate) mod enclosing;
 pub(crate) mod host;
 pub(crate) mod llm;
 pub(crate) mod persistence;

@@ -9,7 +9,8 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::agent::{AgentCore, input_from};
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, sub_agents};
+use super::enclosing::run_context;
 use super::host::{Callables, Place, PyHost, RunMetadata, show_turn};
 use super::persistence::PyPersistence;
 use super::state::PyExecutionState;
@@ -156,8 +157,9 @@ impl SessionCore {
         };
         let shared = RunMetadata::new(py, &kept, Arc::clone(&metadata))?;
         let host = PyHost::new(&callables, place(), shared);
-        let mut context = RunContext::new(Arc::new(host));
+        let mut context = run_context(py, Arc::new(host), !entry.on_loop)?;
         context.metadata = metadata;
+        context.sub_agent_events = entry.sub_agent_events;
         context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
         let persistence = core.saves_runs.then(|| {
             let index = kept.add(store);
@@ -188,7 +190,7 @@ impl SessionCore {
         metadata: Arc<RawObject>,
     ) -> PyResult<Begun> {
         let caller = CallerContext::capture(slf.py())?;
-        Self::begin(slf, &caller, None, Entry { ticket, inside, on_loop: true }, metadata)
+        Self::begin(slf, &caller, None, Entry::new(ticket, inside, true), metadata)
     }
 
     fn begin_sync(
@@ -198,7 +200,7 @@ impl SessionCore {
         metadata: Arc<RawObject>,
     ) -> PyResult<Begun> {
         let py = slf.py();
-        let entry = Entry { ticket, inside, on_loop: false };
+        let entry = Entry::new(ticket, inside, false);
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
         Self::begin(slf, &caller, None, entry, metadata)
@@ -212,6 +214,14 @@ struct Entry {
     /// It was asked for from inside a run of the same session.
     inside: bool,
     on_loop: bool,
+    /// Its listener hears agents that run as tools too.
+    sub_agent_events: bool,
+}
+
+impl Entry {
+    const fn new(ticket: u64, inside: bool, on_loop: bool) -> Self {
+        Self { ticket, inside, on_loop, sub_agent_events: false }
+    }
 }
 
 fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
@@ -330,6 +340,13 @@ impl SessionCore {
         messages.iter().cloned().collect::<Vec<_>>().show(py)
     }
 
+    /// Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls.
+    #[getter]
+    fn sub_agent_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let states = guard::holding(py, || self.session.sub_agent_states());
+        sub_agents(py, &states)
+    }
+
     /// A number for one run.
     fn ticket(&self) -> u64 {
         self.session.ticket()
@@ -377,10 +394,11 @@ impl SessionCore {
         ticket: u64,
         inside: bool,
         on_loop: bool,
+        sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
         let py = slf.py();
         let input = input_from(input)?;
-        let entry = Entry { ticket, inside, on_loop };
+        let entry = Entry { sub_agent_events, ..Entry::new(ticket, inside, on_loop) };
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
         let Begun { session, context, kept, callables } =

@@ -1,5 +1,6 @@
 //! A run that is listened to: events for `async for`, the turn for `await`. UAP-1.0 §12.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -15,7 +16,8 @@ use super::agent::raised;
 use super::host::{Callables, show_turn};
 use crate::agents::LlmStream;
 use crate::agents::run::{
-    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, UapEvent as CoreUapEvent,
+    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun,
+    UapEvent as CoreUapEvent,
 };
 use crate::message::{StreamEvent, Turn};
 use crate::py::bridge::coroutine::Coroutine;
@@ -236,10 +238,16 @@ impl AgentStreamEvent {
     /// Whose event: "uap" of the agent, "upp" of the model or a tool.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        match self.0 {
-            CoreEvent::Uap(_) => intern!(py, "uap").clone(),
-            CoreEvent::Upp(_) => intern!(py, "upp").clone(),
+        match self.0.as_uap() {
+            Some(_) => intern!(py, "uap").clone(),
+            None => intern!(py, "upp").clone(),
         }
+    }
+
+    /// The run of an agent as a tool whose event it is, or None.
+    #[getter]
+    fn sub_agent(&self) -> Option<SubAgentRun> {
+        self.0.sub_agent().cloned().map(SubAgentRun)
     }
 
     /// The agent's event, or None.
@@ -255,18 +263,84 @@ impl AgentStreamEvent {
     }
 
     fn __repr__(&self) -> String {
-        match &self.0 {
-            CoreEvent::Uap(event) => {
-                format!("AgentStreamEvent(uap={}, step={})", event.data.kind(), event.step)
+        let of = self.0.sub_agent().map(|run| format!(", sub_agent={}", run.tool_name)).unwrap_or_default();
+        match (self.0.as_uap(), self.0.as_upp()) {
+            (Some(event), _) => {
+                format!("AgentStreamEvent(uap={}, step={}{of})", event.data.kind(), event.step)
             }
-            CoreEvent::Upp(event) => {
-                format!("AgentStreamEvent(upp={}, index={})", event.delta.kind(), event.index)
+            (None, Some(event)) => {
+                format!("AgentStreamEvent(upp={}, index={}{of})", event.delta.kind(), event.index)
             }
+            (None, None) => "AgentStreamEvent()".to_owned(),
         }
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+}
+
+/// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct SubAgentRun(Arc<CoreSubAgentRun>);
+
+#[pymethods]
+impl SubAgentRun {
+    /// The agent.
+    #[getter]
+    fn agent_id(&self) -> &str {
+        &self.0.agent_id
+    }
+
+    /// This run of it.
+    #[getter]
+    fn turn_id(&self) -> &str {
+        &self.0.turn_id
+    }
+
+    /// The agent whose tool it is.
+    #[getter]
+    fn parent_agent_id(&self) -> Option<&str> {
+        self.0.parent_agent_id.as_deref()
+    }
+
+    /// The run whose tool it is.
+    #[getter]
+    fn parent_turn_id(&self) -> Option<&str> {
+        self.0.parent_turn_id.as_deref()
+    }
+
+    /// What the tool is called.
+    #[getter]
+    fn tool_name(&self) -> &str {
+        &self.0.tool_name
+    }
+
+    /// The call.
+    #[getter]
+    fn tool_call_id(&self) -> &str {
+        &self.0.tool_call_id
+    }
+
+    /// How many runs it is inside of, from 1.
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    fn __repr__(&self) -> String {
+        let CoreSubAgentRun { tool_name, tool_call_id, depth, .. } = &*self.0;
+        format!("SubAgentRun(tool_name={tool_name:?}, tool_call_id={tool_call_id:?}, depth={depth})")
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.0.turn_id, &self.0.tool_call_id).hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -53,6 +53,18 @@ impl CallerContext {
         Ok(Self { locals, bell: Some(bell) })
     }
 
+    /// The same place with a context variable set.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn with_variable(&self, variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = variable.py();
+        let context = self.context_copy(py)?;
+        context.call_method1(intern!(py, "run"), (variable.getattr(intern!(py, "set"))?, value))?;
+        let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(context);
+        Ok(Self { locals, bell: self.bell.clone() })
+    }
+
     /// A fresh copy of the context: one context cannot be entered twice at a time, and parallel tools do.
     pub(crate) fn context_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.locals.context(py).call_method0(intern!(py, "copy"))
