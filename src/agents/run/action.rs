@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::approval::Decision;
 use crate::agents::structure::Violation;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
@@ -30,7 +31,7 @@ pub enum Action {
     Stamp,
     /// Call the model: [`Reply::Answer`].
     CallModel(ModelRequest),
-    /// Run tools, all at once: one [`Reply::Tool`] a call, in any order.
+    /// Run tools, all at once: one [`Reply::Tool`] or [`Reply::Asked`] a call, in any order.
     RunTools(ToolRound),
     /// Tell hooks and listeners where the run is: [`Reply::Continue`], or [`Reply::Failed`] when a hook raised.
     Notify(Point),
@@ -40,6 +41,8 @@ pub enum Action {
     CheckAnswer(RawJson),
     /// Save the state, where somebody wants it saved: [`Reply::Continue`], or [`Reply::Failed`].
     Checkpoint(Boundary),
+    /// Nothing can be done before somebody has decided about these calls: stop here, and drive the state on after that.
+    AwaitApproval(Vec<Arc<ToolCall>>),
     /// Something went wrong; ask `on_error` whether it has a turn instead: [`Reply::Recovery`], or [`Reply::Failed`].
     AskRecovery(UppError),
     /// The run is over.
@@ -57,12 +60,19 @@ pub struct ToolRound {
     pub tools: Arc<[Option<usize>]>,
     /// The calls that have no result yet, by their place in the answer.
     pub waiting: Vec<usize>,
+    /// What was decided about some of them: these are carried out without asking again.
+    pub decided: Vec<(usize, Decision)>,
 }
 
 impl ToolRound {
     /// A call of the round.
     pub fn call(&self, position: usize) -> Option<&ToolCall> {
         self.message.tool_calls().get(position)
+    }
+
+    /// What was decided about a call.
+    pub fn decision(&self, position: usize) -> Option<&Decision> {
+        self.decided.iter().find(|(place, _)| *place == position).map(|(_, decision)| decision)
     }
 }
 
@@ -132,6 +142,13 @@ pub enum Reply {
         /// What became of it.
         outcome: Result<ToolOutcome, UppError>,
     },
+    /// To [`Action::RunTools`]: somebody has to decide about a call first.
+    Asked {
+        /// The call's place in the answer.
+        position: usize,
+        /// The call, with the arguments that the tool would get.
+        call: Arc<ToolCall>,
+    },
     /// Done; nothing to say.
     Continue,
     /// To [`Action::AskStop`]: whether to stop.
@@ -165,8 +182,19 @@ pub struct Abort {
 pub(crate) enum Slot {
     /// No result yet.
     Waiting,
+    /// Somebody has to decide about the call, which has the arguments that the tool would get.
+    Asked(Arc<ToolCall>),
+    /// Somebody has decided; that is not carried out yet.
+    Decided(Decision),
     /// What the model is told. The record is among the run's executions.
     Answered(crate::message::ToolResult),
     /// The call ended the run.
     Failed,
+}
+
+impl Slot {
+    /// Whether something is to be done before there is a result.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Waiting | Self::Decided(_))
+    }
 }

@@ -6,10 +6,11 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
+use super::approval::ApprovalRequired;
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{Identity, Inheritance};
 use super::event::{
@@ -26,7 +27,7 @@ use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
-use crate::message::{StreamEvent, Turn};
+use crate::message::{StreamEvent, ToolCall, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
 
 /// Whose rules a run keeps, where those of agents and of bare models differ.
@@ -68,6 +69,12 @@ pub struct Drive {
 pub(crate) trait Keeper: Send + Sync {
     /// The run stands at a boundary; gives the id of the checkpoint when one was made.
     fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String>;
+
+    /// The run is about to fail where it stands, and could be tried again from there.
+    fn fails(&self, state: &RunState);
+
+    /// Writes down what was kept, where that is wanted at this boundary.
+    fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
 }
 
 impl std::fmt::Debug for Drive {
@@ -171,11 +178,25 @@ impl Scope<'_> {
                 Action::AskStop => self.ask_stop(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
+                Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls)),
                 Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
             };
+            if let (Reply::Failed(_) | Reply::Answer(Err(_)), Some(keeper)) = (&reply, &self.drive.keeper) {
+                keeper.fails(machine.state());
+            }
             self.feed(machine, reply)?;
+        }
+    }
+
+    /// Why the run stops here. Not told to the machine: its state waits for the decisions.
+    fn approval_required(&self, machine: &Machine, calls: Vec<Arc<ToolCall>>) -> UppError {
+        let required = ApprovalRequired { calls, session_id: self.drive.identity.session_id.clone() };
+        let error = UppError::invalid_request(self.provider(), required.to_string()).with_cause(required);
+        match machine.state().collected.turn() {
+            Ok(turn) => failure::attach(error, turn),
+            Err(_) => error,
         }
     }
 
@@ -239,12 +260,13 @@ impl Scope<'_> {
         let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step));
         let mut running: FuturesUnordered<_> = calls.collect();
         while let Some((position, outcome)) = running.next().await {
-            let outcome = match outcome {
-                Ok(outcome) => Ok(outcome),
-                Err(Stopped::Round(error)) => Err(error),
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
                 Err(Stopped::Run(error)) => return Err(error),
             };
-            self.feed(machine, Reply::Tool { position, outcome })?;
+            self.feed(machine, reply)?;
             if let Action::Checkpoint(boundary) = machine.next() {
                 let reply = self.checkpoint(machine, boundary).await?;
                 self.feed(machine, reply)?;
@@ -346,6 +368,12 @@ impl Scope<'_> {
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
         };
         let kept = self.drive.keeper.as_ref().and_then(|keeper| keeper.keep(boundary, machine.state()));
+        let saving = self.drive.keeper.as_ref().and_then(|keeper| keeper.save(boundary, machine.state()));
+        if let Some(saving) = saving
+            && let Err(error) = saving.await
+        {
+            return Ok(Reply::Failed(error));
+        }
         let outcome = if self.has(wanted) {
             self.drive.host.checkpoint(boundary, machine.state().clone()).await
         } else {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::action::{ToolOutcome, ToolRound};
+use super::approval::{Decision, Verdict};
 use super::drive::Scope;
 use super::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
 use super::passage::{Passage, tool_failure};
@@ -17,6 +18,8 @@ pub(super) enum Stopped {
     Round(UppError),
     /// Ends the run now.
     Run(UppError),
+    /// Stops the run once the other calls have settled: somebody has to decide about this one.
+    Asked(Arc<ToolCall>),
 }
 
 type Outcome = Result<ToolOutcome, Stopped>;
@@ -31,11 +34,16 @@ impl Scope<'_> {
         if let Err(error) = self.emit(|| self.start_event(position, call)) {
             return (position, Err(Stopped::Run(error)));
         }
+        let decision = round.decision(position);
         let tool = round.tools.get(position).copied().flatten();
-        let outcome = match tool {
-            Some(tool) if self.offers(&call.tool_name) => {
+        let outcome = match (tool, decision) {
+            (_, Some(Decision { call, verdict: Verdict::Denied { reason } })) => {
+                Ok(denied(call, reason.as_deref()))
+            }
+            (Some(tool), _) if self.offers(&call.tool_name) => {
+                let call = decision.map_or_else(|| Arc::new(call.clone()), |made| Arc::clone(&made.call));
                 let invocation = ToolInvocation {
-                    call: Arc::new(call.clone()),
+                    call,
                     tool,
                     position,
                     step,
@@ -43,10 +51,18 @@ impl Scope<'_> {
                     inheritance: self.inheritance.clone(),
                     cancellation: self.cancellation.clone(),
                 };
-                self.run_known(Arc::new(invocation)).await
+                match decision {
+                    // The hooks before the call have had their say when it was asked about.
+                    Some(_) => self.run_approved(Arc::new(invocation), Some(true)).await,
+                    None => self.run_known(Arc::new(invocation)).await,
+                }
             }
             _ => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
         };
+        // What somebody has to decide about has not ended.
+        if matches!(outcome, Err(Stopped::Asked(_))) {
+            return (position, outcome);
+        }
         match self.emit(|| self.end_event(position, call, &outcome)) {
             Ok(()) => (position, outcome),
             Err(error) => (position, Err(Stopped::Run(error))),
@@ -65,10 +81,15 @@ impl Scope<'_> {
             Err((invocation, error)) => return self.failed(&invocation, error, Record::default()).await,
         };
         let approved = match self.approve(&invocation).await? {
-            Some(Approval::Denied) => return Ok(denied(&invocation.call)),
+            Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
+            Some(Approval::Ask) => return Err(Stopped::Asked(Arc::clone(&invocation.call))),
             Some(Approval::Granted) => Some(true),
             None => None,
         };
+        self.run_approved(invocation, approved).await
+    }
+
+    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Outcome {
         let began = self.drive.host.clock().now().milliseconds();
         let answer = self.drive.host.call_tool(Arc::clone(&invocation)).await;
         let ended = self.drive.host.clock().now().milliseconds();
@@ -187,6 +208,7 @@ impl Scope<'_> {
             Err(Stopped::Round(error) | Stopped::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
+            Err(Stopped::Asked(_)) => (RawJson::default(), false),
         };
         let delta = ToolExecutionEnd {
             tool_call_id: call.tool_call_id.clone(),
@@ -233,8 +255,12 @@ fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
     Record::default().outcome(call, RawJson::from_str_value(words), true)
 }
 
-fn denied(call: &ToolCall) -> ToolOutcome {
+/// UPP-1.2 §10.4 has words for a refusal; whoever gave a reason is heard by the model instead.
+fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     let record = Record { approved: Some(false), duration: 0 };
+    if let Some(reason) = reason {
+        return record.outcome(call, RawJson::from_str_value(&format!("Tool execution denied: {reason}")), true);
+    }
     let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
     ToolOutcome {
         told: Some(RawJson::from_str_value("Tool execution denied by approval handler")),

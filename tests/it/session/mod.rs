@@ -1,5 +1,7 @@
 //! Sessions: runs, checkpoints, restore, resume, fork, JSON. UAP-1.0 §6, §13.
 
+mod anywhere;
+mod approval;
 mod cancel;
 mod json;
 mod laws;
