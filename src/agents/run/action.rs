@@ -60,8 +60,8 @@ pub struct ToolRound {
     pub tools: Arc<[Option<usize>]>,
     /// The calls that have no result yet, by their place in the answer.
     pub waiting: Vec<usize>,
-    /// What was decided about some of them: these are carried out without asking again.
-    pub decided: Vec<(usize, Decision)>,
+    /// Those of them that have begun: what was decided about a call, or what its tool gave back.
+    pub(crate) begun: Vec<(usize, Slot)>,
 }
 
 impl ToolRound {
@@ -70,9 +70,9 @@ impl ToolRound {
         self.message.tool_calls().get(position)
     }
 
-    /// What was decided about a call.
-    pub fn decision(&self, position: usize) -> Option<&Decision> {
-        self.decided.iter().find(|(place, _)| *place == position).map(|(_, decision)| decision)
+    /// How far a call has come, where it has begun.
+    pub(crate) fn begun(&self, position: usize) -> Option<&Slot> {
+        self.begun.iter().find(|(place, _)| *place == position).map(|(_, slot)| slot)
     }
 }
 
@@ -111,6 +111,24 @@ pub enum Boundary {
     StepEnded,
 }
 
+/// What a tool gave back, before the hooks after the call have heard of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Returned {
+    /// The call, with the arguments that the tool got.
+    pub call: Arc<ToolCall>,
+    /// What it gave back; the words of its failure where it failed.
+    pub result: RawJson,
+    /// The type of its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration: u64,
+    /// Whether it was approved, where somebody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+}
+
 /// What became of one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
@@ -141,6 +159,14 @@ pub enum Reply {
         position: usize,
         /// What became of it.
         outcome: Result<ToolOutcome, UppError>,
+    },
+    /// To [`Action::RunTools`], before [`Reply::Tool`] where hooks come in between: the tool has given back something and
+    /// is not to be called again.
+    Returned {
+        /// The call's place in the answer.
+        position: usize,
+        /// What it gave back.
+        returned: Returned,
     },
     /// To [`Action::RunTools`]: somebody has to decide about a call first.
     Asked {
@@ -186,6 +212,8 @@ pub(crate) enum Slot {
     Asked(Arc<ToolCall>),
     /// Somebody has decided; that is not carried out yet.
     Decided(Decision),
+    /// The tool has given back something that the hooks after the call have to hear of.
+    Returned(Returned),
     /// What the model is told. The record is among the run's executions.
     Answered(crate::message::ToolResult),
     /// The call ended the run.
@@ -195,6 +223,6 @@ pub(crate) enum Slot {
 impl Slot {
     /// Whether something is to be done before there is a result.
     pub(crate) const fn is_open(&self) -> bool {
-        matches!(self, Self::Waiting | Self::Decided(_))
+        matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_))
     }
 }

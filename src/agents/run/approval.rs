@@ -91,10 +91,10 @@ impl Round {
         })
     }
 
-    /// What was decided and is not carried out, by the places of the calls.
-    pub(crate) fn decided(&self) -> impl Iterator<Item = (usize, &Decision)> {
-        self.slots.iter().enumerate().filter_map(|(position, slot)| match slot {
-            Slot::Decided(decision) => Some((position, decision)),
+    /// What was decided and is not carried out.
+    fn decided(&self) -> impl Iterator<Item = &Decision> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Decided(decision) => Some(decision),
             _ => None,
         })
     }
@@ -116,7 +116,7 @@ impl RunState {
     /// The calls that were decided about and not carried out, in their order.
     pub fn decided(&self) -> Vec<Arc<ToolCall>> {
         let decided = self.round().into_iter().flat_map(Round::decided);
-        decided.map(|(_, decision)| Arc::clone(&decision.call)).collect()
+        decided.map(|decision| Arc::clone(&decision.call)).collect()
     }
 
     /// Takes a decision about the first undecided call of this id. `arguments` replace those of the call.

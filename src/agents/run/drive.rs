@@ -257,13 +257,18 @@ impl Scope<'_> {
     /// Runs all calls of a round at once, and feeds each result as it comes.
     async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
-        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step));
+        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
         let mut running: FuturesUnordered<_> = calls.collect();
         while let Some((position, outcome)) = running.next().await {
             let reply = match outcome {
                 Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
                 Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
                 Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Returned(came)) => {
+                    self.feed(machine, Reply::Returned { position, returned: came.returned.clone() })?;
+                    running.push(self.run_call(round, position, step, Some(*came)));
+                    continue;
+                }
                 Err(Stopped::Run(error)) => return Err(error),
             };
             self.feed(machine, reply)?;

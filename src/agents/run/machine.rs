@@ -173,6 +173,13 @@ impl Machine {
             (Phase::Tools(round), Reply::Asked { position, call }) => {
                 take_asked(round, position, call).map_err(Phase::Tools)?
             }
+            (Phase::Tools(mut round), Reply::Returned { position, returned }) => {
+                match round.slots.get_mut(position) {
+                    Some(slot) if slot.is_open() => *slot = Slot::Returned(returned),
+                    _ => return Err(Phase::Tools(round)),
+                }
+                Phase::Tools(round)
+            }
             (Phase::Tools(round), Reply::Continue) if round.unsaved => {
                 self.settle(Round { unsaved: false, ..round })
             }
@@ -248,8 +255,8 @@ impl Machine {
             return Action::Notify(Point::StepEnd);
         };
         let tools = round.tools.clone().unwrap_or_default();
-        let decided = round.decided().map(|(position, decision)| (position, decision.clone())).collect();
-        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting: round.waiting(), decided })
+        let (waiting, begun) = (round.waiting(), round.begun());
+        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, begun })
     }
 
     fn take_tool(

@@ -25,7 +25,7 @@ mod saved;
 pub mod state;
 pub mod stream;
 
-pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
+pub use action::{Abort, Action, Boundary, Point, Reply, Returned, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
 pub use approval::{ApprovalRequired, Decision, Verdict, approval_required};
 pub use context::{Identity, Inheritance, Parent, RunContext};

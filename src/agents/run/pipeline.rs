@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::action::{ToolOutcome, ToolRound};
+use super::action::{Returned, Slot, ToolOutcome, ToolRound};
 use super::approval::{Decision, Verdict};
 use super::drive::Scope;
 use super::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
@@ -20,52 +20,94 @@ pub(super) enum Stopped {
     Run(UppError),
     /// Stops the run once the other calls have settled: somebody has to decide about this one.
     Asked(Arc<ToolCall>),
+    /// Nothing yet: what the tool has given back is to be written down before the hooks after it are called.
+    Returned(Box<Came>),
 }
 
 type Outcome = Result<ToolOutcome, Stopped>;
 
+/// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
+/// has no place in a state.
+pub(super) struct Came {
+    pub(super) returned: Returned,
+    error: Option<HostError>,
+}
+
+impl From<Returned> for Came {
+    fn from(returned: Returned) -> Self {
+        let words = || returned.result.as_string().unwrap_or_default();
+        let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, words()));
+        Self { returned, error }
+    }
+}
+
 impl Scope<'_> {
-    /// Runs one call of a round.
-    pub(super) async fn run_call(&self, round: &ToolRound, position: usize, step: u32) -> (usize, Outcome) {
+    /// Runs one call of a round; `came` is there where its tool has given back something already.
+    pub(super) async fn run_call(
+        &self,
+        round: &ToolRound,
+        position: usize,
+        step: u32,
+        came: Option<Came>,
+    ) -> (usize, Outcome) {
         let Some(call) = round.call(position) else {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
         };
-        if let Err(error) = self.emit(|| self.start_event(position, call)) {
+        if came.is_none()
+            && let Err(error) = self.emit(|| self.start_event(position, call))
+        {
             return (position, Err(Stopped::Run(error)));
         }
-        let decision = round.decision(position);
-        let tool = round.tools.get(position).copied().flatten();
-        let outcome = match (tool, decision) {
-            (_, Some(Decision { call, verdict: Verdict::Denied { reason } })) => {
-                Ok(denied(call, reason.as_deref()))
-            }
-            (Some(tool), _) if self.offers(&call.tool_name) => {
-                let call = decision.map_or_else(|| Arc::new(call.clone()), |made| Arc::clone(&made.call));
-                let invocation = ToolInvocation {
-                    call,
-                    tool,
-                    position,
-                    step,
-                    identity: Arc::clone(&self.drive.identity),
-                    inheritance: self.inheritance.clone(),
-                    cancellation: self.cancellation.clone(),
-                };
-                match decision {
-                    // The hooks before the call have had their say when it was asked about.
-                    Some(_) => self.run_approved(Arc::new(invocation), Some(true)).await,
-                    None => self.run_known(Arc::new(invocation)).await,
-                }
-            }
-            _ => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
-        };
-        // What somebody has to decide about has not ended.
-        if matches!(outcome, Err(Stopped::Asked(_))) {
+        let outcome = self.go_on(round, position, call, step, came).await;
+        // What comes back here later has not ended.
+        if matches!(outcome, Err(Stopped::Asked(_) | Stopped::Returned(_))) {
             return (position, outcome);
         }
         match self.emit(|| self.end_event(position, call, &outcome)) {
             Ok(()) => (position, outcome),
             Err(error) => (position, Err(Stopped::Run(error))),
+        }
+    }
+
+    /// Takes a call up where it stands.
+    async fn go_on(
+        &self,
+        round: &ToolRound,
+        position: usize,
+        call: &ToolCall,
+        step: u32,
+        came: Option<Came>,
+    ) -> Outcome {
+        let begun = match (came, round.begun(position)) {
+            (Some(came), _) => Begun::Came(came),
+            (None, Some(Slot::Returned(returned))) => Begun::Came(returned.clone().into()),
+            (None, Some(Slot::Decided(Decision { call, verdict: Verdict::Denied { reason } }))) => {
+                return Ok(denied(call, reason.as_deref()));
+            }
+            (None, Some(Slot::Decided(Decision { call, .. }))) => Begun::Approved(Arc::clone(call)),
+            (None, _) => Begun::Not,
+        };
+        let tool = round.tools.get(position).copied().flatten();
+        let Some(tool) = tool.filter(|_| self.offers(&call.tool_name)) else {
+            return Ok(refused(call, &format!("Tool '{}' not found", call.tool_name)));
+        };
+        let invocation = |call: Arc<ToolCall>| {
+            Arc::new(ToolInvocation {
+                call,
+                tool,
+                position,
+                step,
+                identity: Arc::clone(&self.drive.identity),
+                inheritance: self.inheritance.clone(),
+                cancellation: self.cancellation.clone(),
+            })
+        };
+        match begun {
+            Begun::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
+            // The hooks before the call have had their say when it was asked about.
+            Begun::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
+            Begun::Came(came) => self.run_after(invocation(Arc::clone(&came.returned.call)), came).await,
         }
     }
 
@@ -94,9 +136,26 @@ impl Scope<'_> {
         let answer = self.drive.host.call_tool(Arc::clone(&invocation)).await;
         let ended = self.drive.host.clock().now().milliseconds();
         let record = Record { approved, duration: ended.abs_diff(began) };
-        let answer = match answer {
-            Ok(result) => self.after(&invocation, result).await,
-            Err(error) => Err(error),
+        match answer {
+            Ok(result) if self.has(HookSet::AFTER_CALL) || self.drive.middleware.is_some() => {
+                Err(Stopped::Returned(Box::new(record.came(&invocation.call, result, None))))
+            }
+            Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
+            Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
+                let words = RawJson::from_str_value(&error.message);
+                Err(Stopped::Returned(Box::new(record.came(&invocation.call, words, Some(error)))))
+            }
+            Err(error) => self.failed(&invocation, error, record).await,
+        }
+    }
+
+    /// The hooks after a call.
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: Came) -> Outcome {
+        let Returned { result, duration, approved, .. } = came.returned;
+        let record = Record { approved, duration };
+        let answer = match came.error {
+            None => self.after(&invocation, result).await,
+            Some(error) => Err(error),
         };
         match answer {
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
@@ -208,7 +267,7 @@ impl Scope<'_> {
             Err(Stopped::Round(error) | Stopped::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
-            Err(Stopped::Asked(_)) => (RawJson::default(), false),
+            Err(Stopped::Asked(_) | Stopped::Returned(_)) => (RawJson::default(), false),
         };
         let delta = ToolExecutionEnd {
             tool_call_id: call.tool_call_id.clone(),
@@ -220,6 +279,15 @@ impl Scope<'_> {
         };
         StreamEvent::new(index(position), Delta::ToolExecutionEnd(delta))
     }
+}
+
+/// How far a call has come.
+enum Begun {
+    Not,
+    /// Somebody has approved it.
+    Approved(Arc<ToolCall>),
+    /// Its tool has given back something.
+    Came(Came),
 }
 
 /// What the hooks before a call came to.
@@ -236,6 +304,12 @@ struct Record {
 }
 
 impl Record {
+    fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> Came {
+        let Self { approved, duration } = self;
+        let failure = error.as_ref().map(|error| error.type_name.clone());
+        Came { returned: Returned { call: Arc::clone(call), result, failure, duration, approved }, error }
+    }
+
     fn outcome(self, call: &ToolCall, result: RawJson, is_error: bool) -> ToolOutcome {
         let execution = ToolExecution {
             tool_name: call.tool_name.clone(),

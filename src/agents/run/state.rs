@@ -8,7 +8,7 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
-use super::action::Slot;
+use super::action::{Returned, Slot};
 use super::approval::Decision;
 use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
@@ -266,6 +266,13 @@ impl Round {
         slots.filter(|(_, slot)| slot.is_open()).map(|(position, _)| position).collect()
     }
 
+    /// The calls that are to be made and have begun before.
+    pub(crate) fn begun(&self) -> Vec<(usize, Slot)> {
+        let slots = self.slots.iter().enumerate();
+        let begun = slots.filter(|(_, slot)| matches!(slot, Slot::Decided(_) | Slot::Returned(_)));
+        begun.map(|(position, slot)| (position, slot.clone())).collect()
+    }
+
     /// Whether calls are to be made, or refused, now.
     pub(crate) fn is_running(&self) -> bool {
         self.slots.iter().any(Slot::is_open)
@@ -276,7 +283,9 @@ impl Round {
         let calls = message.tool_calls();
         let of_call = |(slot, call): (&Slot, &ToolCall)| match slot {
             Slot::Answered(result) => result.tool_call_id == call.tool_call_id,
-            Slot::Asked(asked) | Slot::Decided(Decision { call: asked, .. }) => {
+            Slot::Asked(asked)
+            | Slot::Decided(Decision { call: asked, .. })
+            | Slot::Returned(Returned { call: asked, .. }) => {
                 asked.tool_call_id == call.tool_call_id && asked.tool_name == call.tool_name
             }
             Slot::Waiting | Slot::Failed => true,
@@ -290,7 +299,7 @@ impl Round {
         slots
             .map(|(slot, call)| match slot {
                 Slot::Answered(result) => result,
-                Slot::Waiting | Slot::Asked(_) | Slot::Decided(_) | Slot::Failed => ToolResult::error(&*call.tool_call_id, missing),
+                _ => ToolResult::error(&*call.tool_call_id, missing),
             })
             .collect()
     }
