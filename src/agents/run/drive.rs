@@ -2,8 +2,10 @@
 //!
 //! Neutral to executors: no timers, no spawning, no runtime. What it awaits belongs to the model and to the host.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, Either, select};
@@ -20,7 +22,7 @@ use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::passage::Passage;
-use super::pipeline::Stopped;
+use super::pipeline::{Called, Stopped};
 use super::state::RunState;
 use super::stream::EventQueue;
 use crate::agents::structure::{Structure, unwrapped};
@@ -135,7 +137,8 @@ pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
-    let scope = Scope { drive, hooks: drive.host.hooks(), inheritance, cancellation: tools };
+    let (hooks, closing) = (drive.host.hooks(), AtomicBool::new(false));
+    let scope = Scope { drive, hooks, inheritance, cancellation: tools, closing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -155,6 +158,41 @@ pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<
     scope.abort(machine, fold)
 }
 
+/// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
+/// called again because its run was cut short in the same moment.
+struct Running<'a, C: Future<Output = (usize, Called)>> {
+    scope: &'a Scope<'a>,
+    machine: &'a mut Machine,
+    calls: FuturesUnordered<C>,
+}
+
+impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
+    fn drop(&mut self) {
+        self.scope.closing.store(true, Ordering::Relaxed);
+        let mut context = Context::from_waker(Waker::noop());
+        let ended: Vec<_> = Pin::new(&mut self.calls)
+            .iter_pin_mut()
+            .filter_map(|call| match call.poll(&mut context) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            })
+            .collect();
+        for (position, outcome) in ended {
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Returned(came)) => Reply::Returned { position, returned: came.returned },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Round(_) | Stopped::Run(_)) => continue,
+            };
+            // A round that cannot take it calls the tool again: that is what happens to all others.
+            let _taken = self.scope.feed(self.machine, reply);
+            if matches!(self.machine.next(), Action::Checkpoint(_)) {
+                let _kept = self.machine.feed(Reply::Continue);
+            }
+        }
+    }
+}
+
 /// A driver at work.
 pub(super) struct Scope<'a> {
     pub(super) drive: &'a Drive,
@@ -162,6 +200,8 @@ pub(super) struct Scope<'a> {
     pub(super) inheritance: Inheritance,
     /// Fires for the tools of this run only.
     pub(super) cancellation: CancellationToken,
+    /// The calls of a round are being dropped: nothing new begins.
+    pub(super) closing: AtomicBool,
 }
 
 impl Scope<'_> {
@@ -183,7 +223,7 @@ impl Scope<'_> {
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
             };
-            if let (Reply::Failed(_) | Reply::Answer(Err(_)), Some(keeper)) = (&reply, &self.drive.keeper) {
+            if let (Reply::Failed(_), Some(keeper)) = (&reply, &self.drive.keeper) {
                 keeper.fails(machine.state());
             }
             self.feed(machine, reply)?;
@@ -258,23 +298,24 @@ impl Scope<'_> {
     async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
         let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
-        let mut running: FuturesUnordered<_> = calls.collect();
-        while let Some((position, outcome)) = running.next().await {
+        let mut running = Running { scope: self, machine, calls: calls.collect() };
+        while let Some((position, outcome)) = running.calls.next().await {
             let reply = match outcome {
                 Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
                 Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
                 Err(Stopped::Asked(call)) => Reply::Asked { position, call },
                 Err(Stopped::Returned(came)) => {
-                    self.feed(machine, Reply::Returned { position, returned: came.returned.clone() })?;
-                    running.push(self.run_call(round, position, step, Some(*came)));
+                    let returned = came.returned.clone();
+                    self.feed(running.machine, Reply::Returned { position, returned })?;
+                    running.calls.push(self.run_call(round, position, step, Some(*came)));
                     continue;
                 }
                 Err(Stopped::Run(error)) => return Err(error),
             };
-            self.feed(machine, reply)?;
-            if let Action::Checkpoint(boundary) = machine.next() {
-                let reply = self.checkpoint(machine, boundary).await?;
-                self.feed(machine, reply)?;
+            self.feed(running.machine, reply)?;
+            if let Action::Checkpoint(boundary) = running.machine.next() {
+                let reply = self.checkpoint(running.machine, boundary).await?;
+                self.feed(running.machine, reply)?;
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! One tool call, from the model's wish to the record: hooks, approval, the call, hooks. UPP-1.2 §10.4.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::action::{Returned, Slot, ToolOutcome, ToolRound};
 use super::approval::{Decision, Verdict};
@@ -24,7 +25,8 @@ pub(super) enum Stopped {
     Returned(Box<Came>),
 }
 
-type Outcome = Result<ToolOutcome, Stopped>;
+/// What a call came to.
+pub(super) type Called = Result<ToolOutcome, Stopped>;
 
 /// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
 /// has no place in a state.
@@ -49,11 +51,12 @@ impl Scope<'_> {
         position: usize,
         step: u32,
         came: Option<Came>,
-    ) -> (usize, Outcome) {
+    ) -> (usize, Called) {
         let Some(call) = round.call(position) else {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
         };
+        self.open().await;
         if came.is_none()
             && let Err(error) = self.emit(|| self.start_event(position, call))
         {
@@ -78,7 +81,7 @@ impl Scope<'_> {
         call: &ToolCall,
         step: u32,
         came: Option<Came>,
-    ) -> Outcome {
+    ) -> Called {
         let begun = match (came, round.begun(position)) {
             (Some(came), _) => Begun::Came(came),
             (None, Some(Slot::Returned(returned))) => Begun::Came(returned.clone().into()),
@@ -111,12 +114,19 @@ impl Scope<'_> {
         }
     }
 
+    /// Nothing of the application is called any more once the run is being dropped.
+    async fn open(&self) {
+        if self.closing.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Whether the middleware, where there is some, offers the tool to the model.
     fn offers(&self, tool: &str) -> bool {
         self.drive.middleware.as_ref().is_none_or(|passage| passage.offers(tool))
     }
 
-    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Outcome {
+    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Called {
         let invocation = match self.before(invocation).await {
             Ok(Before::Go(invocation)) => invocation,
             Ok(Before::Skip(invocation)) => return Ok(refused(&invocation.call, "Tool execution skipped")),
@@ -131,7 +141,8 @@ impl Scope<'_> {
         self.run_approved(invocation, approved).await
     }
 
-    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Outcome {
+    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Called {
+        self.open().await;
         let began = self.drive.host.clock().now().milliseconds();
         let answer = self.drive.host.call_tool(Arc::clone(&invocation)).await;
         let ended = self.drive.host.clock().now().milliseconds();
@@ -150,7 +161,7 @@ impl Scope<'_> {
     }
 
     /// The hooks after a call.
-    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: Came) -> Outcome {
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: Came) -> Called {
         let Returned { result, duration, approved, .. } = came.returned;
         let record = Record { approved, duration };
         let answer = match came.error {
@@ -178,6 +189,7 @@ impl Scope<'_> {
         if !self.has(HookSet::BEFORE_CALL) {
             return Ok(Before::Go(invocation));
         }
+        self.open().await;
         match self.drive.host.on_before_call(Arc::clone(&invocation)).await {
             Ok(BeforeCall::Proceed) => Ok(Before::Go(invocation)),
             Ok(BeforeCall::Skip) => Ok(Before::Skip(invocation)),
@@ -195,6 +207,7 @@ impl Scope<'_> {
         if !asks {
             return Ok(None);
         }
+        self.open().await;
         match self.drive.host.approve(Arc::clone(invocation)).await {
             Ok(approval) => Ok(Some(approval)),
             Err(error) => Err(self.stopped(error, "the approval handler", &invocation.call)),
@@ -222,6 +235,7 @@ impl Scope<'_> {
         else {
             return Ok(());
         };
+        self.open().await;
         let Passage { chain, context } = passage;
         let told = match result {
             None => chain.tool_call(&tool.definition, &invocation.call.arguments, context).await,
@@ -231,11 +245,14 @@ impl Scope<'_> {
     }
 
     /// A failure becomes an error result that the model can read.
-    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Outcome {
+    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Called {
         if error.kind == HostErrorKind::Fatal {
             return Err(self.stopped(error, "the tool", &invocation.call));
         }
         let outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);
+        if self.has(HookSet::TOOL_ERROR) {
+            self.open().await;
+        }
         if self.has(HookSet::TOOL_ERROR)
             && let Err(second) = self.drive.host.on_tool_error(Arc::clone(invocation), error).await
         {
@@ -261,7 +278,7 @@ impl Scope<'_> {
         StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
     }
 
-    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Outcome) -> StreamEvent {
+    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Called) -> StreamEvent {
         let (result, is_error) = match outcome {
             Ok(outcome) => (outcome.told().clone(), outcome.execution.is_error),
             Err(Stopped::Round(error) | Stopped::Run(error)) => {
