@@ -4,9 +4,13 @@
 //! Every law is an assertion. None of them is "it does not panic": that comes with all.
 
 use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use turntree::agents::run::Verdict;
+use turntree::agents::session::SessionSnapshot;
+use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, parse, parse_bytes, partial, same_tokens};
 use turntree::core::limits::Limits;
@@ -34,6 +38,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("message_json", message_json),
     ("thread_json", thread_json),
     ("turn_json", turn_json),
+    ("session_json", session_json),
     ("stream_event_json", stream_event_json),
     ("chat_stream", chat_stream),
     ("thread_protocol_json", thread_protocol_json),
@@ -163,6 +168,36 @@ pub fn turn_json(bytes: &[u8]) {
     if let Some(turn) = document::<Turn>(bytes) {
         assert!(turn.messages.contains(turn.response()));
     }
+}
+
+/// A session: what is read is written so that it reads the same, and every pending call of it can be decided about.
+pub fn session_json(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let snapshot = match SessionSnapshot::from_json(text, &LIMITS) {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    let written = serde_json::to_string(&snapshot).unwrap();
+    let read = |text: &str| {
+        SessionSnapshot::from_json(text, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let again = read(&written);
+    assert_eq!(serde_json::to_string(&again).unwrap(), written);
+    for checkpoint in &again.checkpoints {
+        assert_eq!(checkpoint.state().step, checkpoint.step());
+    }
+    let ids = CountingIds::default();
+    let options = SessionOptions { metadata: Arc::new(Mutex::new(again.metadata.clone())), ..SessionOptions::default() };
+    let session = Session::from_snapshot(again, Agent::new(AgentOptions::default(), &ids), options);
+    for call in session.pending() {
+        session.decide(&call.tool_call_id, Verdict::Denied { reason: None }, None).unwrap();
+    }
+    assert!(session.pending().is_empty());
+    let decided = read(&session.to_json().unwrap());
+    assert_eq!(decided.unfinished.is_some(), snapshot.unfinished.is_some());
 }
 
 /// A stream event; folding it takes no more than it brought.

@@ -21,6 +21,7 @@ from turntree._hooks import AgentStrategy
 from turntree._names import claim as _claim
 from turntree._session import Session, session
 from turntree.exceptions import (
+    ApprovalRequired,
     ConflictError,
     CorruptDataError,
     SerializationError,
@@ -35,6 +36,7 @@ __all__ = [
     "AgentStrategy",
     "AgentStream",
     "AgentStreamEvent",
+    "ApprovalRequired",
     "Checkpoint",
     "ConflictError",
     "CorruptDataError",

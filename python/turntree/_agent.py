@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from turntree import _core
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
+from turntree.exceptions import ApprovalRequired
 from turntree.execution import LoopStrategy, loop
 from turntree.upp._structure import structure_of
 from turntree.upp._tools import Tool, as_tool
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from turntree import upp
+    from turntree import Session, upp
     from turntree._hooks import AgentStrategy, ToolUseStrategy
 
     Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
@@ -344,10 +345,13 @@ class AgentStream:
     Use it as ``async with`` to stop the run when you leave early.
     """
 
-    __slots__ = ("__weakref__", "_native")
+    __slots__ = ("__weakref__", "_native", "_session")
 
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
+    def __init__(
+        self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None
+    ) -> None:
         self._native = native
+        self._session = session
 
     def __aiter__(self) -> AsyncIterator[_core.AgentStreamEvent]:
         """Give the events; those that are there already come without a trip through the event loop."""
@@ -370,9 +374,10 @@ class AgentStream:
     def turn(self) -> _Turn:
         """The turn: ``await stream.turn``. The run goes on while it is awaited, whether or not events are read.
 
-        Awaiting it again gives the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream.
+        Awaiting it again gives the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. The stream
+        of a session whose run waits for a decision ends like any other, and this raises `ApprovalRequired`.
         """
-        return _Turn(self._native)
+        return _Turn(self._native, self._session)
 
     def __await__(self) -> Generator[Any, Any, upp.Turn]:
         """Give the turn."""
@@ -398,13 +403,18 @@ class AgentStream:
 class _Turn:
     """An awaitable that may be awaited again: each time it asks the stream for its turn."""
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_session")
 
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None) -> None:
         self._native = native
+        self._session = session
 
     def __await__(self) -> Generator[Any, Any, upp.Turn]:
-        return self._native.turn().__await__()
+        try:
+            return (yield from self._native.turn().__await__())
+        except ApprovalRequired as required:
+            required.session = self._session
+            raise
 
 
 class SyncAgentStream:
@@ -413,10 +423,13 @@ class SyncAgentStream:
     Use it as ``with`` to stop the run when you leave early.
     """
 
-    __slots__ = ("__weakref__", "_events", "_native")
+    __slots__ = ("__weakref__", "_events", "_native", "_session")
 
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent]) -> None:
+    def __init__(
+        self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None
+    ) -> None:
         self._native = native
+        self._session = session
         self._events: Iterator[_core.AgentStreamEvent] = native.blocking()
 
     def __iter__(self) -> Iterator[_core.AgentStreamEvent]:
@@ -435,7 +448,11 @@ class SyncAgentStream:
     @property
     def turn(self) -> upp.Turn:
         """The turn; runs to the end if the run is not over."""
-        turn: upp.Turn = self._native.turn_sync()
+        try:
+            turn: upp.Turn = self._native.turn_sync()
+        except ApprovalRequired as required:
+            required.session = self._session
+            raise
         return turn
 
     def abort(self) -> None:

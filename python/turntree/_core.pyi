@@ -2017,7 +2017,7 @@ class SessionCore:
         agent: AgentCore,
         metadata: dict[str, Any],
         store: PersistenceAdapter,
-        saves_runs: bool,
+        saves: str | None,
         id: str | None,
         interval: str,
     ) -> Self: ...
@@ -2026,7 +2026,7 @@ class SessionCore:
         data: str | bytes | Mapping[str, Any],
         agent: AgentCore,
         store: PersistenceAdapter,
-        saves_runs: bool,
+        saves: str | None,
         strict: bool,
     ) -> SessionCore:
         """Make a session from its JSON.
@@ -2072,8 +2072,21 @@ class SessionCore:
         """The state of the run that is not finished; None where there is none."""
 
     @property
-    def pending(self) -> list[Message]:
+    def restored(self) -> list[Message]:
         """Messages that were restored and are not in the tree: the next run sees them after the history."""
+
+    @property
+    def pending(self) -> list[ToolCall]:
+        """The calls that wait for a decision, in their order."""
+
+    def approve(self, call_id: str, arguments: Mapping[str, Any] | None) -> None:
+        """Let a pending call run, with other arguments where some are given."""
+
+    def deny(self, call_id: str, reason: str | None) -> None:
+        """Refuse a pending call."""
+
+    def discard(self) -> bool:
+        """Give up the run that is not finished; whether there was one."""
 
     def ticket(self) -> int:
         """Give a number for one run."""
@@ -2103,6 +2116,9 @@ class SessionCore:
 
     def resume_sync(self, ticket: int, inside: bool) -> Turn:
         """As `resume`, on this thread."""
+
+    def resume_stream(self, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
+        """As `resume`, listened to."""
 
     def restore(self, checkpoint_id: str) -> Coroutine[None]:
         """Go back to a checkpoint."""

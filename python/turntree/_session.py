@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from turntree import _core
 from turntree._agent import Agent, AgentStream, SyncAgentStream
-from turntree.exceptions import CorruptDataError, SessionError, ValidationError
+from turntree.exceptions import ApprovalRequired, CorruptDataError, SessionError, ValidationError
 from turntree.store import memory
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from turntree import upp
     from turntree._agent import Input
     from turntree.store import PersistenceAdapter
+
+    SaveInterval = Literal["turn", "step", "tool"]
 
 _T = TypeVar("_T")
 
@@ -39,6 +41,7 @@ def session(
     checkpoints: bool = True,
     checkpoint_interval: Literal["step", "turn"] = "step",
     persistence: PersistenceAdapter | None = None,
+    save_interval: SaveInterval = "turn",
     metadata: Mapping[str, Any] | None = None,
 ) -> Session:
     """Make a session. UAP-1.0 §6.1.
@@ -50,6 +53,10 @@ def session(
         checkpoint_interval: "step" makes one after every step, "turn" one after every run.
         persistence: Where the session is saved after every run: an object with ``save(key, data)``, ``load(key)`` and
             ``delete(key)``, sync or async. Default: in memory, when `Session.save` is called.
+        save_interval: When it is saved there while it runs, beside at the end of each run. "turn": not at all; "step": when
+            a run begins and after every step; "tool": also after every model answer that wants tools and after every
+            tool, so that a process that is killed repeats no tool whose result was saved. What people decide about
+            pending calls, and what came of calls they approved, is saved at once in any case.
         metadata: Facts of yours, JSON data; ``session.metadata`` is a dict to change.
 
     Raises:
@@ -64,8 +71,8 @@ def session(
         message = f'checkpoint_interval must be "step" or "turn", not {checkpoint_interval!r}'
         raise ValueError(message)
     interval = checkpoint_interval if checkpoints else "off"
-    store = _store(persistence)
-    native = _core.SessionCore(agent._native, dict(metadata or {}), store, persistence is not None, id, interval)
+    store, saves = _store(persistence), _saves(persistence, save_interval)
+    native = _core.SessionCore(agent._native, dict(metadata or {}), store, saves, id, interval)
     return Session(native, agent, store)
 
 
@@ -150,9 +157,72 @@ class Session:
         return self._native.sub_agent_states
 
     @property
-    def pending(self) -> list[upp.Message]:
+    def restored(self) -> list[upp.Message]:
         """What a restored run had said, which is not in the tree yet; the next run sees it after the history."""
+        return self._native.restored
+
+    @property
+    def pending(self) -> list[upp.ToolCall]:
+        """The tool calls that wait for a decision, in their order, with the arguments that the tools would get."""
         return self._native.pending
+
+    def approve(self, call: str | upp.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
+        """Let a pending call run when the run is resumed. Nothing runs before that; no hook is asked again.
+
+        Args:
+            call: From `pending`, or its id.
+            arguments: What the tool gets instead of the arguments that the model gave.
+
+        Raises:
+            SessionError: No call of this id waits, somebody has decided about it before, or a run is under way.
+            TypeError: `arguments` is no dict, or holds what JSON cannot.
+        """
+        self._native.approve(_id_of(call), arguments)
+
+    def deny(self, call: str | upp.ToolCall, reason: str | None = None) -> None:
+        """Refuse a pending call: the model gets an error result when the run is resumed.
+
+        Args:
+            call: From `pending`, or its id.
+            reason: What the model is told; it may try something else.
+
+        Raises:
+            SessionError: As `approve`.
+        """
+        self._native.deny(_id_of(call), reason)
+
+    def approve_all(self) -> list[upp.ToolCall]:
+        """Let all pending calls run when the run is resumed, and give them.
+
+        Raises:
+            SessionError: A run is under way.
+        """
+        calls = self.pending
+        for call in calls:
+            self.approve(call)
+        return calls
+
+    def deny_all(self, reason: str | None = None) -> list[upp.ToolCall]:
+        """Refuse all pending calls, and give them.
+
+        Raises:
+            SessionError: A run is under way.
+        """
+        calls = self.pending
+        for call in calls:
+            self.deny(call, reason)
+        return calls
+
+    def discard(self) -> bool:
+        """Give up the run that is not finished, and its pending calls. Nothing of it was in the tree.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            SessionError: A run is under way.
+        """
+        return self._native.discard()
 
     async def run(self, input: Input) -> upp.Turn:
         """Run the agent with the history, and add the turn to the current node. UAP-1.0 §6.1.
@@ -167,12 +237,18 @@ class Session:
             The turn: everything new, starting with the input.
 
         Raises:
+            ApprovalRequired: Tool calls wait for a decision; `resume` goes on after it.
             UPPError: The model call failed.
-            SessionError: Asked from inside a run of this session, which it would wait for for ever.
+            SessionError: Asked from inside a run of this session, which it would wait for for ever; or calls of an earlier
+                run wait for a decision.
             StoreError: The turn is in the tree, but saving failed; its ``turn`` is the turn, and `save` tries again.
             asyncio.CancelledError: The awaiting task was cancelled.
         """
-        return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside))
+        try:
+            return await self._enter(lambda ticket, inside: self._native.run(input, ticket, inside))
+        except ApprovalRequired as required:
+            required.session = self
+            raise
 
     def run_sync(self, input: Input) -> upp.Turn:
         """Run on this thread; works inside a running event loop too, as in a notebook.
@@ -181,17 +257,23 @@ class Session:
             input: As `Agent.run` takes it.
 
         Raises:
+            ApprovalRequired: As `run`.
             UPPError: As `run`.
             SessionError: As `run`; or a run of this session is under way on the event loop of this thread, which could
                 not go on while this one waits for it.
         """
-        return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside))
+        try:
+            return self._enter(lambda ticket, inside: self._native.run_sync(input, ticket, inside))
+        except ApprovalRequired as required:
+            required.session = self
+            raise
 
     def stream(self, input: Input, *, sub_agent_events: bool = False) -> AgentStream:
         """Run with somebody listening: ``async for event in session.stream("…")``.
 
         The turn is in the tree when the stream has ended or was aborted; then what there is of it. A stream that was
-        left in the middle holds the session up until it is closed: use ``async with``, or ``abort``.
+        left in the middle holds the session up until it is closed: use ``async with``, or ``abort``. Where tool calls
+        wait for a decision the stream ends, and ``await stream.turn`` raises `ApprovalRequired`.
 
         Args:
             input: As `Agent.run` takes it.
@@ -200,13 +282,12 @@ class Session:
         Raises:
             SessionError: As `run`.
         """
-        return AgentStream(
-            self._enter(
-                lambda ticket, inside: self._native.stream(
-                    input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events
-                )
+        native = self._enter(
+            lambda ticket, inside: self._native.stream(
+                input, ticket, inside, on_loop=True, sub_agent_events=sub_agent_events
             )
         )
+        return AgentStream(native, self)
 
     def stream_sync(self, input: Input, *, sub_agent_events: bool = False) -> SyncAgentStream:
         """Run with somebody listening, without an event loop: ``for event in session.stream_sync("…")``.
@@ -218,35 +299,58 @@ class Session:
         Raises:
             SessionError: As `run_sync`.
         """
-        return SyncAgentStream(
-            self._enter(
-                lambda ticket, inside: self._native.stream(
-                    input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events
-                )
+        native = self._enter(
+            lambda ticket, inside: self._native.stream(
+                input, ticket, inside, on_loop=False, sub_agent_events=sub_agent_events
             )
         )
+        return SyncAgentStream(native, self)
 
     async def resume(self) -> upp.Turn:
-        """Go on with the run that failed, was cancelled or was restored.
+        """Go on with the run that failed, was cancelled, was restored or waits for decisions.
 
-        Nothing that has succeeded is done again: neither a model call whose answer wanted tools, nor a tool that has
-        answered. The turn is that of the whole run. An agent that ran as a tool goes on where it was stopped.
+        Nothing that has succeeded is done again: neither a model call whose answer is there, nor a tool that has
+        answered. Decisions are carried out; where calls still wait after that, `ApprovalRequired` is raised again. The
+        turn is that of the whole run. An agent that ran as a tool goes on where it was stopped.
 
         Raises:
             SessionError: There is no such run; or as `run`.
+            ApprovalRequired: As `run`.
             UPPError: As `run`.
         """
-        return await self._enter(self._native.resume)
+        try:
+            return await self._enter(self._native.resume)
+        except ApprovalRequired as required:
+            required.session = self
+            raise
 
     def resume_sync(self) -> upp.Turn:
         """As `resume`, on this thread."""
-        return self._enter(self._native.resume_sync)
+        try:
+            return self._enter(self._native.resume_sync)
+        except ApprovalRequired as required:
+            required.session = self
+            raise
+
+    def resume_stream(self) -> AgentStream:
+        """As `resume`, with somebody listening, as in `stream`. Events of what had happened before do not come again.
+
+        Raises:
+            SessionError: As `resume`; raised where the stream is read.
+        """
+        native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=True))
+        return AgentStream(native, self)
+
+    def resume_stream_sync(self) -> SyncAgentStream:
+        """As `resume_stream`, without an event loop, as in `stream_sync`."""
+        native = self._enter(lambda ticket, inside: self._native.resume_stream(ticket, inside, on_loop=False))
+        return SyncAgentStream(native, self)
 
     async def restore(self, checkpoint_id: str) -> None:
         """Go back to a checkpoint, once the runs that were asked for before are over. UAP-1.0 §6.5.
 
         Its node is current again and has the messages that it had then; what came after becomes a branch of it, and
-        checkpoints made there stay good. What the checkpoint's run had said and was not in the tree is in `pending`:
+        checkpoints made there stay good. What the checkpoint's run had said and was not in the tree is in `restored`:
         the next run sees it, and `resume` goes on with that run.
 
         Args:
@@ -305,6 +409,7 @@ class Session:
         agent: Agent,
         *,
         persistence: PersistenceAdapter | None = None,
+        save_interval: SaveInterval = "turn",
         strict: bool = False,
     ) -> Self:
         """Make a session from its JSON; it goes on as the one that was written would have.
@@ -315,6 +420,7 @@ class Session:
             data: What `to_json` or `to_dict` gave, here or elsewhere.
             agent: Who answers from now on.
             persistence: As in `session`.
+            save_interval: As in `session`.
             strict: Whether all ids must be UUIDv4.
 
         Raises:
@@ -323,18 +429,21 @@ class Session:
         if not isinstance(agent, Agent):
             message = f"agent must be an Agent, not {type(agent).__name__}"
             raise TypeError(message)
-        store = _store(persistence)
-        native = _core.SessionCore.from_json(data, agent._native, store, persistence is not None, strict)
+        store, saves = _store(persistence), _saves(persistence, save_interval)
+        native = _core.SessionCore.from_json(data, agent._native, store, saves, strict)
         return cls(native, agent, store)
 
     @classmethod
-    async def load(cls, adapter: PersistenceAdapter, id: str, agent: Agent) -> Self:
+    async def load(
+        cls, adapter: PersistenceAdapter, id: str, agent: Agent, *, save_interval: SaveInterval = "turn"
+    ) -> Self:
         """Load a session that was saved; it is saved there again after every run.
 
         Args:
             adapter: The store.
             id: The session's id.
             agent: Who answers from now on.
+            save_interval: As in `session`.
 
         Raises:
             SessionError: No session is saved under this id.
@@ -345,7 +454,7 @@ class Session:
             message = f'no session is saved under the id "{id}"'
             raise SessionError(message)
         try:
-            return cls.from_json(data, agent, persistence=adapter)
+            return cls.from_json(data, agent, persistence=adapter, save_interval=save_interval)
         except ValidationError as error:
             message = f'session "{id}" cannot be read: {error}'
             raise CorruptDataError(message) from error
@@ -385,6 +494,21 @@ def _store(persistence: PersistenceAdapter | None) -> PersistenceAdapter:
         message = f"persistence must have the methods save, load and delete; {missing[0]} is missing"
         raise TypeError(message)
     return persistence
+
+
+def _saves(persistence: PersistenceAdapter | None, interval: str) -> str | None:
+    """When runs are saved; None where there is no store of the caller's."""
+    if interval not in ("turn", "step", "tool"):
+        message = f'save_interval must be "turn", "step" or "tool", not {interval!r}'
+        raise ValueError(message)
+    return interval if persistence is not None else None
+
+
+def _id_of(call: str | upp.ToolCall) -> str:
+    if isinstance(call, (str, _core.ToolCall)):
+        return call if isinstance(call, str) else call.tool_call_id
+    message = f"call must be a ToolCall or the id of one, not {type(call).__name__}"
+    raise TypeError(message)
 
 
 async def _asked(method: Callable[..., Any], key: str) -> str | None:

@@ -6,6 +6,7 @@
     ├── ValidationError (ValueError)   outside data of the wrong shape; .errors() says where
     ├── SerializationError             a value that cannot be written
     ├── SessionError                   a session used against its rules
+    ├── ApprovalRequired               a run that waits for somebody to decide about tool calls
     ├── StoreError                     a store that failed
     │   ├── ConflictError              somebody else wrote first
     │   └── CorruptDataError           what was stored cannot be read
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypedDict
 
-    from turntree._core import Turn
+    from turntree import Session
+    from turntree._core import ToolCall, Turn
 
     class ErrorDetails(TypedDict):
         """Where and why a document was refused."""
@@ -64,6 +66,28 @@ class SerializationError(TurntreeError):
 
 class SessionError(TurntreeError):
     """A session used against its rules."""
+
+
+class ApprovalRequired(TurntreeError):
+    """A run has stopped: somebody has to decide about tool calls first. UPP-1.2 §10.4.
+
+    Nothing is lost. In a session, `Session.approve` or `Session.deny` each call and `Session.resume` the run, now or in
+    another process. Without a session the run cannot go on.
+
+    Attributes:
+        calls: The calls that wait, in their order, with the arguments that the tools would get.
+        session: The session whose run waits; None where there is none.
+        partial: The turn as far as it came, to look at: the calls in it have no results.
+    """
+
+    def __init__(self, message: str, calls: Sequence[ToolCall] = (), partial: Turn | None = None) -> None:
+        super().__init__(message)
+        self.calls: list[ToolCall] = list(calls)
+        self.partial = partial
+        self.session: Session | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.calls, self.partial)
 
 
 class StoreError(TurntreeError):
@@ -176,6 +200,7 @@ for _class in (
     ValidationError,
     SerializationError,
     SessionError,
+    ApprovalRequired,
     StoreError,
     ConflictError,
     CorruptDataError,

@@ -12,8 +12,10 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList};
 
 use super::bridge::guard;
+use super::data::DataClass as _;
+use super::records::ToolCall;
 use crate::agents::SessionError;
-use crate::agents::run::partial_turn;
+use crate::agents::run::{ApprovalRequired, approval_required, partial_turn};
 use crate::core::http::{HostFailure, HttpError};
 use crate::core::json::{ParseError, PathSegment};
 use crate::upp::{ErrorCode, UppError};
@@ -115,8 +117,12 @@ pub(crate) fn named(py: Python<'_>, name: &str, words: &str) -> PyErr {
 
 /// The exception of a failed run: the caller's own, as it was raised, where that ended it; else `turntree.upp.UPPError`.
 pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
-    if let Some(session) = error.cause.as_deref().and_then(|cause| cause.downcast_ref::<SessionError>()) {
+    let cause = partial_turn(error).map_or(&error.cause, |partial| &partial.cause).as_deref();
+    if let Some(session) = cause.and_then(|cause| cause.downcast_ref::<SessionError>()) {
         return super::agents::session::raised(py, session);
+    }
+    if let Some(required) = approval_required(error) {
+        return build(approval_exception(py, error, required));
     }
     match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
         Some(raised) => raised.error(py),
@@ -180,6 +186,18 @@ fn upp_exception<'py>(py: Python<'py>, error: &UppError) -> PyResult<Bound<'py, 
         exception.setattr(intern!(py, "__cause__"), raised)?;
     }
     Ok(exception)
+}
+
+/// `turntree.ApprovalRequired`.
+fn approval_exception<'py>(
+    py: Python<'py>,
+    error: &UppError,
+    required: &ApprovalRequired,
+) -> PyResult<Bound<'py, PyAny>> {
+    let calls = required.calls.iter().map(|call| ToolCall::wrap(py, Arc::clone(call)));
+    let calls = calls.collect::<PyResult<Vec<_>>>()?;
+    let partial = partial_turn(error).map(|partial| super::records::wrap_turn(py, Arc::clone(&partial.turn)));
+    class(py, "ApprovalRequired")?.call1((required.to_string(), calls, partial.transpose()?))
 }
 
 /// Whether an exception is a `UPPError`.

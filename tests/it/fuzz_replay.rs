@@ -191,6 +191,11 @@ fn thread_json_holds_on_seeds_and_mutations() {
 }
 
 #[test]
+fn session_json_holds_on_seeds_and_mutations() {
+    replay("session_json");
+}
+
+#[test]
 fn turn_json_holds_on_seeds_and_mutations() {
     replay("turn_json");
 }

@@ -328,12 +328,12 @@ async def test_restoring_the_middle_shows_what_is_pending():
     await sess.restore(middle.id)
 
     assert sess.tree.history() == []
-    assert sess.pending == middle.state.messages
+    assert sess.restored == middle.state.messages
     assert sess.state == middle.state
     assert sess.current_checkpoint == middle
     await sess.run("0")
     assert len(sess.tree.history()) == 5
-    assert sess.pending == []
+    assert sess.restored == []
 
 
 async def test_unknown_ids():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from turntree.upp.native._tool import NativeTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Approval = Callable[[dict[str, Any]], Any]
+    Approval = Callable[[dict[str, Any]], Any] | Literal["ask"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,7 +23,9 @@ class Tool(Generic[P, R]):
         description: What it does, for the model.
         parameters: JSON Schema of its arguments; the root is an object. None: made from the signature.
         run: The function, sync or async.
-        approval: Asked with the arguments before each call; false refuses it, an exception stops the run.
+        approval: A function, sync or async, that is asked with the arguments before each call: true calls the tool, false
+            refuses it, ``"ask"`` leaves it to a person (the run stops with `ApprovalRequired`, and a session goes on
+            after ``approve`` or ``deny``), an exception stops the run. ``"ask"`` itself leaves every call to a person.
         metadata: Vendor facts by provider name, as ``{"openai": {"strict": True}}``.
         inline: Call a sync function on the event loop's own thread instead of a worker thread. For quick functions.
 
@@ -58,6 +60,9 @@ class Tool(Generic[P, R]):
             raise TypeError(message)
         if not isinstance(name, str) or not name:
             message = "name must be a non-empty str"
+            raise TypeError(message)
+        if approval is not None and approval != "ask" and not callable(approval):
+            message = f'approval must be a function or "ask", not {approval!r}'
             raise TypeError(message)
         self.name: str = name
         self.description: str = description
@@ -148,7 +153,7 @@ def tool(
         function: The function, sync or async, where there are no options to give.
         name: The tool's name. Default: the function's.
         description: What it does. Default: the docstring up to its ``Args:``.
-        approval: Asked with the arguments before each call.
+        approval: Asked with the arguments before each call, or ``"ask"``; see `Tool`.
         metadata: Vendor facts by provider name.
         inline: Call a sync function on the event loop's own thread.
 

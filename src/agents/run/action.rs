@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::approval::Decision;
 use crate::agents::structure::Violation;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
@@ -30,7 +31,7 @@ pub enum Action {
     Stamp,
     /// Call the model: [`Reply::Answer`].
     CallModel(ModelRequest),
-    /// Run tools, all at once: one [`Reply::Tool`] a call, in any order.
+    /// Run tools, all at once: one [`Reply::Tool`] or [`Reply::Asked`] a call, in any order.
     RunTools(ToolRound),
     /// Tell hooks and listeners where the run is: [`Reply::Continue`], or [`Reply::Failed`] when a hook raised.
     Notify(Point),
@@ -40,6 +41,8 @@ pub enum Action {
     CheckAnswer(RawJson),
     /// Save the state, where somebody wants it saved: [`Reply::Continue`], or [`Reply::Failed`].
     Checkpoint(Boundary),
+    /// Nothing can be done before somebody has decided about these calls: stop here, and drive the state on after that.
+    AwaitApproval(Vec<Arc<ToolCall>>),
     /// Something went wrong; ask `on_error` whether it has a turn instead: [`Reply::Recovery`], or [`Reply::Failed`].
     AskRecovery(UppError),
     /// The run is over.
@@ -57,12 +60,19 @@ pub struct ToolRound {
     pub tools: Arc<[Option<usize>]>,
     /// The calls that have no result yet, by their place in the answer.
     pub waiting: Vec<usize>,
+    /// Those of them that have begun: what was decided about a call, or what its tool gave back.
+    pub(crate) begun: Vec<(usize, Slot)>,
 }
 
 impl ToolRound {
     /// A call of the round.
     pub fn call(&self, position: usize) -> Option<&ToolCall> {
         self.message.tool_calls().get(position)
+    }
+
+    /// How far a call has come, where it has begun.
+    pub(crate) fn begun(&self, position: usize) -> Option<&Slot> {
+        self.begun.iter().find(|(place, _)| *place == position).map(|(_, slot)| slot)
     }
 }
 
@@ -101,6 +111,24 @@ pub enum Boundary {
     StepEnded,
 }
 
+/// What a tool gave back, before the hooks after the call have heard of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Returned {
+    /// The call, with the arguments that the tool got.
+    pub call: Arc<ToolCall>,
+    /// What it gave back; the words of its failure where it failed.
+    pub result: RawJson,
+    /// The type of its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration: u64,
+    /// Whether it was approved, where somebody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+}
+
 /// What became of one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
@@ -131,6 +159,21 @@ pub enum Reply {
         position: usize,
         /// What became of it.
         outcome: Result<ToolOutcome, UppError>,
+    },
+    /// To [`Action::RunTools`], before [`Reply::Tool`] where hooks come in between: the tool has given back something and
+    /// is not to be called again.
+    Returned {
+        /// The call's place in the answer.
+        position: usize,
+        /// What it gave back.
+        returned: Returned,
+    },
+    /// To [`Action::RunTools`]: somebody has to decide about a call first.
+    Asked {
+        /// The call's place in the answer.
+        position: usize,
+        /// The call, with the arguments that the tool would get.
+        call: Arc<ToolCall>,
     },
     /// Done; nothing to say.
     Continue,
@@ -165,8 +208,21 @@ pub struct Abort {
 pub(crate) enum Slot {
     /// No result yet.
     Waiting,
+    /// Somebody has to decide about the call, which has the arguments that the tool would get.
+    Asked(Arc<ToolCall>),
+    /// Somebody has decided; that is not carried out yet.
+    Decided(Decision),
+    /// The tool has given back something that the hooks after the call have to hear of.
+    Returned(Returned),
     /// What the model is told. The record is among the run's executions.
     Answered(crate::message::ToolResult),
     /// The call ended the run.
     Failed,
+}
+
+impl Slot {
+    /// Whether something is to be done before there is a result.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_))
+    }
 }

@@ -2,14 +2,17 @@
 //!
 //! Neutral to executors: no timers, no spawning, no runtime. What it awaits belongs to the model and to the host.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt as _;
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
+use super::approval::ApprovalRequired;
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
 use super::event::{
@@ -20,7 +23,7 @@ use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::passage::Passage;
-use super::pipeline::Stopped;
+use super::pipeline::{Called, Stopped};
 use super::state::RunState;
 use super::stream::EventQueue;
 use super::trace::{Open, Trace};
@@ -30,7 +33,7 @@ use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
 use crate::message::fold::Fold;
-use crate::message::{Message, StreamEvent, Turn};
+use crate::message::{Message, StreamEvent, ToolCall, Turn};
 use crate::upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
 
 /// Whose rules a run keeps, where those of agents and of bare models differ.
@@ -84,6 +87,12 @@ pub(crate) trait Keeper: Send + Sync {
     /// A session for a call of an agent that is a tool: the one that an interrupted run of the same call has left, or a
     /// new one. `message` is the answer that makes the call.
     fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<Child>;
+
+    /// The run is about to fail where it stands, and could be tried again from there.
+    fn fails(&self, state: &RunState);
+
+    /// Writes down what was kept, where that is wanted at this boundary.
+    fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
 }
 
 impl std::fmt::Debug for Drive {
@@ -173,8 +182,8 @@ pub(super) async fn perform(
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
     let enclosing = drive.as_enclosing(&inheritance, &tools);
-    let hooks = drive.host.hooks();
-    let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing };
+    let (hooks, closing) = (drive.host.hooks(), AtomicBool::new(false));
+    let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing, closing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -194,6 +203,41 @@ pub(super) async fn perform(
     scope.abort(machine, fold)
 }
 
+/// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
+/// called again because its run was cut short in the same moment.
+struct Running<'a, C: Future<Output = (usize, Called)>> {
+    scope: &'a Scope<'a>,
+    machine: &'a mut Machine,
+    calls: FuturesUnordered<C>,
+}
+
+impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
+    fn drop(&mut self) {
+        self.scope.closing.store(true, Ordering::Relaxed);
+        let mut context = Context::from_waker(Waker::noop());
+        let ended: Vec<_> = Pin::new(&mut self.calls)
+            .iter_pin_mut()
+            .filter_map(|call| match call.poll(&mut context) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            })
+            .collect();
+        for (position, outcome) in ended {
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Returned(came)) => Reply::Returned { position, returned: came.returned },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Round(_) | Stopped::Run(_)) => continue,
+            };
+            // A round that cannot take it calls the tool again: that is what happens to all others.
+            let _taken = self.scope.feed(self.machine, reply);
+            if matches!(self.machine.next(), Action::Checkpoint(_)) {
+                let _kept = self.machine.feed(Reply::Continue);
+            }
+        }
+    }
+}
+
 /// A driver at work.
 pub(super) struct Scope<'a> {
     pub(super) drive: &'a Drive,
@@ -204,6 +248,8 @@ pub(super) struct Scope<'a> {
     pub(super) cancellation: CancellationToken,
     /// The run as what is inside of its tools sees it.
     pub(super) enclosing: Option<Arc<Enclosing>>,
+    /// The calls of a round are being dropped: nothing new begins.
+    pub(super) closing: AtomicBool,
 }
 
 impl Scope<'_> {
@@ -225,11 +271,25 @@ impl Scope<'_> {
                 Action::AskStop => self.ask_stop(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
+                Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls)),
                 Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
             };
+            if let (Reply::Failed(_), Some(keeper)) = (&reply, &self.drive.keeper) {
+                keeper.fails(machine.state());
+            }
             self.feed(machine, reply)?;
+        }
+    }
+
+    /// Why the run stops here. Not told to the machine: its state waits for the decisions.
+    fn approval_required(&self, machine: &Machine, calls: Vec<Arc<ToolCall>>) -> UppError {
+        let required = ApprovalRequired { calls, session_id: self.drive.identity.session_id.clone() };
+        let error = UppError::invalid_request(self.provider(), required.to_string()).with_cause(required);
+        match machine.state().collected.turn() {
+            Ok(turn) => failure::attach(error, turn),
+            Err(_) => error,
         }
     }
 
@@ -310,18 +370,25 @@ impl Scope<'_> {
     /// Runs all calls of a round at once, and feeds each result as it comes.
     async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
-        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step));
-        let mut running: FuturesUnordered<_> = calls.collect();
-        while let Some((position, outcome)) = running.next().await {
-            let outcome = match outcome {
-                Ok(outcome) => Ok(outcome),
-                Err(Stopped::Round(error)) => Err(error),
+        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
+        let mut running = Running { scope: self, machine, calls: calls.collect() };
+        while let Some((position, outcome)) = running.calls.next().await {
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Returned(came)) => {
+                    let returned = came.returned.clone();
+                    self.feed(running.machine, Reply::Returned { position, returned })?;
+                    running.calls.push(self.run_call(round, position, step, Some(*came)));
+                    continue;
+                }
                 Err(Stopped::Run(error)) => return Err(error),
             };
-            self.feed(machine, Reply::Tool { position, outcome })?;
-            if let Action::Checkpoint(boundary) = machine.next() {
-                let reply = self.checkpoint(machine, boundary).await?;
-                self.feed(machine, reply)?;
+            self.feed(running.machine, reply)?;
+            if let Action::Checkpoint(boundary) = running.machine.next() {
+                let reply = self.checkpoint(running.machine, boundary).await?;
+                self.feed(running.machine, reply)?;
             }
         }
         Ok(())
@@ -420,6 +487,12 @@ impl Scope<'_> {
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
         };
         let kept = self.drive.keeper.as_ref().and_then(|keeper| keeper.keep(boundary, machine.state()));
+        let saving = self.drive.keeper.as_ref().and_then(|keeper| keeper.save(boundary, machine.state()));
+        if let Some(saving) = saving
+            && let Err(error) = saving.await
+        {
+            return Ok(Reply::Failed(error));
+        }
         let outcome = if self.has(wanted) {
             self.drive.host.checkpoint(boundary, machine.state().clone()).await
         } else {

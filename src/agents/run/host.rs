@@ -200,6 +200,8 @@ pub enum Approval {
     Granted,
     /// Do not.
     Denied,
+    /// A person decides later: the run stops once the other calls of the round have settled.
+    Ask,
 }
 
 /// What a step brought. UAP-1.0 §11.2.

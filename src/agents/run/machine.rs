@@ -14,7 +14,7 @@ use crate::agents::structure::{self, Violation};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::fold::Folded;
 use crate::message::message::History;
-use crate::message::{Body, ContentBlock, Message, MessageKind, TokenUsage, ToolResult, Turn};
+use crate::message::{Body, ContentBlock, Message, MessageKind, TokenUsage, ToolCall, ToolResult, Turn};
 use crate::upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
 /// What a call is answered with that ended together with its run.
@@ -119,6 +119,7 @@ impl Machine {
             Phase::Answered => Action::Checkpoint(Boundary::Answered),
             Phase::Act => Action::Notify(Point::Act { hook }),
             Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
+            Phase::Tools(round) if !round.is_running() => Action::AwaitApproval(round.asked().cloned().collect()),
             Phase::Tools(round) => self.run_tools(round),
             Phase::Observe => Action::Notify(Point::Observe { hook }),
             Phase::StepEnd => Action::Notify(Point::StepEnd),
@@ -168,6 +169,16 @@ impl Machine {
             (Phase::Act, Reply::Continue) => self.begin_round(),
             (Phase::Tools(round), Reply::Tool { position, outcome }) => {
                 self.take_tool(round, position, outcome).map_err(Phase::Tools)?
+            }
+            (Phase::Tools(round), Reply::Asked { position, call }) => {
+                take_asked(round, position, call).map_err(Phase::Tools)?
+            }
+            (Phase::Tools(mut round), Reply::Returned { position, returned }) => {
+                match round.slots.get_mut(position) {
+                    Some(slot) if slot.is_open() => *slot = Slot::Returned(returned),
+                    _ => return Err(Phase::Tools(round)),
+                }
+                Phase::Tools(round)
             }
             (Phase::Tools(round), Reply::Continue) if round.unsaved => {
                 self.settle(Round { unsaved: false, ..round })
@@ -244,7 +255,8 @@ impl Machine {
             return Action::Notify(Point::StepEnd);
         };
         let tools = round.tools.clone().unwrap_or_default();
-        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting: round.waiting() })
+        let (waiting, begun) = (round.waiting(), round.begun());
+        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, begun })
     }
 
     fn take_tool(
@@ -253,7 +265,7 @@ impl Machine {
         position: usize,
         outcome: Result<ToolOutcome, UppError>,
     ) -> Result<Phase, Round> {
-        let Some(slot) = round.slots.get_mut(position).filter(|slot| **slot == Slot::Waiting) else {
+        let Some(slot) = round.slots.get_mut(position).filter(|slot| slot.is_open()) else {
             return Err(round);
         };
         match outcome {
@@ -277,13 +289,14 @@ impl Machine {
         }
     }
 
-    /// Goes on once every call has settled.
+    /// Goes on once every call has settled, and none waits for a decision.
     fn settle(&mut self, mut round: Round) -> Phase {
-        if !round.is_settled() || round.unsaved {
+        if round.is_running() || round.unsaved {
             return Phase::Tools(round);
         }
         match round.failure.take() {
             Some(error) => self.fail(error.0),
+            None if round.asked().next().is_some() => Phase::Tools(round),
             None => Phase::Results(round),
         }
     }
@@ -455,6 +468,16 @@ impl Machine {
             _ => None,
         }
     }
+}
+
+/// A call that somebody has to decide about; offered for saving like a result, as it must survive a restart.
+fn take_asked(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
+    match round.slots.get_mut(position) {
+        Some(slot @ Slot::Waiting) => *slot = Slot::Asked(call),
+        _ => return Err(round),
+    }
+    round.unsaved = true;
+    Ok(Phase::Tools(round))
 }
 
 /// Phases that call the application's hooks or save: where it may fail.

@@ -10,6 +10,7 @@
 
 pub mod action;
 mod answer;
+pub mod approval;
 pub mod context;
 pub mod drive;
 pub mod event;
@@ -26,8 +27,9 @@ pub mod state;
 pub mod stream;
 pub mod trace;
 
-pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
+pub use action::{Abort, Action, Boundary, Point, Reply, Returned, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
+pub use approval::{ApprovalRequired, Decision, Verdict, approval_required};
 pub use context::{Enclosing, Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, SubAgentEvent, SubAgentRun, UapData, UapEvent};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
-use super::action::Slot;
+use super::action::{Returned, Slot};
+use super::approval::Decision;
 use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
@@ -18,7 +19,7 @@ use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
 use crate::message::{
-    Body, Message, MessageKind, TokenUsage, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError,
+    Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError,
 };
 use crate::upp::{StopReason, System};
 
@@ -259,15 +260,37 @@ impl Round {
         self.tools = Some(message.tool_calls().iter().map(|call| place(&call.tool_name)).collect());
     }
 
-    /// Places of the calls that have no result.
+    /// Places of the calls that are to be made, or refused, now.
     pub(crate) fn waiting(&self) -> Vec<usize> {
         let slots = self.slots.iter().enumerate();
-        slots.filter(|(_, slot)| matches!(slot, Slot::Waiting)).map(|(position, _)| position).collect()
+        slots.filter(|(_, slot)| slot.is_open()).map(|(position, _)| position).collect()
     }
 
-    /// Whether every call has settled.
-    pub(crate) fn is_settled(&self) -> bool {
-        !self.slots.iter().any(|slot| matches!(slot, Slot::Waiting))
+    /// The calls that are to be made and have begun before.
+    pub(crate) fn begun(&self) -> Vec<(usize, Slot)> {
+        let slots = self.slots.iter().enumerate();
+        let begun = slots.filter(|(_, slot)| matches!(slot, Slot::Decided(_) | Slot::Returned(_)));
+        begun.map(|(position, slot)| (position, slot.clone())).collect()
+    }
+
+    /// Whether calls are to be made, or refused, now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.slots.iter().any(Slot::is_open)
+    }
+
+    /// Whether every slot is of its call. What runs on approval must be what the model asked for.
+    fn fits(&self, message: &Message) -> bool {
+        let calls = message.tool_calls();
+        let of_call = |(slot, call): (&Slot, &ToolCall)| match slot {
+            Slot::Answered(result) => result.tool_call_id == call.tool_call_id,
+            Slot::Asked(asked)
+            | Slot::Decided(Decision { call: asked, .. })
+            | Slot::Returned(Returned { call: asked, .. }) => {
+                asked.tool_call_id == call.tool_call_id && asked.tool_name == call.tool_name
+            }
+            Slot::Waiting | Slot::Failed => true,
+        };
+        !calls.is_empty() && calls.len() == self.slots.len() && self.slots.iter().zip(calls).all(of_call)
     }
 
     /// The results in the order of the calls; a call without one is answered by `missing`.
@@ -276,7 +299,7 @@ impl Round {
         slots
             .map(|(slot, call)| match slot {
                 Slot::Answered(result) => result,
-                Slot::Waiting | Slot::Failed => ToolResult::error(&*call.tool_call_id, missing),
+                _ => ToolResult::error(&*call.tool_call_id, missing),
             })
             .collect()
     }
@@ -335,6 +358,16 @@ impl RunState {
         }
     }
 
+    /// Whether the run has ended, or is failing: there is nothing to go on with.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Failing(_) | Phase::Failed(_) | Phase::Done(_))
+    }
+
+    /// The record of the tool that finished last.
+    pub(crate) fn last_execution(&self) -> Option<&ToolExecution> {
+        self.collected.executions.last().map(AsRef::as_ref)
+    }
+
     /// The step that runs, from 1; 0 before the first.
     pub const fn step(&self) -> u32 {
         self.step
@@ -384,7 +417,9 @@ impl RunState {
         let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());
         match &self.phase {
             Phase::Act if calls == 0 => Err(StateError::Contradiction("it runs tools that nobody calls")),
-            Phase::Tools(round) | Phase::Results(round) if round.slots.len() != calls || calls == 0 => {
+            Phase::Tools(round) | Phase::Results(round)
+                if !self.collected.last().is_some_and(|message| round.fits(message)) =>
+            {
                 Err(StateError::Contradiction("its tool round does not match its last answer"))
             }
             Phase::Observe

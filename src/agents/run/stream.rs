@@ -15,6 +15,7 @@ use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::answer::AnswerSoFar;
+use super::approval::approval_required;
 use super::drive::{Drive, drive};
 use super::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
 use super::machine::Machine;
@@ -258,11 +259,16 @@ impl Stream for AgentStream {
         }
         match (polled, &stream.outcome) {
             (Poll::Pending, _) => Poll::Pending,
-            (Poll::Ready(()), Some(Err(error))) if !stream.reported => {
+            (Poll::Ready(()), Some(Err(error))) if !stream.reported && !is_paused(error) => {
                 stream.reported = true;
                 Poll::Ready(Some(Err(error.clone())))
             }
             (Poll::Ready(()), _) => Poll::Ready(None),
         }
     }
+}
+
+/// A run of a session that waits for decisions has not failed: its stream ends, and whoever asks for the turn is told.
+fn is_paused(error: &UppError) -> bool {
+    approval_required(error).is_some_and(|required| required.session_id.is_some())
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::agents::run::HostError;
+use crate::agents::run::approval::listed;
 use crate::agents::thread::TreeError;
 use crate::core::persistence::PersistenceError;
-use crate::message::Turn;
+use crate::message::{ToolCall, Turn};
 use crate::upp::UppError;
 
 /// Why a session cannot do what it was asked for.
@@ -62,6 +63,43 @@ pub enum SessionError {
         /// The session.
         id: Arc<str>,
     },
+    /// Another run would drop calls that somebody was asked about.
+    #[error(
+        "session \"{id}\" has a run whose calls {}; `approve` or `deny` what waits and `resume` it, or `discard` it",
+        told(.asked, .decided)
+    )]
+    Undecided {
+        /// The session.
+        id: Arc<str>,
+        /// Calls that wait for a decision.
+        asked: Vec<Arc<ToolCall>>,
+        /// Calls that were decided about and not carried out.
+        decided: Vec<Arc<ToolCall>>,
+    },
+    /// No call of this id waits for a decision.
+    #[error("session \"{session}\" has no call \"{call_id}\" that waits for a decision; {}", offered(.pending))]
+    NotPending {
+        /// What was decided about.
+        call_id: String,
+        /// The session.
+        session: Arc<str>,
+        /// The calls that do wait.
+        pending: Vec<Arc<ToolCall>>,
+    },
+    /// The call was decided about before.
+    #[error("call \"{call_id}\" of session \"{session}\" was decided about before, or has run; a decision stands")]
+    Decided {
+        /// The call.
+        call_id: String,
+        /// The session.
+        session: Arc<str>,
+    },
+    /// A run that is under way cannot be decided about or given up.
+    #[error("a run of session \"{id}\" is under way; wait until it has ended or stopped, or cancel it")]
+    UnderWay {
+        /// The session.
+        id: Arc<str>,
+    },
     /// A node that is not there, or something that the tree keeps for itself.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -88,6 +126,19 @@ pub enum SessionError {
     /// The session cannot be written.
     #[error("the session cannot be written: {0}")]
     Unwritable(String),
+}
+
+/// What another run would drop.
+fn told(asked: &[Arc<ToolCall>], decided: &[Arc<ToolCall>]) -> String {
+    let waiting = |state: &str, calls: &[Arc<ToolCall>]| {
+        if calls.is_empty() { None } else { Some(format!("{state}: {}", listed(calls))) }
+    };
+    let parts = [waiting("wait for approval", asked), waiting("are decided and have not run", decided)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn offered(pending: &[Arc<ToolCall>]) -> String {
+    if pending.is_empty() { "none does".to_owned() } else { format!("these do: {}", listed(pending)) }
 }
 
 /// As a stream tells it. What is no failure of a run stands in [`UppError::cause`].

@@ -10,10 +10,11 @@
 //! A session holds the tree, which its owner may change at any time, and a *book*: checkpoints, and the run that is not
 //! finished. A run that fails, or is dropped, adds nothing to the tree; its last state stays in the book, and
 //! [`Session::resume`] goes on from there. [`session`] is the door, [`work`] a run, [`book`](self) what is written down
-//! meanwhile, [`saved`] the JSON.
+//! meanwhile, [`decide`](self) the calls that wait for a person, [`saved`] the JSON.
 
 mod book;
 pub(crate) mod child;
+mod decide;
 pub mod error;
 pub mod metadata;
 pub mod saved;
@@ -25,4 +26,4 @@ pub use book::Unfinished;
 pub use error::SessionError;
 pub use metadata::SessionMetadata;
 pub use saved::{SessionJson, SessionSnapshot};
-pub use session::{CheckpointInterval, Session, SessionOptions};
+pub use session::{CheckpointInterval, SaveInterval, Session, SessionOptions};

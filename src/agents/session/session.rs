@@ -35,6 +35,22 @@ pub enum CheckpointInterval {
     Off,
 }
 
+/// When a session with persistence is saved while it runs; at the end of a run it always is.
+///
+/// Whatever the interval, what people decided is saved before it is carried out, and again after each call that was
+/// approved: a decision and its effect are worth a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SaveInterval {
+    /// Not before the end of the run.
+    #[default]
+    Turn,
+    /// When it begins, and after every step.
+    Step,
+    /// When it begins, after every model answer that wants tools, every tool and every step.
+    Tool,
+}
+
 /// What a session is made of. All have a default.
 pub struct SessionOptions {
     /// Its id, a UUIDv4; a fresh one when not given.
@@ -43,6 +59,8 @@ pub struct SessionOptions {
     pub interval: CheckpointInterval,
     /// Where it is saved after each run; nowhere when not given.
     pub persistence: Option<Arc<dyn PersistenceAdapter>>,
+    /// When it is saved while it runs.
+    pub save_interval: SaveInterval,
     /// The application's facts.
     pub metadata: Arc<dyn SessionMetadata>,
     /// Mints ids of nodes and checkpoints.
@@ -57,6 +75,7 @@ impl Default for SessionOptions {
             id: None,
             interval: CheckpointInterval::default(),
             persistence: None,
+            save_interval: SaveInterval::default(),
             metadata: Arc::new(Mutex::new(RawObject::new())),
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
@@ -82,6 +101,7 @@ impl fmt::Debug for SessionOptions {
 pub struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) persistence: Option<Arc<dyn PersistenceAdapter>>,
+    pub(super) save_interval: SaveInterval,
     pub(super) entry: Entry,
 }
 
@@ -192,7 +212,12 @@ impl Session {
             ids: options.ids,
             clock: options.clock,
         };
-        Self { shared: Arc::new(shared), persistence: options.persistence, entry: Entry::default() }
+        Self {
+            shared: Arc::new(shared),
+            persistence: options.persistence,
+            save_interval: options.save_interval,
+            entry: Entry::default(),
+        }
     }
 
     /// A handle on the same session whose runs are saved elsewhere, or nowhere.

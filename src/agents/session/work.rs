@@ -4,13 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
 use super::book::Unfinished;
 use super::child::Child;
 use super::error::SessionError;
-use super::session::{CheckpointInterval, Session, Shared};
+use super::session::{CheckpointInterval, SaveInterval, Session, Shared};
 use crate::agents::Agent;
 use crate::agents::checkpoint::checkpoint::Stand;
 use crate::agents::checkpoint::record::Record;
@@ -52,12 +52,26 @@ impl Start {
     }
 }
 
-/// A run that has been let in.
+/// A run that has been let in. However it ends, the book holds where it can go on.
 struct Work {
+    shared: Arc<Shared>,
     machine: Machine,
     driver: Drive,
     place: Place,
     before: History,
+}
+
+impl Work {
+    /// Writes down where the run stands. A run that is failing stands where its keeper last saw it.
+    fn keep(&self) {
+        self.shared.keep(self.machine.state());
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.keep();
+    }
 }
 
 /// The line of a session, held; and the mark that a run is under way.
@@ -177,13 +191,17 @@ impl Session {
             return self.turned_away(task, context).await;
         };
         let mut work = self.begin(task, context)?;
+        if self.saves_at_start(work.machine.state()) {
+            self.save().await?;
+        }
         if let Some(listener) = &listener {
-            work.driver = listener.attach(work.driver);
+            work.driver = listener.attach(work.driver.clone());
         }
         let outcome = drive(&mut work.machine, &work.driver).await;
         let turn = match outcome {
             Ok(turn) => turn,
             Err(error) => {
+                work.keep();
                 // The error of the run is what counts; a store that fails too is heard of at the next save.
                 let _saved = self.save().await;
                 return Err(error.into());
@@ -224,12 +242,19 @@ impl Session {
         Ok(drive(&mut machine, &driver).await?)
     }
 
+    /// Whether a run is saved before it does anything: what it was asked, and what people decided, outlives a crash.
+    fn saves_at_start(&self, state: &RunState) -> bool {
+        self.persistence.is_some()
+            && (self.save_interval != SaveInterval::Turn || !state.decided().is_empty())
+    }
+
     /// A machine that knows what was said, and a driver that keeps its state in the book.
     fn begin(&self, task: Task, context: RunContext) -> Result<Work, SessionError> {
         let shared = &self.shared;
         let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ..context };
         let (start, (mut machine, mut driver)) = match task {
             Task::Say(input) => {
+                self.check_decisions()?;
                 let start = self.start_here();
                 let prepared = shared.agent.prepare(start.history.clone(), input, context)?;
                 shared.book().sub_agents = SubAgentStates::default();
@@ -251,6 +276,7 @@ impl Session {
             place: place.clone(),
             before: before.clone(),
             record: Arc::default(),
+            session: self.clone(),
         }));
         let run = Some(machine.state().clone());
         shared.book().unfinished =
@@ -261,7 +287,7 @@ impl Session {
                 restored: false,
                 sub_agents: SubAgentStates::default(),
             });
-        Ok(Work { machine, driver, place, before })
+        Ok(Work { shared: Arc::clone(shared), machine, driver, place, before })
     }
 
     /// A new run: from the current node, and from what was restored there.
@@ -325,6 +351,16 @@ impl Session {
 }
 
 impl Shared {
+    /// Writes down where the run that is under way can go on, unless it cannot.
+    fn keep(&self, state: &RunState) {
+        if state.is_over() {
+            return;
+        }
+        if let Some(unfinished) = &mut self.book().unfinished {
+            unfinished.run = Some(state.clone());
+        }
+    }
+
     fn checkpoint(&self, place: Place, before: History, stand: Stand) -> Checkpoint {
         Checkpoint {
             id: self.ids.string().into(),
@@ -346,6 +382,7 @@ struct RunKeeper {
     place: Place,
     before: History,
     record: Arc<Record>,
+    session: Session,
 }
 
 impl Keeper for RunKeeper {
@@ -370,6 +407,22 @@ impl Keeper for RunKeeper {
 
     fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<Child> {
         Child::open(&self.shared, agent, run, message)
+    }
+
+    fn fails(&self, state: &RunState) {
+        self.shared.keep(state);
+    }
+
+    fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>> {
+        let session = &self.session;
+        session.persistence.as_ref()?;
+        let approved = || state.last_execution().is_some_and(|last| last.approved == Some(true));
+        let wanted = match session.save_interval {
+            SaveInterval::Tool => true,
+            SaveInterval::Step if boundary == Boundary::StepEnded => true,
+            SaveInterval::Step | SaveInterval::Turn => boundary == Boundary::ToolFinished && approved(),
+        };
+        wanted.then(|| Box::pin(async move { Ok(session.save().await?) }) as _)
     }
 }
 

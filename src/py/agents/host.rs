@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::agent::AgentCore;
 use super::context::ToolContext;
@@ -44,10 +44,30 @@ pub(crate) struct ToolBinding {
     tool: Py<PyAny>,
     mode: CallMode,
     takes_context: bool,
-    approval: Option<Function>,
+    approval: Option<Approver>,
     /// The agent that it is.
     agent: Option<Py<AgentCore>>,
 }
+
+/// Who approves the calls of a tool.
+enum Approver {
+    /// A function, asked before each call.
+    Function(Function),
+    /// A person, asked while the run waits.
+    Person,
+}
+
+impl Approver {
+    fn new(approval: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match approval.cast::<PyString>() {
+            Ok(word) if word.to_cow()? == ASK => Ok(Self::Person),
+            _ => Ok(Self::Function(Function::new(approval, "approval")?)),
+        }
+    }
+}
+
+/// What leaves a call to a person.
+const ASK: &str = "ask";
 
 /// A function of the application with the way to call it.
 struct Function {
@@ -81,7 +101,7 @@ impl ToolBinding {
             tool: tool.clone().unbind(),
             mode,
             takes_context: tool.getattr("_takes_context")?.extract()?,
-            approval: if approval.is_none() { None } else { Some(Function::new(&approval, "approval")?) },
+            approval: if approval.is_none() { None } else { Some(Approver::new(&approval)?) },
             agent: agent_of(tool)?,
         })
     }
@@ -159,7 +179,7 @@ impl Callables {
         for tool in &self.tools {
             visit.call(&tool.tool)?;
             visit.call(&tool.agent)?;
-            if let Some(approval) = &tool.approval {
+            if let Some(Approver::Function(approval)) = &tool.approval {
                 visit.call(&approval.callable)?;
             }
         }
@@ -354,16 +374,21 @@ impl PyHost {
         })
     }
 
-    fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
+    /// Asks the function that approves a tool's calls; none where a person does.
+    fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
         guard::expect_held(|py| {
-            let (callable, mode) = self.look(|callables| {
-                let approval = callables.tools.get(invocation.tool)?.approval.as_ref()?;
-                Some((approval.callable.clone_ref(py), approval.mode))
+            let approver = self.look(|callables| {
+                Some(match callables.tools.get(invocation.tool)?.approval.as_ref()? {
+                    Approver::Function(function) => Some((function.callable.clone_ref(py), function.mode)),
+                    Approver::Person => None,
+                })
             })?;
+            let Some((callable, mode)) = approver else { return Ok(None) };
             let arguments = to_python(py, invocation.call.arguments.get())?;
             let positional = PyTuple::new(py, [arguments])?.unbind();
+            let arguments = Arguments { positional, keywords: None };
             let caller = self.caller(py, invocation.span.as_ref())?;
-            Ok(call(callable, Arguments { positional, keywords: None }, mode, &caller))
+            Ok(Some(call(callable, arguments, mode, &caller)))
         })
     }
 
@@ -466,10 +491,10 @@ impl Host for PyHost {
     }
 
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
-        let started = self.approval_call(&invocation);
-        Box::pin(value_of(started, |value| {
-            Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied })
-        }))
+        match self.approval_call(&invocation).transpose() {
+            None => Box::pin(std::future::ready(Ok(Approval::Ask))),
+            Some(started) => Box::pin(value_of(started, approval)),
+        }
     }
 
     fn on_tool_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {
@@ -580,6 +605,18 @@ impl Host for PyHost {
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {
         guard::held(|py| self.metadata.changed(py).ok()).flatten().flatten()
     }
+}
+
+/// What an approval handler answered. Text other than "ask" is a mistake, and must not count as a yes.
+fn approval(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
+    let Ok(word) = value.cast::<PyString>() else {
+        return Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied });
+    };
+    let word = word.to_cow()?;
+    if word == ASK {
+        return Ok(Approval::Ask);
+    }
+    Err(PyTypeError::new_err(format!("approval must give True, False or \"{ASK}\", not {word:?}")))
 }
 
 /// What a hook before a call answered: falsy skips, a dict may carry other arguments. UPP-1.2 §10.4.

@@ -16,10 +16,11 @@ use super::persistence::PyPersistence;
 use super::state::PyExecutionState;
 use super::stream::AgentStream;
 use super::tree::wrap_tree;
-use crate::agents::run::{HostError, RunContext};
-use crate::agents::session::{CheckpointInterval, SessionMetadata, SessionSnapshot};
+use crate::agents::run::{HostError, RunContext, Verdict};
+use crate::agents::session::{CheckpointInterval, SaveInterval, SessionMetadata, SessionSnapshot};
+use crate::agents::run::AgentStream as CoreStream;
 use crate::agents::{Session as CoreSession, SessionError, SessionOptions};
-use crate::core::json::{self, RawObject};
+use crate::core::json::{self, RawJson, RawObject};
 use crate::message::Turn;
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::coroutine::Coroutine;
@@ -29,7 +30,7 @@ use crate::py::bridge::sync;
 use crate::py::convert::json::{document_text, limits, to_raw_object};
 use crate::py::data::DataClass;
 use crate::py::error::Raised;
-use crate::py::records::wrap_turn;
+use crate::py::records::{ToolCall, wrap_turn};
 use crate::py::show::Show;
 use crate::py::thread::Thread;
 
@@ -38,8 +39,8 @@ use crate::py::thread::Thread;
 pub(crate) struct SessionCore {
     session: CoreSession,
     owned: Arc<Owned>,
-    /// Runs are saved, not only what `save` is called for.
-    saves_runs: bool,
+    /// When runs are saved; none where only `save` saves.
+    saves: Option<SaveInterval>,
 }
 
 /// Python objects of a session. One `SessionCore` owns them and shows them to the collector.
@@ -124,7 +125,7 @@ impl SessionCore {
         agent: &Bound<'_, AgentCore>,
         metadata: &Bound<'_, PyDict>,
         store: &Bound<'_, PyAny>,
-        saves_runs: bool,
+        saves: Option<&str>,
         session: impl FnOnce(SessionOptions) -> Result<CoreSession, SessionError>,
     ) -> PyResult<Self> {
         let objects = Objects {
@@ -133,9 +134,18 @@ impl SessionCore {
             store: store.clone().unbind(),
         };
         let owned = Arc::new(Owned(Mutex::new(Some(objects))));
-        let options = SessionOptions { metadata: Arc::clone(&owned) as _, ..SessionOptions::default() };
+        let saves = saves.map(|interval| match interval {
+            "step" => SaveInterval::Step,
+            "tool" => SaveInterval::Tool,
+            _ => SaveInterval::Turn,
+        });
+        let options = SessionOptions {
+            metadata: Arc::clone(&owned) as _,
+            save_interval: saves.unwrap_or_default(),
+            ..SessionOptions::default()
+        };
         let session = guard::holding(py, || session(options)).map_err(|error| raised(py, &error))?;
-        Ok(Self { session, owned, saves_runs })
+        Ok(Self { session, owned, saves })
     }
 
     /// The objects of one run: `metadata` is what the run starts with.
@@ -161,7 +171,7 @@ impl SessionCore {
         context.metadata = metadata;
         context.sub_agent_events = entry.sub_agent_events;
         context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
-        let persistence = core.saves_runs.then(|| {
+        let persistence = core.saves.map(|_| {
             let index = kept.add(store);
             Arc::new(PyPersistence::new(kept.clone(), index, Arc::new(place()))) as Arc<_>
         });
@@ -193,6 +203,12 @@ impl SessionCore {
         Self::begin(slf, &caller, None, Entry::new(ticket, inside, true), metadata)
     }
 
+    fn begin_stream(slf: &Bound<'_, Self>, entry: Entry, metadata: Arc<RawObject>) -> PyResult<Begun> {
+        Self::check_waiting(slf, entry)?;
+        let caller = CallerContext::without_loop(slf.py())?;
+        Self::begin(slf, &caller, Some(entry.on_loop), entry, metadata)
+    }
+
     fn begin_sync(
         slf: &Bound<'_, Self>,
         ticket: u64,
@@ -204,6 +220,18 @@ impl SessionCore {
         Self::check_waiting(slf, entry)?;
         let caller = CallerContext::without_loop(py)?;
         Self::begin(slf, &caller, None, entry, metadata)
+    }
+}
+
+impl Begun {
+    /// The run with somebody listening.
+    fn listened(
+        self,
+        py: Python<'_>,
+        start: impl FnOnce(&CoreSession, RunContext) -> Result<CoreStream, SessionError>,
+    ) -> PyResult<AgentStream> {
+        let stream = start(&self.session, self.context).map_err(|error| raised(py, &error))?;
+        AgentStream::new(py, stream, &self.callables, self.kept)
     }
 }
 
@@ -234,12 +262,12 @@ fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>)
 #[pymethods]
 impl SessionCore {
     #[new]
-    #[pyo3(signature = (agent, metadata, store, saves_runs, id, interval))]
+    #[pyo3(signature = (agent, metadata, store, saves, id, interval))]
     fn new(
         agent: &Bound<'_, AgentCore>,
         metadata: &Bound<'_, PyDict>,
         store: &Bound<'_, PyAny>,
-        saves_runs: bool,
+        saves: Option<&str>,
         id: Option<String>,
         interval: &str,
     ) -> PyResult<Self> {
@@ -249,7 +277,7 @@ impl SessionCore {
             _ => CheckpointInterval::Step,
         };
         let core = agent.get().agent().clone();
-        Self::made(agent.py(), agent, metadata, store, saves_runs, |options| {
+        Self::made(agent.py(), agent, metadata, store, saves, |options| {
             CoreSession::new(core, SessionOptions { id: id.map(Into::into), interval, ..options })
         })
     }
@@ -260,7 +288,7 @@ impl SessionCore {
         data: &Bound<'_, PyAny>,
         agent: &Bound<'_, AgentCore>,
         store: &Bound<'_, PyAny>,
-        saves_runs: bool,
+        saves: Option<&str>,
         strict: bool,
     ) -> PyResult<Self> {
         let py = data.py();
@@ -272,7 +300,7 @@ impl SessionCore {
         let snapshot = read.map_err(|error| crate::py::error::validation(py, &error, Some(&text)))?;
         let metadata = snapshot.metadata.show(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
-        Self::made(py, agent, &metadata, store, saves_runs, |options| {
+        Self::made(py, agent, &metadata, store, saves, |options| {
             Ok(CoreSession::from_snapshot(snapshot, core, options))
         })
     }
@@ -334,7 +362,7 @@ impl SessionCore {
 
     /// Messages that were restored and are not in the tree: the next run sees them after the history.
     #[getter]
-    fn pending<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn restored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
         let messages = restored.map(|restored| restored.messages()).unwrap_or_default();
         messages.iter().cloned().collect::<Vec<_>>().show(py)
@@ -345,6 +373,32 @@ impl SessionCore {
     fn sub_agent_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let states = guard::holding(py, || self.session.sub_agent_states());
         sub_agents(py, &states)
+    }
+
+    /// The calls that wait for a decision, in their order.
+    #[getter]
+    fn pending(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.session.pending().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
+    }
+
+    /// Lets a pending call run, with other arguments where some are given.
+    #[pyo3(signature = (call_id, arguments))]
+    fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let arguments = arguments.map(|given| to_raw_object(given, "arguments")).transpose()?;
+        let arguments = arguments.map(|given| RawJson::from_value(&given)).transpose();
+        let arguments = arguments.map_err(|error| crate::py::error::serialization(py, &error))?;
+        self.session.decide(call_id, Verdict::Approved, arguments).map_err(|error| raised(py, &error))
+    }
+
+    /// Refuses a pending call.
+    #[pyo3(signature = (call_id, reason))]
+    fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
+        self.session.decide(call_id, Verdict::Denied { reason }, None).map_err(|error| raised(py, &error))
+    }
+
+    /// Gives up the run that is not finished; whether there was one.
+    fn discard(&self, py: Python<'_>) -> PyResult<bool> {
+        self.session.discard().map_err(|error| raised(py, &error))
     }
 
     /// A number for one run.
@@ -396,15 +450,22 @@ impl SessionCore {
         on_loop: bool,
         sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
-        let py = slf.py();
         let input = input_from(input)?;
         let entry = Entry { sub_agent_events, ..Entry::new(ticket, inside, on_loop) };
-        Self::check_waiting(slf, entry)?;
-        let caller = CallerContext::without_loop(py)?;
-        let Begun { session, context, kept, callables } =
-            Self::begin(slf, &caller, Some(on_loop), entry, Arc::default())?;
-        let stream = session.stream(input, context).map_err(|error| raised(py, &error))?;
-        AgentStream::new(py, stream, &callables, kept)
+        let begun = Self::begin_stream(slf, entry, Arc::default())?;
+        begun.listened(slf.py(), |session, context| session.stream(input, context))
+    }
+
+    /// As `resume`, listened to.
+    fn resume_stream(
+        slf: &Bound<'_, Self>,
+        ticket: u64,
+        inside: bool,
+        on_loop: bool,
+    ) -> PyResult<AgentStream> {
+        let entry = Entry::new(ticket, inside, on_loop);
+        let begun = Self::begin_stream(slf, entry, slf.get().metadata_of_run())?;
+        begun.listened(slf.py(), |session, context| session.resume_stream(context))
     }
 
     /// Goes on with the run that is not finished; the coroutine gives its turn.

@@ -162,11 +162,31 @@ impl Flight {
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(outcome);
         }
+        // Whoever asks with a waker that wakes nobody asks for the last time.
+        if waker.will_wake(Waker::noop()) {
+            drop(state);
+            return self.ended().map_or(Poll::Pending, Poll::Ready);
+        }
         match state.waker.as_mut() {
             Some(known) => known.clone_from(waker),
             None => state.waker = Some(waker.clone()),
         }
         Poll::Pending
+    }
+
+    /// What the Python future has come to, though its callback still waits for its turn.
+    fn ended(&self) -> Option<PyResult<Py<PyAny>>> {
+        let ended = guard::held(|py| {
+            let future = match &lock(&self.state).handle {
+                Some(Handle::Task(future) | Handle::Pooled(future)) => future.clone_ref(py).into_bound(py),
+                None => return None,
+            };
+            let done = future.call_method0(intern!(py, "done")).and_then(|done| done.is_truthy());
+            let outcome = done.unwrap_or(false).then(|| future.call_method0(intern!(py, "result")))?;
+            let is_over = outcome.as_ref().map_or(true, |value| !is_awaitable(value));
+            is_over.then(|| outcome.map(Bound::unbind))
+        });
+        ended.flatten()
     }
 
     /// Nobody waits any more. Cancels before returning if this is the task's own thread, else has the loop do it.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use turntree::agents::SessionError;
+use turntree::agents::run::{Verdict, approval_required};
 use turntree::agents::session::CheckpointInterval;
 
 use super::{World, ids_of, poll_at_most, reachable};
@@ -17,6 +18,11 @@ enum Step {
     Fail(u8),
     Drop(u8, usize),
     Abort(u8, usize),
+    /// A run whose rounds wait for a person.
+    Ask(u8),
+    /// Decides about one pending call: which, and whether it may run.
+    Decide(usize, bool),
+    Discard,
     Resume,
     Restore(usize),
     Fork(usize),
@@ -32,6 +38,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..3_u8).prop_map(Step::Fail),
         2 => (0..3_u8, 0..60_usize).prop_map(|(rounds, polls)| Step::Drop(rounds, polls)),
         1 => (1..3_u8, 0..30_usize).prop_map(|(rounds, polls)| Step::Abort(rounds, polls)),
+        2 => (1..3_u8).prop_map(Step::Ask),
+        3 => (any(), proptest::bool::ANY).prop_map(|(call, may)| Step::Decide(call, may)),
+        1 => Just(Step::Discard),
         3 => Just(Step::Resume),
         4 => any().prop_map(Step::Restore),
         1 => any().prop_map(Step::Fork),
@@ -130,10 +139,43 @@ impl Pair {
         Ok(())
     }
 
+    /// Whether calls wait for a decision, or for the run to be taken up after it.
+    fn waits(&self) -> bool {
+        let text = self.world.session.to_json().unwrap();
+        text.contains(r#"{"asked":{"#) || text.contains(r#"{"decided":{"#)
+    }
+
+    /// A new run would drop what a person was asked about.
+    fn is_refused(&self) -> Result<(), TestCaseError> {
+        let before = self.world.session.to_json().unwrap();
+        let refused = block_on(self.world.session.run("0", self.world.context()));
+        let is_refused = matches!(refused, Err(SessionError::Undecided { .. }));
+        prop_assert!(is_refused);
+        prop_assert_eq!(self.world.session.to_json().unwrap(), before);
+        Ok(())
+    }
+
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let failing = matches!(step, Step::Fail(_));
         self.world.model.failing.store(failing, Ordering::Relaxed);
+        let runs = matches!(step, Step::Run(_) | Step::Fail(_) | Step::Ask(_) | Step::Drop(..) | Step::Abort(..));
+        if runs && self.waits() {
+            return self.is_refused();
+        }
         match *step {
+            Step::Ask(rounds) => self.run(&format!("{rounds}?"), None)?,
+            Step::Decide(number, may) => {
+                let pending = self.world.session.pending();
+                let Some(call) = pending.get(number % pending.len().max(1)) else { return Ok(()) };
+                let verdict = if may { Verdict::Approved } else { Verdict::Denied { reason: None } };
+                self.world.session.decide(&call.tool_call_id, verdict, None).unwrap();
+                prop_assert_eq!(self.world.session.pending().len(), pending.len() - 1);
+            }
+            Step::Discard => {
+                let was = self.world.session.unfinished().is_some();
+                prop_assert_eq!(self.world.session.discard().unwrap(), was);
+                prop_assert!(!self.waits());
+            }
             Step::Run(rounds) => self.run(&rounds.to_string(), None)?,
             Step::Fail(rounds) => self.run(&format!("{rounds}!"), None)?,
             Step::Drop(rounds, polls) => self.run(&rounds.to_string(), Some(polls))?,
@@ -172,9 +214,15 @@ impl Pair {
                 let after = node.thread.messages.len() - left.place.length.unwrap();
                 let whole = ids_of(&tree.history_of(node.id.as_str()).unwrap());
                 let history = whole[..whole.len() - after].to_vec();
-                block_on(self.world.session.resume(self.world.context())).unwrap();
+                let ended = block_on(self.world.session.resume(self.world.context()));
+                if let Err(error) = &ended {
+                    // Only what a person has to decide about holds a run up here.
+                    prop_assert!(matches!(error, SessionError::Run(error) if approval_required(error).is_some()));
+                    prop_assert!(!self.world.session.pending().is_empty());
+                    prop_assert_eq!(ids_of(&self.world.session.tree().snapshot().history_of(node.id.as_str()).unwrap()), whole);
+                }
                 let beside = ids_of(&left.before);
-                self.note(known, &history, &beside, true);
+                self.note(known, &history, &beside, ended.is_ok());
             }
             Step::Restore(number) => {
                 let points = self.world.session.checkpoints();
@@ -251,7 +299,15 @@ proptest! {
         let twin = pair.world.reloaded();
 
         let ends = [&pair.world.session, &twin].map(|session| {
-            let resumed = block_on(session.resume(pair.world.context())).ok();
+            let resumed = loop {
+                for call in session.pending() {
+                    session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();
+                }
+                let resumed = block_on(session.resume(pair.world.context()));
+                if session.pending().is_empty() {
+                    break resumed.ok();
+                }
+            };
             let turn = block_on(session.run("1", pair.world.context())).unwrap();
             (resumed.map(|turn| turn.messages.len()), turn.messages.len(), ids_of(&session.tree().snapshot().history()).len())
         });

@@ -1,5 +1,7 @@
 //! Sessions: runs, checkpoints, restore, resume, fork, JSON. UAP-1.0 §6, §13.
 
+mod anywhere;
+mod approval;
 mod cancel;
 mod json;
 mod laws;
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
-use turntree::agents::run::RunContext;
+use turntree::agents::run::{Approval, RunContext};
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::agents::{Agent, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
@@ -26,8 +28,8 @@ use turntree::upp::{
 
 use crate::support_agents::{Answer, TestHost, agent, clock, give_way};
 
-/// Does what the last user message says: `3` wants three rounds of two tools, then answers; with `!` it fails instead of
-/// answering while it is told to. Each answer and each call has an id of its own.
+/// Does what the last user message says: `3` wants three rounds of two tools, then answers; with `?` the second tool of
+/// each is one that a person approves; with `!` it fails instead of answering while it is told to. Each answer and each call has an id of its own.
 #[derive(Debug, Default)]
 pub(super) struct TalkModel {
     pub(super) failing: AtomicBool,
@@ -47,7 +49,8 @@ impl TalkModel {
             text.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0);
         let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
         if rounds < wanted {
-            return Ok(Answer::calls(&["echo", "slow"]).response(number));
+            let second = if text.contains('?') { "guarded" } else { "slow" };
+            return Ok(Answer::calls(&["echo", second]).response(number));
         }
         if text.contains('!') && self.failing.load(Ordering::Relaxed) {
             return Err(UppError::new(ErrorCode::ProviderError, "talk", "down"));
@@ -98,7 +101,8 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(interval: CheckpointInterval) -> Self {
         let model = Arc::new(TalkModel::default());
-        let (host, ids) = (Arc::new(TestHost::default()), Arc::new(CountingIds::default()));
+        let host = Arc::new(TestHost { approval: Approval::Ask, ..TestHost::default() });
+        let ids = Arc::new(CountingIds::default());
         let agent = agent(Arc::clone(&model) as _, 10);
         let session = Session::new(agent.clone(), options(&ids, interval)).unwrap();
         Self { model, host, ids, agent, session }

@@ -298,9 +298,23 @@ fn ids_that_are_no_uuids_and_reserved_metadata_are_refused() {
 
 /// Keeps what it is given, unless it is told to fail.
 #[derive(Debug, Default)]
-struct Shelf {
+pub(super) struct Shelf {
     saved: Mutex<Vec<(String, String)>>,
     failing: std::sync::atomic::AtomicBool,
+}
+
+impl Shelf {
+    pub(super) fn count(&self) -> usize {
+        self.saved.lock().unwrap().len()
+    }
+
+    pub(super) fn texts(&self) -> Vec<String> {
+        self.saved.lock().unwrap().iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    pub(super) fn fail(&self, failing: bool) {
+        self.failing.store(failing, Ordering::Relaxed);
+    }
 }
 
 impl PersistenceAdapter for Shelf {
