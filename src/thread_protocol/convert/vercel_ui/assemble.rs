@@ -122,7 +122,8 @@ impl Assembler {
     ///
     /// # Errors
     /// What the real client would end with: a piece of something that never started, a result of a call that nobody
-    /// made, a kind that is not known, a member that is missing.
+    /// made, a member that is missing. Kinds that are not known are passed over, and a result, an input or data may be
+    /// missing: servers send such, though clients with schemas end there.
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), String> {
         match chunk.kind.as_str() {
             "start" => self.start(chunk),
@@ -152,11 +153,8 @@ impl Assembler {
                 self.plain(chunk)?;
             }
             kind if kind.starts_with("data-") => self.data(chunk),
-            kind => {
-                return Err(format!(
-                    "\"{kind}\" is no chunk of a UI message stream; its kinds are those of the AI SDK 5 to 7"
-                ));
-            }
+            // A client without schemas passes over what it does not know, and so does a recorder of newer servers.
+            _ => {}
         }
         Ok(())
     }
@@ -255,8 +253,7 @@ impl Assembler {
         let update = ToolUpdate {
             name,
             state,
-            // A client cannot tell a missing input from null; null is what every version reads.
-            input: if is_start { Slot(None) } else { chunk.input.or_null().into() },
+            input: if is_start { Slot(None) } else { chunk.input.clone() },
             raw_input: Slot(None),
             output: Slot(None),
             error_text,
@@ -292,7 +289,7 @@ impl Assembler {
             state: if is_error { "output-error" } else { "output-available" },
             input: part.input.clone(),
             raw_input: if is_error { part.raw_input.clone() } else { Slot(None) },
-            output: if is_error { Slot(None) } else { chunk.output.or_null().into() },
+            output: if is_error { Slot(None) } else { chunk.output.clone() },
             error_text,
             preliminary: chunk.preliminary.filter(|_| !is_error),
             encoding: None,
@@ -445,12 +442,12 @@ impl Assembler {
         if chunk.id.is_some()
             && let Some(part) = self.message.parts.iter_mut().find(same)
         {
-            part.data = chunk.data.or_null().into();
+            part.data.clone_from(&chunk.data);
             return;
         }
         let mut part = UiPart {
             id: chunk.id.clone(),
-            data: chunk.data.or_null().into(),
+            data: chunk.data.clone(),
             provider_metadata: chunk.provider_metadata.clone(),
             ..UiPart::of(chunk.kind.clone())
         };

@@ -120,7 +120,11 @@ impl UiStreamReader {
         match chunk.kind.as_str() {
             "finish" => self.facts.finish_reason.clone_from(&chunk.finish_reason),
             "abort" => {
-                if self.told("data-tp-abort", "reason") != Some(chunk.reason.clone()) {
+                // Clients of 5 are not told the reason.
+                let is_told = self
+                    .told("data-tp-abort", "reason")
+                    .is_some_and(|told| chunk.reason.is_none() || told == chunk.reason);
+                if !is_told {
                     self.facts.aborts.push(chunk.reason.clone());
                 }
             }
