@@ -3742,12 +3742,169 @@ class ProtocolThread(Data):
         Raises:
             ValidationError: No such agent, or damaged metadata.
         """
+    def to_ui_messages(
+        self,
+        sdk: Literal[5, 6, 7] = 6,
+        *,
+        sidecar: Literal["none", "portable", "full"] = "portable",
+        dynamic_tools: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Give the conversation as the messages of a chat of the Vercel AI SDK.
+
+        Messages that came from a client come back as they were.
+
+        Args:
+            sdk: The major version of the SDK that reads.
+            sidecar: What goes into ``metadata.thread_protocol`` of other messages, so that `from_ui_messages` gives the
+                thread back: "portable" for its core, "full" for all of it, system prompts and metadata included.
+            dynamic_tools: Write calls as ``dynamic-tool``, for clients that do not know the tools.
+
+        Raises:
+            ValueError: No such version or level.
+        """
+    def to_ui_stream(
+        self,
+        sdk: Literal[5, 6, 7] = 6,
+        *,
+        turns: Literal["all", "last"] = "all",
+        sidecar: Literal["none", "portable", "full"] = "portable",
+    ) -> Iterator[dict[str, Any]]:
+        """Give what agents did as one UI message stream of the Vercel AI SDK.
+
+        Args:
+            sdk: The major version of the SDK that reads.
+            turns: All actions from the first of an agent on, or those after the last user message.
+            sidecar: As in `to_ui_messages`; it goes with the first chunk.
+
+        Raises:
+            ValueError: No such version, level or choice of turns.
+        """
+    def to_ui_stream_bytes(
+        self,
+        sdk: Literal[5, 6, 7] = 6,
+        *,
+        turns: Literal["all", "last"] = "all",
+        sidecar: Literal["none", "portable", "full"] = "portable",
+    ) -> bytes:
+        """Give the same stream as the body of a response: server-sent events, ``[DONE]`` last.
+
+        Args:
+            sdk: As in `to_ui_stream`.
+            turns: As in `to_ui_stream`.
+            sidecar: As in `to_ui_stream`.
+
+        Raises:
+            ValueError: As in `to_ui_stream`.
+        """
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: int, /) -> _Action: ...
     @overload
     def __getitem__(self, index: slice, /) -> list[_Action]: ...
     def __iter__(self) -> Iterator[_Action]: ...
+
+class UiStreamReader:
+    """Reads one UI message stream of the Vercel AI SDK as it arrives.
+
+    The result depends on the chunks alone, never on how their bytes were cut. After an error the stream is over, as it
+    is for the real client; what came before stays readable.
+
+    Args:
+        messages: The conversation before the stream, as the client has it: dicts, or their JSON.
+        agent: Who answers. Default: as the sidecar says, else one agent called "assistant".
+        thread_id: Default: as the sidecar says, else one that follows from `chat_id` or the first message.
+        chat_id: The id of the chat: a UUID is the thread's id, from another one it follows.
+        title: Default: the beginning of the first user text.
+        timestamp: The time of messages that say none. Default: 1970.
+        profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
+        trust_sidecar: Read what `Thread.to_ui_stream` said beside the chunks. False for what a client sends.
+
+    UI message stream, §2 to §5.
+    """
+
+    def __new__(
+        cls,
+        *,
+        messages: Iterable[Mapping[str, Any]] | str | bytes | bytearray | None = None,
+        agent: AgentConfig | Mapping[str, _Json] | None = None,
+        thread_id: str | None = None,
+        chat_id: str | None = None,
+        title: str | None = None,
+        timestamp: datetime | str | None = None,
+        profile: Literal["full", "portable"] = "full",
+        trust_sidecar: bool = True,
+    ) -> Self: ...
+    def feed(self, data: Mapping[str, Any] | bytes | bytearray | str) -> None:
+        """Take what arrived next.
+
+        Args:
+            data: One chunk as a dict, or a piece of the response body, cut anywhere.
+
+        Raises:
+            ValidationError: The real client gives the stream up here; names the chunk.
+            TypeError: Neither a dict nor bytes nor str.
+        """
+    @property
+    def count(self) -> int:
+        """How many chunks were read."""
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """The message so far, or None before anything came."""
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation so far, the message of the stream last."""
+    def thread(self) -> ProtocolThread:
+        """Give the thread so far; one of its own."""
+
+class UiLiveStream:
+    """The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out."""
+
+    def __new__(cls, message_id: str | None = None, metadata: Mapping[str, Any] | None = None) -> Self: ...
+    def start(self) -> bytes:
+        """Give the frames that begin the stream."""
+    def events(self, events: list[AgentStreamEvent] | list[StreamEvent]) -> bytes:
+        """Give the frames of events.
+
+        Raises:
+            TypeError: Something else is in the list.
+        """
+    def finish(self) -> bytes:
+        """Give the frames that end a run that came to its end."""
+    def error(self, text: str) -> bytes:
+        """Give the frames that end a run that failed."""
+    def abort(self) -> bytes:
+        """Give the frames that end a run that was stopped."""
+
+def ui_stream_headers() -> dict[str, str]:
+    """Give the response headers of a UI message stream."""
+
+def from_ui_messages(
+    messages: Iterable[Mapping[str, Any]] | str | bytes | bytearray,
+    *,
+    agent: AgentConfig | Mapping[str, _Json] | None = None,
+    thread_id: str | None = None,
+    chat_id: str | None = None,
+    title: str | None = None,
+    timestamp: datetime | str | None = None,
+    profile: Literal["full", "portable"] = "full",
+    trust_sidecar: bool = True,
+) -> ProtocolThread:
+    """Make a thread of the messages of a chat of the Vercel AI SDK, 5 to 7.
+
+    Args:
+        messages: What `useChat` keeps and posts: a list of dicts, or its JSON.
+        agent: Who answers. Default: as the sidecar says, else one agent called "assistant".
+        thread_id: Default: as the sidecar says, else one that follows from `chat_id` or the first message.
+        chat_id: The id of the chat: a UUID is the thread's id, from another one it follows.
+        title: Default: the beginning of the first user text.
+        timestamp: The time of messages that say none. Default: 1970.
+        profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
+        trust_sidecar: Read what `Thread.to_ui_messages` said beside the parts. False for what a client sends.
+
+    Raises:
+        TypeError: `messages` is no list.
+        ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
+    """
 
 def from_pydantic_ai(
     messages: Sequence[Any] | str | bytes | bytearray,

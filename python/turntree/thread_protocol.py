@@ -1,7 +1,8 @@
 """ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
 
 `from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
-gives it back equal.
+gives it back equal. `from_ui_stream`, `from_ui_messages` and their ways back do the same for the chats of the Vercel
+AI SDK; `ui_response` sends a run to one as it happens.
 """
 
 from typing import Any, TypeAlias
@@ -21,12 +22,16 @@ from turntree._core import (
     ThinkingUsage,
     ToolCallAction,
     ToolReturnAction,
+    UiStreamReader,
     Usage,
     UserMessageAction,
     VideoContent,
     from_pydantic_ai,
+    from_ui_messages,
 )
 from turntree._core import ProtocolThread as Thread
+from turntree._names import claim as _claim
+from turntree._ui import UiChunk, UiResponse, from_ui_stream, ui_response
 
 Action: TypeAlias = (
     UserMessageAction
@@ -64,8 +69,16 @@ __all__ = [
     "Thread",
     "ToolCallAction",
     "ToolReturnAction",
+    "UiChunk",
+    "UiResponse",
+    "UiStreamReader",
     "Usage",
     "UserMessageAction",
     "VideoContent",
     "from_pydantic_ai",
+    "from_ui_messages",
+    "from_ui_stream",
+    "ui_response",
 ]
+
+_claim(__name__, globals())

@@ -5,6 +5,7 @@
 //! ├── Parse         not JSON, over a limit, or of another shape; names the place
 //! ├── Invalid       the rules of the protocol are broken; holds every issue
 //! ├── Residue       facts kept for the way back were damaged
+//! ├── UiStream      a UI message stream ends where a real client would give it up
 //! └── UnknownAgent  a view was asked for an agent that is not in the registry
 //! ```
 
@@ -32,6 +33,14 @@ pub enum ThreadError {
         /// What is wrong.
         message: String,
     },
+    /// A UI message stream cannot be read any further.
+    #[error("chunk {chunk} of the stream: {message}")]
+    UiStream {
+        /// The chunk, from 0.
+        chunk: u64,
+        /// What is wrong and what to do.
+        message: String,
+    },
     /// A view was asked for an agent that the registry does not have.
     #[error("no agent \"{agent_id}\" in this thread; its agents are {}", known.join(", "))]
     UnknownAgent {
@@ -57,6 +66,7 @@ impl ThreadError {
             Self::Parse(error) => error.pointer(),
             Self::Invalid { issues } => issues.first().map(|issue| issue.pointer.clone()).unwrap_or_default(),
             Self::Residue { pointer, .. } => pointer.clone(),
+            Self::UiStream { chunk, .. } => format!("/{chunk}"),
             Self::UnknownAgent { .. } => "/agents".to_owned(),
         }
     }
@@ -67,6 +77,7 @@ impl ThreadError {
             Self::Parse(error) => error.kind.name(),
             Self::Invalid { issues } => issues.first().map_or("invalid", |issue| issue.rule.name()),
             Self::Residue { .. } => "residue",
+            Self::UiStream { .. } => "ui_stream",
             Self::UnknownAgent { .. } => "agent_id",
         }
     }
@@ -84,6 +95,9 @@ impl ThreadError {
             Self::Invalid { .. } => "validate() lists every issue with its remedy",
             Self::Residue { .. } => {
                 "remove metadata.pydantic_ai from the thread and its actions to rebuild messages from the actions alone"
+            }
+            Self::UiStream { .. } => {
+                "a real client ends here too; read with errors=\"stop\" to keep what came before"
             }
             Self::UnknownAgent { .. } => "pass a key of thread.agents",
         }

@@ -8,9 +8,14 @@ use super::action::Action;
 use super::document::{Actions, Thread};
 use crate::core::json::{RawJson, RawObject};
 
+/// Whether actions of this type only keep what one side knows.
+fn is_residue(action_type: &str) -> bool {
+    action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
+}
+
 impl Thread {
-    /// What everybody who saw the conversation agrees on: no metadata, no facts that only Pydantic AI has, actions
-    /// numbered anew.
+    /// What everybody who saw the conversation agrees on: no metadata, no facts that only Pydantic AI or a client
+    /// of the AI SDK has, actions numbered anew.
     #[must_use]
     pub fn core(&self) -> Self {
         let mut core = self.clone();
@@ -21,7 +26,7 @@ impl Thread {
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
         let kept =
-            self.actions.iter().filter(|action| !action.action_type().starts_with("system.pydantic_ai."));
+            self.actions.iter().filter(|action| !is_residue(action.action_type()));
         core.actions = kept
             .zip(1_u64..)
             .map(|(action, sequence)| {

@@ -49,4 +49,5 @@ mod thread_protocol_laws;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
 mod tree;
+mod ui_stream_corpus;
 mod vendors;

@@ -233,6 +233,13 @@ impl AgentStream {
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
+impl AgentStreamEvent {
+    /// The model's or the tool's event.
+    pub(crate) const fn upp_event(&self) -> Option<&StreamEvent> {
+        self.0.as_upp()
+    }
+}
+
 #[pymethods]
 impl AgentStreamEvent {
     /// Whose event: "uap" of the agent, "upp" of the model or a tool.

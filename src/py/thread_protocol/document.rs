@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
 use serde::{Deserialize, Serialize};
 
 use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
@@ -395,6 +395,42 @@ impl Thread {
         let bytes = slf.py().detach(|| thread.to_pydantic_ai_json(&view));
         let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The messages of the conversation as a chat of the Vercel AI SDK takes them.
+    #[pyo3(signature = (sdk = 6, *, sidecar = "portable", dynamic_tools = false))]
+    fn to_ui_messages<'py>(
+        slf: &Bound<'py, Self>,
+        sdk: u32,
+        sidecar: &str,
+        dynamic_tools: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let options = super::vercel_ui::export(sdk, sidecar, "all", dynamic_tools)?;
+        super::vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), &options)
+    }
+
+    /// What agents did as a UI message stream of the Vercel AI SDK.
+    #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
+    fn to_ui_stream<'py>(
+        slf: &Bound<'py, Self>,
+        sdk: u32,
+        turns: &str,
+        sidecar: &str,
+    ) -> PyResult<Bound<'py, PyIterator>> {
+        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
+        super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), &options)
+    }
+
+    /// As `to_ui_stream`, as the body of a response: server-sent events, `[DONE]` last.
+    #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
+    fn to_ui_stream_bytes<'py>(
+        slf: &Bound<'py, Self>,
+        sdk: u32,
+        turns: &str,
+        sidecar: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
+        Ok(super::vercel_ui::to_stream_bytes(slf.py(), &Self::of(slf)?.now(), &options))
     }
 
     /// The document as JSON text; written while other threads run.

@@ -1,4 +1,4 @@
-//! ThreadProtocol as Python classes: documents, actions, content, and the way from and to Pydantic AI.
+//! ThreadProtocol as Python classes: documents, actions, content, and the ways from and to Pydantic AI and the AI SDK.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ pub(crate) mod actions;
 pub(crate) mod content;
 pub(crate) mod document;
 pub(crate) mod pydantic_ai;
+pub(crate) mod vercel_ui;
 
 /// Adds the classes and functions of this room to the native module.
 ///
@@ -48,6 +49,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     // Both protocols have a `Thread`, and the native module has one namespace.
     module.add("ProtocolThread", module.py().get_type::<document::Thread>())?;
     faces.add::<document::Thread>(module.py());
+    module.add_class::<vercel_ui::UiStreamReader>()?;
+    module.add_class::<vercel_ui::UiLiveStream>()?;
+    module.add_function(wrap_pyfunction!(vercel_ui::from_ui_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(vercel_ui::ui_stream_headers, module)?)?;
     module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
 }
 

@@ -9,7 +9,7 @@ use super::model::ModelMessage;
 use crate::thread_protocol::document::AgentConfig;
 
 /// The namespace of every id that is derived from content.
-pub(super) fn namespace() -> Uuid {
+pub(in crate::thread_protocol::convert) fn namespace() -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol")
 }
 
@@ -69,7 +69,7 @@ fn named_in_metadata(message: &ModelMessage<'_>) -> Option<AgentConfig> {
 }
 
 /// The agent of histories that name none.
-pub(super) fn assistant() -> AgentConfig {
+pub(in crate::thread_protocol::convert) fn assistant() -> AgentConfig {
     named("assistant", "Assistant")
 }
 

@@ -33,6 +33,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use agents::AgentSource;
+pub(super) use agents::{assistant, namespace};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
 pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};

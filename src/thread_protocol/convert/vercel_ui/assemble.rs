@@ -1,0 +1,496 @@
+//! Chunks in, the message out: the reducer that server and client share. UI message stream, §4 and §5.
+//!
+//! It does what the real client does, also where that surprises: a part keeps its place forever, an output looks for its
+//! call in the current step first, and metadata is merged deeply.
+
+use std::collections::HashMap;
+
+use super::chunk::Chunk;
+use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
+use crate::core::json::{PartialJson, RawJson, RawObject};
+
+/// Arguments that are still arriving.
+#[derive(Debug, Clone, Default)]
+struct PartialInput {
+    json: PartialJson,
+    text: String,
+    part: usize,
+    is_text: bool,
+    changed: bool,
+}
+
+/// A message that is being assembled.
+#[derive(Debug, Clone)]
+pub struct Assembler {
+    message: UiMessage,
+    texts: HashMap<String, usize>,
+    reasonings: HashMap<String, usize>,
+    inputs: HashMap<String, PartialInput>,
+    /// Where the parts of the current step begin.
+    step: usize,
+    /// The place of each tool part, latest last, by call.
+    calls: HashMap<String, Vec<usize>>,
+}
+
+/// What a chunk says about the call of a tool part.
+struct ToolUpdate<'c> {
+    name: &'c str,
+    state: &'static str,
+    input: Slot,
+    raw_input: Slot,
+    output: Slot,
+    error_text: Option<String>,
+    preliminary: Option<bool>,
+    encoding: Option<String>,
+    title: Option<String>,
+    metadata: Slot,
+    is_result: bool,
+}
+
+impl Default for Assembler {
+    fn default() -> Self {
+        Self::new(UiMessage::assistant(""))
+    }
+}
+
+impl Assembler {
+    /// Goes on with a message; a new one has no parts.
+    pub fn new(message: UiMessage) -> Self {
+        let mut assembler = Self {
+            message: UiMessage::default(),
+            texts: HashMap::new(),
+            reasonings: HashMap::new(),
+            inputs: HashMap::new(),
+            step: 0,
+            calls: HashMap::new(),
+        };
+        assembler.adopt(message);
+        assembler
+    }
+
+    fn adopt(&mut self, message: UiMessage) {
+        self.texts.clear();
+        self.reasonings.clear();
+        self.inputs.clear();
+        self.calls.clear();
+        self.step =
+            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |place| place + 1);
+        for (place, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
+            if let Some(id) = &part.tool_call_id {
+                self.calls.entry(id.clone()).or_default().push(place);
+            }
+        }
+        self.message = message;
+    }
+
+    /// The message so far.
+    pub fn message(&mut self) -> &UiMessage {
+        for input in self.inputs.values_mut().filter(|input| input.changed) {
+            input.changed = false;
+            let Some(part) = self.message.parts.get_mut(input.part) else { continue };
+            if !part.is("input-streaming") {
+                continue;
+            }
+            part.raw_input = RawJson::from_str_value(&input.text).into();
+            part.input = if input.is_text {
+                RawJson::from_str_value(&input.text).into()
+            } else {
+                Slot(input.json.read().map(|read| read.value))
+            };
+        }
+        &self.message
+    }
+
+    /// The message so far, and nothing that waits for more.
+    pub fn into_message(mut self) -> UiMessage {
+        self.message();
+        self.message
+    }
+
+    /// Calls without a result, by their ids.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = &UiPart> {
+        self.message.parts.iter().filter(|part| {
+            part.is_tool()
+                && matches!(
+                    part.state.as_deref(),
+                    Some("input-available" | "approval-requested" | "approval-responded")
+                )
+        })
+    }
+
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// What the real client would end with: a piece of something that never started, a result of a call that nobody
+    /// made, a member that is missing. Kinds that are not known are passed over, and a result, an input or data may be
+    /// missing: servers send such, though clients with schemas end there.
+    pub fn push(&mut self, chunk: &Chunk) -> Result<(), String> {
+        match chunk.kind.as_str() {
+            "start" => self.start(chunk),
+            "finish" | "message-metadata" => self.metadata(&chunk.message_metadata),
+            "start-step" => {
+                self.message.parts.push(UiPart::of(STEP_START));
+                self.step = self.message.parts.len();
+            }
+            "finish-step" | "abort" => {}
+            "error" => drop(need(chunk.error_text.as_ref(), chunk, "errorText")?),
+            "reset-step" => self.reset_step(),
+            "text-start" | "reasoning-start" => self.block_start(chunk)?,
+            "text-delta" | "text-end" | "reasoning-delta" | "reasoning-end" => self.block_piece(chunk)?,
+            "tool-input-start" | "tool-input-delta" | "tool-input-available" | "tool-input-error" => {
+                self.tool_input(chunk)?;
+            }
+            "tool-output-available" | "tool-output-error" => self.tool_output(chunk)?,
+            "tool-output-denied" => {
+                let part = self.called(chunk)?;
+                if let Some(part) = self.message.parts.get_mut(part) {
+                    part.state = Some("output-denied".to_owned());
+                }
+            }
+            "tool-approval-request" => self.approval_request(chunk)?,
+            "tool-approval-response" => self.approval_response(chunk)?,
+            "source-url" | "source-document" | "file" | "reasoning-file" | "custom" | "steering-message" => {
+                self.plain(chunk)?;
+            }
+            kind if kind.starts_with("data-") => self.data(chunk),
+            // A client without schemas passes over what it does not know, and so does a recorder of newer servers.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, chunk: &Chunk) {
+        if let Some(id) = &chunk.message_id {
+            if !self.message.id.is_empty() && *id != self.message.id {
+                self.adopt(UiMessage::assistant(""));
+            }
+            self.message.id.clone_from(id);
+        }
+        self.metadata(&chunk.message_metadata);
+    }
+
+    fn metadata(&mut self, metadata: &Slot) {
+        let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return };
+        let merged = match self.message.metadata.get() {
+            Some(old) if !old.is_null() => merge(old, new),
+            _ => new.clone(),
+        };
+        self.message.metadata = merged.into();
+    }
+
+    fn reset_step(&mut self) {
+        self.texts.clear();
+        self.reasonings.clear();
+        self.inputs.clear();
+        self.message.parts.truncate(self.step);
+        for places in self.calls.values_mut() {
+            places.retain(|place| *place < self.step);
+        }
+    }
+
+    fn block_start(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.id.as_ref(), chunk, "id")?;
+        let is_reasoning = chunk.kind == "reasoning-start";
+        let open = if is_reasoning { &mut self.reasonings } else { &mut self.texts };
+        open.insert(id.clone(), self.message.parts.len());
+        self.message.parts.push(UiPart {
+            id: is_reasoning.then(|| id.clone()),
+            text: Some(String::new()),
+            state: Some("streaming".to_owned()),
+            provider_metadata: chunk.provider_metadata.clone(),
+            ..UiPart::of(if is_reasoning { "reasoning" } else { "text" })
+        });
+        Ok(())
+    }
+
+    fn block_piece(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.id.as_ref(), chunk, "id")?;
+        let (what, piece) = chunk.kind.split_once('-').unwrap_or_default();
+        let open = if what == "reasoning" { &mut self.reasonings } else { &mut self.texts };
+        let place = if piece == "end" { open.remove(id) } else { open.get(id).copied() };
+        let part = place.and_then(|place| self.message.parts.get_mut(place)).ok_or_else(|| {
+            format!("no open {what} \"{id}\"; send its {what}-start before its {}", chunk.kind)
+        })?;
+        if piece == "delta" {
+            let delta = need(chunk.delta.as_ref(), chunk, "delta")?;
+            part.text.get_or_insert_default().push_str(delta);
+        } else {
+            part.state = Some("done".to_owned());
+            replace(&mut part.citations, &chunk.citations);
+        }
+        replace(&mut part.provider_metadata, &chunk.provider_metadata);
+        Ok(())
+    }
+
+    fn tool_input(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
+        if chunk.kind == "tool-input-delta" {
+            let piece = need(chunk.input_text_delta.as_ref(), chunk, "inputTextDelta")?;
+            let input = self.inputs.get_mut(id).ok_or_else(|| {
+                format!("no call \"{id}\" whose input arrives; send its tool-input-start first")
+            })?;
+            input.text.push_str(piece);
+            if !input.is_text {
+                input.json.push(piece);
+            }
+            input.changed = true;
+            return Ok(());
+        }
+        let name = need(chunk.tool_name.as_ref(), chunk, "toolName")?;
+        let (state, error_text) = match chunk.kind.as_str() {
+            "tool-input-start" => ("input-streaming", None),
+            "tool-input-available" => ("input-available", None),
+            _ => ("output-error", Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone())),
+        };
+        let is_start = state == "input-streaming";
+        let of_any_kind = self.in_step(id, |_| true).filter(|_| chunk.kind == "tool-input-error");
+        let dynamic = match of_any_kind.and_then(|place| self.message.parts.get(place)) {
+            Some(part) => part.kind == DYNAMIC_TOOL,
+            None => chunk.dynamic == Some(true),
+        };
+        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let place = place.unwrap_or_else(|| self.new_call(id, dynamic));
+        let update = ToolUpdate {
+            name,
+            state,
+            input: if is_start { Slot(None) } else { chunk.input.clone() },
+            raw_input: Slot(None),
+            output: Slot(None),
+            error_text,
+            preliminary: None,
+            encoding: chunk.input_encoding.clone().filter(|_| is_start),
+            title: chunk.title.clone().filter(|_| chunk.kind != "tool-input-error"),
+            metadata: chunk.tool_metadata.clone(),
+            is_result: state == "output-error",
+        };
+        if is_start {
+            let is_text = chunk.input_encoding.as_deref() == Some("text");
+            let input = PartialInput { part: place, is_text, ..PartialInput::default() };
+            self.inputs.insert(id.clone(), input);
+        } else {
+            self.inputs.remove(id);
+        }
+        self.update(place, chunk, update);
+        Ok(())
+    }
+
+    fn tool_output(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let place = self.called(chunk)?;
+        let is_error = chunk.kind == "tool-output-error";
+        let error_text = match is_error {
+            true => Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()),
+            false => None,
+        };
+        self.message();
+        let Some(part) = self.message.parts.get(place) else { return Ok(()) };
+        let name = part.tool().unwrap_or_default().to_owned();
+        let update = ToolUpdate {
+            name: &name,
+            state: if is_error { "output-error" } else { "output-available" },
+            input: part.input.clone(),
+            raw_input: if is_error { part.raw_input.clone() } else { Slot(None) },
+            output: if is_error { Slot(None) } else { chunk.output.clone() },
+            error_text,
+            preliminary: chunk.preliminary.filter(|_| !is_error),
+            encoding: None,
+            title: None,
+            metadata: chunk.tool_metadata.clone(),
+            is_result: true,
+        };
+        self.update(place, chunk, update);
+        Ok(())
+    }
+
+    /// Writes what a chunk says over what was said before.
+    fn update(&mut self, place: usize, chunk: &Chunk, update: ToolUpdate<'_>) {
+        let Some(part) = self.message.parts.get_mut(place) else { return };
+        if part.kind == DYNAMIC_TOOL {
+            part.tool_name = Some(update.name.to_owned());
+        } else {
+            part.kind = format!("tool-{}", update.name);
+        }
+        part.state = Some(update.state.to_owned());
+        part.input = update.input;
+        part.raw_input = update.raw_input;
+        part.output = update.output;
+        part.error_text = update.error_text;
+        part.preliminary = update.preliminary;
+        part.input_encoding = update.encoding;
+        part.title = update.title.or(part.title.take());
+        if update.metadata.get().is_some() {
+            part.tool_metadata = update.metadata;
+        }
+        part.provider_executed = chunk.provider_executed.or(part.provider_executed);
+        let about = match update.is_result {
+            true => &mut part.result_provider_metadata,
+            false => &mut part.call_provider_metadata,
+        };
+        replace(about, &chunk.provider_metadata);
+    }
+
+    fn new_call(&mut self, id: &str, dynamic: bool) -> usize {
+        let place = self.message.parts.len();
+        let kind = if dynamic { DYNAMIC_TOOL } else { "tool-" };
+        self.message.parts.push(UiPart { tool_call_id: Some(id.to_owned()), ..UiPart::of(kind) });
+        self.calls.entry(id.to_owned()).or_default().push(place);
+        place
+    }
+
+    /// The first part of a call in the current step.
+    fn in_step(&self, id: &str, fits: impl Fn(&UiPart) -> bool) -> Option<usize> {
+        let places = self.calls.get(id)?.iter().copied();
+        places
+            .filter(|place| *place >= self.step)
+            .find(|place| self.message.parts.get(*place).is_some_and(&fits))
+    }
+
+    /// The part of the call that a chunk answers: of the current step, else the latest.
+    fn called(&self, chunk: &Chunk) -> Result<usize, String> {
+        let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
+        let latest = || self.calls.get(id).and_then(|places| places.last().copied());
+        self.in_step(id, |_| true).or_else(latest).ok_or_else(|| {
+            format!("no call \"{id}\" in this message; send its tool-input-available before its {}", chunk.kind)
+        })
+    }
+
+    fn approval_request(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let place = self.called(chunk)?;
+        let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
+        let mut approval = RawObject::new();
+        approval.insert("id", RawJson::from_str_value(id));
+        let mut keep = |key: &str, value: Option<RawJson>| {
+            if let Some(value) = value {
+                approval.insert(key, value);
+            }
+        };
+        let text = |text: &Option<String>| text.as_deref().map(RawJson::from_str_value);
+        keep("descriptor", chunk.approval_descriptor.0.clone().filter(|value| !value.is_null()));
+        keep("inputSchemaInput", chunk.input_schema_input.0.clone());
+        keep("requestReason", text(&chunk.reason));
+        let automatic = chunk.is_automatic.filter(|automatic| *automatic);
+        keep("isAutomatic", automatic.and_then(|automatic| RawJson::from_value(&automatic).ok()));
+        keep("signature", text(&chunk.signature));
+        if let Some(part) = self.message.parts.get_mut(place) {
+            part.state = Some("approval-requested".to_owned());
+            part.approval = Some(approval);
+        }
+        Ok(())
+    }
+
+    fn approval_response(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
+        let approved = need(chunk.approved.as_ref(), chunk, "approved")?;
+        let asked = |part: &&mut UiPart| {
+            let approval = part.approval.as_ref().and_then(|approval| approval.get("id"));
+            approval.and_then(RawJson::as_string).as_deref() == Some(id)
+        };
+        let part = self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
+            format!("no approval \"{id}\" was asked for in this message; send its tool-approval-request first")
+        })?;
+        let approval = part.approval.get_or_insert_default();
+        approval.insert("approved", RawJson::from_value(approved).unwrap_or_default());
+        if let Some(reason) = &chunk.reason {
+            approval.insert("reason", RawJson::from_str_value(reason));
+        }
+        part.state = Some("approval-responded".to_owned());
+        part.provider_executed = chunk.provider_executed.or(part.provider_executed);
+        replace(&mut part.call_provider_metadata, &chunk.provider_metadata);
+        Ok(())
+    }
+
+    /// Chunks that are parts already.
+    fn plain(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let required: &[(&str, bool)] = match chunk.kind.as_str() {
+            "source-url" => &[("sourceId", chunk.source_id.is_some()), ("url", chunk.url.is_some())],
+            "source-document" => &[
+                ("sourceId", chunk.source_id.is_some()),
+                ("mediaType", chunk.media_type.is_some()),
+                ("title", chunk.title.is_some()),
+            ],
+            "file" | "reasoning-file" => {
+                &[("url", chunk.url.is_some()), ("mediaType", chunk.media_type.is_some())]
+            }
+            "custom" => &[("kind", chunk.custom_kind.is_some())],
+            _ => &[("id", chunk.id.is_some()), ("parts", chunk.parts.is_some())],
+        };
+        if let Some((member, _)) = required.iter().find(|(_, given)| !given) {
+            return Err(missing(chunk, member));
+        }
+        let mut part = UiPart {
+            id: chunk.id.clone(),
+            url: chunk.url.clone(),
+            media_type: chunk.media_type.clone(),
+            filename: chunk.filename.clone(),
+            source_id: chunk.source_id.clone(),
+            title: chunk.title.clone(),
+            parts: chunk.parts.clone(),
+            provider_metadata: chunk.provider_metadata.clone(),
+            ..UiPart::of(chunk.kind.clone())
+        };
+        if let Some(kind) = &chunk.custom_kind {
+            part.extra.insert("kind", RawJson::from_str_value(kind));
+        }
+        self.message.parts.push(part);
+        Ok(())
+    }
+
+    fn data(&mut self, chunk: &Chunk) {
+        if chunk.transient == Some(true) {
+            return;
+        }
+        let same = |part: &&mut UiPart| part.kind == chunk.kind && part.id == chunk.id;
+        if chunk.id.is_some()
+            && let Some(part) = self.message.parts.iter_mut().find(same)
+        {
+            part.data.clone_from(&chunk.data);
+            return;
+        }
+        let mut part = UiPart {
+            id: chunk.id.clone(),
+            data: chunk.data.clone(),
+            provider_metadata: chunk.provider_metadata.clone(),
+            ..UiPart::of(chunk.kind.clone())
+        };
+        for (key, value) in chunk.extra.iter() {
+            part.extra.insert(key, value.clone());
+        }
+        if let Some(transient) = chunk.transient {
+            part.extra.insert("transient", RawJson::from_value(&transient).unwrap_or_default());
+        }
+        self.message.parts.push(part);
+    }
+}
+
+fn need<'c, T>(member: Option<&'c T>, chunk: &Chunk, name: &str) -> Result<&'c T, String> {
+    member.ok_or_else(|| missing(chunk, name))
+}
+
+fn missing(chunk: &Chunk, name: &str) -> String {
+    format!("a {} chunk needs \"{name}\"; the client gives a stream up without it", chunk.kind)
+}
+
+/// A later value that says something replaces the whole earlier one.
+fn replace(old: &mut Slot, new: &Slot) {
+    if new.get().is_some_and(|value| !value.is_null()) {
+        old.clone_from(new);
+    }
+}
+
+/// Metadata over metadata: objects are merged, anything else is replaced; names that would change an object's class are
+/// left out.
+fn merge(old: &RawJson, new: &RawJson) -> RawJson {
+    let (Some(mut merged), Some(added)) = (RawObject::from_raw(old), RawObject::from_raw(new)) else {
+        return new.clone();
+    };
+    for (key, value) in added.iter() {
+        if matches!(key, "__proto__" | "constructor" | "prototype") {
+            continue;
+        }
+        let value = match merged.get(key) {
+            Some(before) if before.is_object() && value.is_object() => merge(before, value),
+            _ => value.clone(),
+        };
+        merged.insert(key, value);
+    }
+    RawJson::from_value(&merged).unwrap_or_default()
+}

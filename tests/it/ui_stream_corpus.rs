@@ -1,0 +1,236 @@
+//! Real UI message streams, where somebody provides them: what the real client assembled of each is what we assemble.
+//!
+//! `TURNTREE_CORPUS` names a folder with `ui-streams/`. Without it the tests say that they were skipped.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use turntree::core::json::canonical::canonical;
+use turntree::core::limits::Limits;
+use turntree::thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind, from_pydantic_ai_json};
+use turntree::thread_protocol::convert::vercel_ui::{
+    ExportOptions, Sdk, UiImportOptions, UiMessage, UiStreamReader, from_ui_messages,
+};
+use turntree::thread_protocol::{Severity, Thread};
+
+/// A stream of the corpus.
+struct Case {
+    name: String,
+    folder: PathBuf,
+    chunks: Vec<String>,
+    facts: Value,
+}
+
+impl Case {
+    fn prior(&self) -> Vec<UiMessage> {
+        serde_json::from_value(self.facts["prior_messages"].clone()).unwrap_or_default()
+    }
+
+    /// Whether the client's reader ended here. What its schemas refuse beyond that, ours takes.
+    fn is_refused(&self) -> bool {
+        let is_reason = |error: &Value| {
+            let text = error.to_string();
+            text.contains("UIMessageStreamError") || text.contains("No tool invocation") || text.contains("Received ")
+        };
+        let errors = self.facts["reader_errors"].as_array();
+        errors.is_some_and(|errors| errors.iter().any(is_reason)) || is_reason(&self.facts["stream_threw"])
+    }
+
+    fn has_history(&self) -> bool {
+        self.path("pai_messages.json").exists()
+    }
+
+    fn path(&self, ending: &str) -> PathBuf {
+        let id = self.name.rsplit('/').next().unwrap();
+        self.folder.join(format!("{id}.{ending}"))
+    }
+}
+
+fn cases(suites: &[&str]) -> Option<Vec<Case>> {
+    let Some(corpus) = std::env::var_os("TURNTREE_CORPUS") else {
+        println!("skipped: TURNTREE_CORPUS is not set");
+        return None;
+    };
+    let mut cases = Vec::new();
+    for suite in suites {
+        let folder = Path::new(&corpus).join("ui-streams").join(suite);
+        let mut names: Vec<String> = std::fs::read_dir(&folder)
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".chunks.jsonl").map(str::to_owned))
+            .collect();
+        names.sort();
+        for name in names {
+            let read = |ending: &str| std::fs::read_to_string(folder.join(format!("{name}.{ending}"))).unwrap();
+            let chunks = read("chunks.jsonl").lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+            let facts = serde_json::from_str(&read("json")).unwrap();
+            cases.push(Case { name: format!("{suite}/{name}"), folder: folder.clone(), chunks, facts });
+        }
+    }
+    assert!(!cases.is_empty());
+    Some(cases)
+}
+
+const ALL: &[&str] = &["sdk", "providers", "pai", "harvest_pydantic", "harvest_vercel"];
+
+fn options() -> UiImportOptions {
+    UiImportOptions::default()
+}
+
+/// Reads a stream to its end or its first error.
+fn read(case: &Case, options: UiImportOptions) -> (UiStreamReader, Option<String>) {
+    let mut reader = UiStreamReader::new(case.prior(), options);
+    for chunk in &case.chunks {
+        if let Err(error) = reader.push_json(chunk) {
+            return (reader, Some(error.to_string()));
+        }
+    }
+    (reader, None)
+}
+
+/// Canonical bytes, trailing empty steps left out as clients do.
+fn shape(message: &Value) -> String {
+    let mut message = message.clone();
+    if let Some(parts) = message["parts"].as_array_mut() {
+        while parts.last().is_some_and(|part| part["type"] == "step-start") {
+            parts.pop();
+        }
+    }
+    String::from_utf8(canonical(&message.to_string())).unwrap()
+}
+
+fn as_value<T: serde::Serialize>(value: &T) -> Value {
+    // Numbers past the doubles, which JSON can write and a browser cannot read, are null.
+    serde_json::from_slice(&canonical(&serde_json::to_string(value).unwrap())).unwrap()
+}
+
+#[test]
+fn every_stream_assembles_to_the_message_of_the_real_client() {
+    let Some(cases) = cases(ALL) else { return };
+    let (mut agree, mut refused, mut failures) = (0, 0, Vec::new());
+    for case in &cases {
+        let (mut reader, error) = read(case, options());
+        let wanted = &case.facts["ui_message"];
+        let found = reader.message().map_or(Value::Null, as_value);
+        refused += usize::from(error.is_some());
+        if error.is_some() != case.is_refused() {
+            failures.push(format!("{}: {error:?}, but the client {}", case.name, case.facts["reader_errors"]));
+        }
+        if shape(&found) == shape(wanted) || (wanted.is_null() && shape(&found).contains(r#""parts":[]"#)) {
+            agree += 1;
+        } else {
+            failures.push(format!("{}:\n  {}\n  {}", case.name, shape(&found), shape(wanted)));
+        }
+    }
+    println!("{} streams, {agree} agree, {refused} refused by both", cases.len());
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_message_of_a_client_comes_back_from_the_thread() {
+    let Some(cases) = cases(ALL) else { return };
+    let mut failures = Vec::new();
+    for case in &cases {
+        let (mut reader, _) = read(case, options());
+        let messages = reader.messages();
+        let thread = reader.thread();
+        let back = Thread::from_json(&thread.to_json(), &Limits::default()).unwrap();
+        let again = back.to_ui_messages(&ExportOptions::default());
+        if as_value(&again) != as_value(&messages) {
+            failures.push(format!("{}:\n  {}\n  {}", case.name, as_value(&again), as_value(&messages)));
+        }
+        let errors: Vec<_> =
+            thread.validate().into_iter().filter(|issue| issue.severity == Severity::Error).collect();
+        if !errors.is_empty() {
+            failures.push(format!("{}: {errors:?}", case.name));
+        }
+    }
+    println!("{} streams", cases.len());
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What both paths must agree on: the actions without what only one of them can know.
+fn comparable(thread: &Thread) -> Vec<String> {
+    let mut actions = Vec::new();
+    for action in thread.actions.iter().filter(|action| !action.action_type().starts_with("system.pydantic_ai.")) {
+        let mut value = as_value(&**action);
+        let object = value.as_object_mut().unwrap();
+        for key in ["timestamp", "sequence", "agent_id", "metadata", "finish_reason", "usage"] {
+            object.remove(key);
+        }
+        actions.push(String::from_utf8(canonical(&value.to_string())).unwrap());
+    }
+    actions
+}
+
+#[test]
+fn the_server_s_history_and_the_client_s_stream_give_one_thread() {
+    let Some(cases) = cases(&["pai"]) else { return };
+    let (mut same, mut failures): (usize, BTreeMap<String, Vec<String>>) = (0, BTreeMap::new());
+    let cases: Vec<_> = cases.into_iter().filter(Case::has_history).collect();
+    for case in &cases {
+        let history = std::fs::read(case.path("pai_messages.json")).unwrap();
+        let portable = ImportOptions { profile: ProfileKind::Portable, ..ImportOptions::default() };
+        let server = from_pydantic_ai_json(&history, &portable).unwrap();
+        let (mut reader, _) = read(case, UiImportOptions { profile: ProfileKind::Portable, ..options() });
+        let client = reader.thread();
+        let not_user = |actions: Vec<String>| -> Vec<String> {
+            actions.into_iter().filter(|action| !action.contains(r#""action_type":"user_message""#)).collect()
+        };
+        let (server, client) = (not_user(comparable(&server)), not_user(comparable(&client)));
+        if client.ends_with(&server) || server.ends_with(&client) && !client.is_empty() {
+            same += 1;
+            continue;
+        }
+        let kind = server.iter().zip(&client).find(|(one, two)| one != two).map_or_else(
+            || "length".to_owned(),
+            |(one, two)| {
+                let kind = |text: &str| serde_json::from_str::<Value>(text).unwrap()["action_type"].to_string();
+                format!("{} against {}", kind(one), kind(two))
+            },
+        );
+        failures.entry(kind).or_default().push(format!("{}\n  S {server:?}\n  C {client:?}", case.name));
+    }
+    println!("{} runs, {same} the same", cases.len());
+    for (kind, cases) in &failures {
+        println!("{kind}: {}\n{}", cases.len(), cases.join("\n"));
+    }
+    assert!(failures.is_empty());
+}
+
+#[test]
+fn every_thread_of_a_stream_can_be_streamed_again() {
+    let Some(cases) = cases(ALL) else { return };
+    let mut failures = Vec::new();
+    for case in &cases {
+        let portable = UiImportOptions { profile: ProfileKind::Portable, ..options() };
+        let (mut reader, _) = read(case, portable.clone());
+        let thread = reader.thread();
+        if thread.actions.is_empty() {
+            continue;
+        }
+        for sdk in [Sdk::V5, Sdk::V6, Sdk::V7] {
+            let export = ExportOptions { sdk, ..ExportOptions::default() };
+            let mut again = UiStreamReader::new(Vec::new(), portable.clone());
+            for chunk in thread.to_ui_stream(&export) {
+                again.push(&chunk).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+            }
+            let back = again.thread();
+            if back.canonical_json() != thread.canonical_json() {
+                failures.push(format!("{} {sdk:?}\n  {:?}\n  {:?}", case.name, comparable(&back), comparable(&thread)));
+            }
+            let messages = thread.to_ui_messages(&export);
+            let back = from_ui_messages(&messages, &portable);
+            if back.canonical_json() != thread.canonical_json() {
+                failures.push(format!(
+                    "{} {sdk:?} messages\n  {}\n  {}",
+                    case.name,
+                    String::from_utf8_lossy(&back.to_json()),
+                    String::from_utf8_lossy(&thread.to_json())
+                ));
+            }
+        }
+    }
+    println!("{} threads", cases.len());
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+}
