@@ -14,6 +14,7 @@
 
 mod agents;
 mod decode;
+mod downgrade;
 mod encode;
 mod envelope;
 mod items;
@@ -24,6 +25,7 @@ mod read;
 mod texts;
 mod thread_metadata;
 mod usage;
+mod versions;
 mod view;
 mod write;
 
@@ -33,8 +35,10 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 pub use agents::AgentSource;
+pub use downgrade::{Change, ChangeKind, downgrade};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
+pub use versions::{Version, VersionError, WrittenBy, written_by};
 pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
