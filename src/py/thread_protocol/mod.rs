@@ -14,7 +14,10 @@ use crate::thread_protocol::ThreadError;
 pub(crate) mod actions;
 pub(crate) mod content;
 pub(crate) mod document;
+mod edit;
 pub(crate) mod pydantic_ai;
+mod upp;
+mod versions;
 
 /// Adds the classes and functions of this room to the native module.
 ///
@@ -29,6 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     data_classes!(
         document::AgentConfig,
         document::Issue,
+        versions::Change,
         actions::UserMessageAction,
         actions::AssistantMessageAction,
         actions::ThinkingAction,
@@ -48,6 +52,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     // Both protocols have a `Thread`, and the native module has one namespace.
     module.add("ProtocolThread", module.py().get_type::<document::Thread>())?;
     faces.add::<document::Thread>(module.py());
+    module.add_function(wrap_pyfunction!(upp::thread_from_upp, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::pydantic_ai_version, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::downgrade_pydantic_ai, module)?)?;
     module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
 }
 

@@ -19,7 +19,10 @@ use crate::thread_protocol::convert::pydantic_ai::{
 pub(super) const TITLES: usize = 80;
 
 /// What one word of several means.
-fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
+///
+/// # Errors
+/// `ValueError` naming the words there are.
+pub(super) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
     choices.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         PyValueError::new_err(format!("{what} must be {}, not \"{word}\"", names.join(" or ")))
@@ -130,7 +133,11 @@ fn from_json(py: Python<'_>, bytes: &[u8], options: &ImportOptions) -> PyResult<
     Thread::given(py, thread)
 }
 
-fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+/// The messages of a list.
+///
+/// # Errors
+/// `TypeError` for what is no list.
+pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     super::items_of(messages, "messages").map_err(|_| {
         let found = messages.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!(

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
+use super::downgrade::{Change, downgrade};
 use super::decode::{damaged, decode_action, decode_part, envelope_of, to_messages};
 use super::envelope::{Envelope, MessageEnvelope};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
@@ -15,6 +16,7 @@ use super::parts::NATIVE_RETURN;
 use super::profile::{Expected, Profile};
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
+use super::versions::Version;
 use super::write::write_message;
 use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
 use crate::core::limits::Limits;
@@ -132,20 +134,38 @@ impl Thread {
     /// # Errors
     /// As [`Self::to_messages`]; [`ThreadError::Parse`] when more would be written than the limits allow.
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
-        let messages = self.to_messages(options)?;
-        let mut out = vec![b'['];
-        for (place, message) in messages.iter().enumerate() {
-            if place > 0 {
-                out.push(b',');
-            }
-            write_message(&mut out, message);
-            if out.len() > options.limits.bytes {
-                return Err(too_long(place, options.limits.bytes).into());
-            }
-        }
-        out.push(b']');
-        Ok(out)
+        written(&self.to_messages(options)?, options)
     }
+}
+
+impl Thread {
+    /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`].
+    pub fn to_older_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        version: Version,
+    ) -> Result<(Vec<u8>, Vec<Change>), ThreadError> {
+        let (messages, changes) = downgrade(&self.to_messages(options)?, version);
+        Ok((written(&messages, options)?, changes))
+    }
+}
+
+fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
+    let mut out = vec![b'['];
+    for (place, message) in messages.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_message(&mut out, message);
+        if out.len() > options.limits.bytes {
+            return Err(too_long(place, options.limits.bytes).into());
+        }
+    }
+    out.push(b']');
+    Ok(out)
 }
 
 fn too_long(place: usize, limit: usize) -> ParseError {
