@@ -105,6 +105,8 @@ json_object! {
         pub base64: Option<String> = "image_base64",
         /// The id under which a provider keeps it.
         pub file_id: Option<String> = "file_id",
+        /// Who keeps it, as `openai`.
+        pub provider: Option<String> = "provider",
         /// Its media type, as `image/png`.
         pub media_type: Option<String> = "media_type",
         /// Its file name.
@@ -123,6 +125,8 @@ json_object! {
         pub base64: Option<String> = "file_base64",
         /// The id under which a provider keeps it.
         pub file_id: Option<String> = "file_id",
+        /// Who keeps it, as `openai`.
+        pub provider: Option<String> = "provider",
         /// Its media type, as `application/pdf`.
         pub media_type: Option<String> = "media_type",
         /// Its file name.
@@ -141,6 +145,8 @@ json_object! {
         pub base64: Option<String> = "audio_base64",
         /// The id under which a provider keeps it.
         pub file_id: Option<String> = "file_id",
+        /// Who keeps it, as `openai`.
+        pub provider: Option<String> = "provider",
         /// Its media type, as `audio/wav`.
         pub media_type: Option<String> = "media_type",
         /// Its file name.
@@ -159,6 +165,8 @@ json_object! {
         pub base64: Option<String> = "video_base64",
         /// The id under which a provider keeps it.
         pub file_id: Option<String> = "file_id",
+        /// Who keeps it, as `openai`.
+        pub provider: Option<String> = "provider",
         /// Its media type, as `video/mp4`.
         pub media_type: Option<String> = "media_type",
         /// Its file name.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::action::Action;
 use super::error::ThreadError;
 use crate::core::json::object::Field;
-use crate::core::json::{RawJson, RawObject, canonical, json_object};
+use crate::core::json::{RawJson, RawObject, json_object};
 use crate::core::limits::Limits;
 
 /// The version of the protocol that this room reads and writes.
@@ -96,11 +96,6 @@ impl Thread {
     pub fn to_json(&self) -> Vec<u8> {
         // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
         serde_json::to_vec(self).unwrap_or_default()
-    }
-
-    /// The canonical bytes, RFC 8785: the same for equal documents, whoever wrote them.
-    pub fn canonical_json(&self) -> Vec<u8> {
-        String::from_utf8(self.to_json()).map(|text| canonical::canonical(&text)).unwrap_or_default()
     }
 
     /// Adds an action at the end: numbers it, moves `updated_at` to its time, and hands it back.

@@ -3,10 +3,11 @@
 //! One pass, no recursion, never a panic: every document that could be read gets a list of issues, each with a place,
 //! a rule and a remedy.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 
 use super::action::{Action, ToolReturnAction};
+use super::by_the_letter;
 use super::document::{Thread, VERSION};
 use super::error::ThreadError;
 use crate::core::time::Timestamp;
@@ -37,6 +38,20 @@ pub enum Rule {
     ActionType,
     /// Rule 5: timestamps do not run backwards.
     Chronology,
+    /// Rule 2: a call is answered by a return.
+    OpenCall,
+    /// Rule 2: the id of a call that is not answered yet is not used again.
+    DuplicateCall,
+    /// `agent_identifier` is unique within the thread.
+    AgentIdentifier,
+    /// `action_id` is unique within the thread.
+    ActionId,
+    /// Strict: ids are UUIDs.
+    Uuid,
+    /// Strict: only members that the specification names.
+    UnknownMember,
+    /// Strict: numbers are those that a JavaScript reader gives back.
+    Number,
 }
 
 impl Rule {
@@ -54,6 +69,37 @@ impl Rule {
             Self::AgentKey => "agent_key",
             Self::ActionType => "action_type",
             Self::Chronology => "chronology",
+            Self::OpenCall => "open_call",
+            Self::DuplicateCall => "duplicate_call",
+            Self::AgentIdentifier => "agent_identifier",
+            Self::ActionId => "action_id",
+            Self::Uuid => "uuid",
+            Self::UnknownMember => "unknown_member",
+            Self::Number => "number",
+        }
+    }
+
+    /// What to do where the rule is broken.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Version => "write \"1.0.0\", or read the document with a later turntree",
+            Self::Id => "give it a UUID",
+            Self::Timestamp => "write it like 2025-01-15T10:00:00Z",
+            Self::Sequence => "number the actions from 1 in their order, without gaps",
+            Self::ToolCallId => "add the tool_call before its tool_return, or remove the tool_return",
+            Self::ToolName => "use the name of the call",
+            Self::Value => "use one of the values of the specification",
+            Self::AgentId => "add the agent to agents",
+            Self::AgentKey => "make the key and agent_id equal",
+            Self::ActionType => "use a core type, or name an extension \"system.…\"",
+            Self::Chronology => "order the actions by time, or import with profile=\"portable\", which clamps times",
+            Self::OpenCall => "add the tool_return when there is one",
+            Self::DuplicateCall => "give each call an id of its own",
+            Self::AgentIdentifier => "give each agent an identifier of its own",
+            Self::ActionId => "give each action an id of its own, or none",
+            Self::Uuid => "use a UUID",
+            Self::UnknownMember => "move it into thread.metadata; with_hoisted_metadata() does it for action metadata",
+            Self::Number => "write large or exact numbers as strings",
         }
     }
 }
@@ -99,14 +145,41 @@ impl fmt::Display for Issue {
 impl Thread {
     /// Every place where the document breaks a rule of the protocol, in document order. Never fails.
     pub fn validate(&self) -> Vec<Issue> {
-        let mut checker =
-            Checker { thread: self, issues: Vec::new(), open: HashMap::new(), latest: None, expected: 1 };
+        let mut checker = Checker {
+            thread: self,
+            issues: Vec::new(),
+            open: HashMap::new(),
+            action_ids: HashSet::new(),
+            latest: None,
+            expected: 1,
+        };
         checker.header();
         checker.agents();
         for (place, action) in self.actions.iter().enumerate() {
             checker.action(place, action);
         }
+        checker.open_calls();
         checker.issues
+    }
+
+    /// As [`Self::validate`], by the letter: warnings are errors, ids are UUIDs, times have an offset, there is no member
+    /// that the specification does not name, and no number that a JavaScript reader would change.
+    pub fn validate_strictly(&self) -> Vec<Issue> {
+        let mut issues = self.validate();
+        issues.extend(by_the_letter::issues(self));
+        for issue in &mut issues {
+            issue.severity = Severity::Error;
+        }
+        issues
+    }
+
+    /// As [`Self::check`], for [`Self::validate_strictly`].
+    ///
+    /// # Errors
+    /// [`ThreadError::Invalid`] with every issue.
+    pub fn check_strictly(&self) -> Result<(), ThreadError> {
+        let issues = self.validate_strictly();
+        if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
     }
 
     /// Checks the document; warnings pass.
@@ -124,7 +197,8 @@ struct Checker<'a> {
     thread: &'a Thread,
     issues: Vec<Issue>,
     /// Calls that wait for their return: tool names by call id, first in, first out. Ids do repeat in real histories.
-    open: HashMap<&'a str, VecDeque<&'a str>>,
+    open: HashMap<&'a str, VecDeque<(usize, &'a str)>>,
+    action_ids: HashSet<&'a str>,
     /// The latest time so far, and the sequence it belongs to.
     latest: Option<(Timestamp, u64)>,
     /// The sequence that the next action should have.
@@ -134,6 +208,24 @@ struct Checker<'a> {
 impl<'a> Checker<'a> {
     fn report(&mut self, rule: Rule, pointer: String, message: String) {
         self.issues.push(Issue { rule, pointer, message, severity: Severity::Error });
+    }
+
+    fn warn(&mut self, rule: Rule, pointer: String, message: String) {
+        self.issues.push(Issue { rule, pointer, message, severity: Severity::Warning });
+    }
+
+    /// Calls that nothing answered, in their order.
+    fn open_calls(&mut self) {
+        let mut open: Vec<(usize, &str)> = self
+            .open
+            .iter()
+            .flat_map(|(id, calls)| calls.iter().map(|(place, _)| (*place, *id)))
+            .collect();
+        open.sort_unstable();
+        for (place, id) in open {
+            let message = format!("call \"{id}\" has no tool_return; {}", Rule::OpenCall.remedy());
+            self.warn(Rule::OpenCall, format!("/actions/{place}/tool_call_id"), message);
+        }
     }
 
     fn header(&mut self) {
@@ -149,15 +241,22 @@ impl<'a> Checker<'a> {
                 "the id is empty; give the thread a UUID".to_owned(),
             );
         }
-        self.timestamp("/created_at".to_owned(), &thread.created_at);
-        self.timestamp("/updated_at".to_owned(), &thread.updated_at);
+        let created = self.timestamp("/created_at".to_owned(), &thread.created_at);
+        let updated = self.timestamp("/updated_at".to_owned(), &thread.updated_at);
+        if updated < created && updated.is_some() {
+            let message = format!("{} is before created_at, {}", thread.updated_at, thread.created_at);
+            self.warn(Rule::Chronology, "/updated_at".to_owned(), message);
+        }
     }
 
     fn timestamp(&mut self, pointer: String, text: &str) -> Option<Timestamp> {
         match text.parse::<Timestamp>() {
-            Ok(timestamp) => Some(timestamp),
-            Err(error) => {
-                self.report(Rule::Timestamp, pointer, error.to_string());
+            Ok(timestamp) if is_date_and_time(text.as_bytes()) => Some(timestamp),
+            _ => {
+                let text: String = text.chars().take(64).collect();
+                let message =
+                    format!("\"{text}\" is not an ISO 8601 date and time; {}", Rule::Timestamp.remedy());
+                self.report(Rule::Timestamp, pointer, message);
                 None
             }
         }
@@ -165,6 +264,7 @@ impl<'a> Checker<'a> {
 
     fn agents(&mut self) {
         let thread = self.thread;
+        let mut identifiers = HashSet::new();
         for (key, agent) in thread.agents.iter() {
             let place = format!("/agents/{}", escape(key));
             if key.is_empty() {
@@ -176,6 +276,12 @@ impl<'a> Checker<'a> {
                 self.report(Rule::AgentKey, format!("{place}/agent_id"), message);
             }
             self.timestamp(format!("{place}/created_at"), &agent.created_at);
+            if !identifiers.insert(&agent.agent_identifier) {
+                let identifier = &agent.agent_identifier;
+                let message =
+                    format!("two agents are \"{identifier}\"; {}", Rule::AgentIdentifier.remedy());
+                self.warn(Rule::AgentIdentifier, format!("{place}/agent_identifier"), message);
+            }
         }
     }
 
@@ -185,6 +291,12 @@ impl<'a> Checker<'a> {
         if let Some(timestamp) = self.timestamp(format!("{pointer}/timestamp"), action.timestamp()) {
             self.chronology(&pointer, timestamp, action.sequence());
         }
+        if let Some(action_id) = action.action_id()
+            && !self.action_ids.insert(action_id)
+        {
+            let message = format!("action_id \"{action_id}\" is used twice; {}", Rule::ActionId.remedy());
+            self.warn(Rule::ActionId, format!("{pointer}/action_id"), message);
+        }
         if let Some(agent_id) = action.agent_id()
             && !self.thread.agents.contains(agent_id)
         {
@@ -193,7 +305,15 @@ impl<'a> Checker<'a> {
         }
         match action {
             Action::ToolCall(call) => {
-                self.open.entry(&call.tool_call_id).or_default().push_back(&call.tool_name);
+                let open = self.open.entry(&call.tool_call_id).or_default();
+                open.push_back((place, &call.tool_name));
+                if open.len() > 1 {
+                    let message = format!(
+                        "call \"{}\" is still open; its returns are taken in the order of the calls",
+                        call.tool_call_id
+                    );
+                    self.warn(Rule::DuplicateCall, format!("{pointer}/tool_call_id"), message);
+                }
             }
             Action::ToolReturn(returned) => self.tool_return(&pointer, returned),
             Action::AssistantMessage(message) => {
@@ -234,12 +354,7 @@ impl<'a> Checker<'a> {
                     "{timestamp} is before {latest} of sequence {holder}; real histories may run backwards, \
                      the portable profile clamps them"
                 );
-                self.issues.push(Issue {
-                    rule: Rule::Chronology,
-                    pointer: format!("{pointer}/timestamp"),
-                    message,
-                    severity: Severity::Warning,
-                });
+                self.warn(Rule::Chronology, format!("{pointer}/timestamp"), message);
             }
             _ => self.latest = Some((timestamp, sequence)),
         }
@@ -257,7 +372,7 @@ impl<'a> Checker<'a> {
                 let message = format!("no open call \"{call_id}\"; add the tool_call before its tool_return");
                 self.report(Rule::ToolCallId, format!("{pointer}/tool_call_id"), message);
             }
-            Some(name) if name != returned.tool_name => {
+            Some((_, name)) if name != returned.tool_name => {
                 let message = format!(
                     "call \"{call_id}\" is of tool \"{name}\", not \"{}\"; use the name of the call",
                     returned.tool_name
@@ -278,7 +393,43 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// Whether a text has the form of [`TIMESTAMP`](super::schema::TIMESTAMP); days of months are left to the calendar.
+fn is_date_and_time(text: &[u8]) -> bool {
+    let Some((clock, rest)) = text.split_at_checked("2025-01-15T10:00:00".len()) else { return false };
+    let pair = |text: &[u8], most: u8| match text {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => (tens - b'0') * 10 + (ones - b'0') <= most,
+        _ => false,
+    };
+    let field = |place: usize, most: u8| clock.get(place..place + 2).is_some_and(|text| pair(text, most));
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    let is_clock = [(0, 99), (2, 99), (5, 12), (8, 31), (11, 23), (14, 59), (17, 59)]
+        .into_iter()
+        .all(|(place, most)| field(place, most))
+        && marks.iter().all(|(place, mark)| clock.get(*place) == Some(mark));
+    let zone = match rest {
+        [b'.', digits @ ..] => {
+            let length = digits.iter().take_while(|digit| digit.is_ascii_digit()).count();
+            if !(1..=9).contains(&length) {
+                return false;
+            }
+            digits.get(length..).unwrap_or_default()
+        }
+        zone => zone,
+    };
+    let is_zone = match zone {
+        [] | b"Z" => true,
+        [b'+' | b'-', hour @ .., b':', m1, m2] if hour.len() == 2 => {
+            pair(hour, 23) && pair(&[*m1, *m2], 59)
+        }
+        [b'+' | b'-', h1, h2, b':', m1, m2, b':', s1, s2] => {
+            pair(&[*h1, *h2], 23) && pair(&[*m1, *m2], 59) && pair(&[*s1, *s2], 59)
+        }
+        _ => false,
+    };
+    is_clock && is_zone
+}
+
 /// A key as a step of a JSON pointer (RFC 6901).
-fn escape(key: &str) -> String {
+pub(super) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -46,6 +46,7 @@ mod support_agents;
 mod thread_protocol;
 mod thread_protocol_corpus;
 mod thread_protocol_laws;
+mod thread_protocol_parts;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
 mod tree;

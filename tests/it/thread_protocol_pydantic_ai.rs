@@ -169,7 +169,9 @@ fn multimodal_content_becomes_parts_with_standard_base64() {
     let document = text_of(&thread);
     assert!(document.contains(r#"{"type":"image","image_base64":"+/8AAQ==","media_type":"image/png"}"#));
     assert!(!document.contains("_-8AAQ=="));
-    assert!(document.contains(r#"{"type":"file","file_id":"file-1","media_type":"application/pdf"}"#));
+    assert!(document.contains(
+        r#"{"type":"file","file_id":"file-1","provider":"openai","media_type":"application/pdf"}"#
+    ));
 }
 
 #[test]
@@ -243,10 +245,8 @@ fn what_is_not_known_is_carried() {
         [
             "user:Hi",
             "system.pydantic_ai.part",
-            "system.pydantic_ai.part",
-            "assistant:A",
-            "system.pydantic_ai.part",
-            "assistant:B",
+            "call:web_search({\"q\":\"x\"})",
+            "assistant:AB",
             MESSAGE,
             "assistant:C"
         ]

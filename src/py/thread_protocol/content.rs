@@ -42,6 +42,8 @@ macro_rules! media_class {
             $class as $name in "turntree.thread_protocol" over core::$class {
         /// The id under which a provider keeps it.
         file_id,
+        /// Who keeps it, as `openai`.
+        provider,
         /// Its media type, as `image/png`.
         media_type,
         /// Its file name.
@@ -49,16 +51,21 @@ macro_rules! media_class {
     }
 
             #[new]
-            #[pyo3(signature = (*, $url = None, $base64 = None, file_id = None, media_type = None, name = None))]
+            #[pyo3(signature = (
+                *, $url = None, $base64 = None, file_id = None, provider = None, media_type = None, name = None
+            ))]
             fn new(
                 $url: Option<String>,
                 $base64: Option<&Bound<'_, PyAny>>,
                 file_id: Option<String>,
+                provider: Option<String>,
                 media_type: Option<String>,
                 name: Option<String>,
             ) -> PyResult<PyClassInitializer<Self>> {
                 let base64 = $base64.map(|data| base64_text(data, stringify!($base64))).transpose()?;
-                Ok(Self::holding(core::$class { url: $url, base64, file_id, media_type, name, extra: Extra::new() }))
+                Ok(Self::holding(core::$class {
+                    url: $url, base64, file_id, provider, media_type, name, extra: Extra::new(),
+                }))
             }
 
             #[classattr]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,8 @@ json_object! {
         pub message: String = "message",
         /// `error` or `warning`.
         pub severity: String = "severity",
+        /// What to do where the rule is broken.
+        pub remedy: String = "remedy", default,
     }
 }
 
@@ -88,6 +90,8 @@ data_class! {
         message,
         /// `error` or `warning`.
         severity,
+        /// What to do where the rule is broken.
+        remedy,
     }
 }
 
@@ -98,6 +102,7 @@ impl From<crate::thread_protocol::Issue> for IssueRecord {
             pointer: issue.pointer,
             message: issue.message,
             severity: issue.severity.name().to_owned(),
+            remedy: issue.rule.remedy().to_owned(),
             extra: Extra::new(),
         }
     }
@@ -167,12 +172,24 @@ impl DataClass for Thread {
     type Value = Shared;
     const FROZEN: bool = false;
 
+    fn json_schema() -> serde_json::Value {
+        crate::thread_protocol::schema::published()
+    }
+
     fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
     }
 }
 
 impl Thread {
+    /// The document of a handle at this moment.
+    ///
+    /// # Errors
+    /// Only when the handle is of another class.
+    pub(super) fn read(slf: &Bound<'_, Self>) -> PyResult<core::Thread> {
+        Ok(Self::of(slf)?.now())
+    }
+
     fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
         value_of(slf.as_super())
     }
@@ -339,17 +356,20 @@ impl Thread {
     }
 
     /// Every place where the document breaks a rule, in document order.
-    fn validate<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (*, strict = false))]
+    fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyList>> {
         let thread = Self::of(slf)?.now();
-        let issues = slf.py().detach(|| thread.validate());
+        let issues =
+            slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
         let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).show(slf.py()));
         PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
-    fn check(slf: &Bound<'_, Self>) -> PyResult<()> {
+    #[pyo3(signature = (*, strict = false))]
+    fn check(slf: &Bound<'_, Self>, strict: bool) -> PyResult<()> {
         let thread = Self::of(slf)?.now();
-        let checked = slf.py().detach(|| thread.check());
+        let checked = slf.py().detach(|| if strict { thread.check_strictly() } else { thread.check() });
         checked.map_err(|error| super::raise(slf.py(), &error, None))
     }
 
@@ -358,6 +378,62 @@ impl Thread {
         let thread = Self::of(slf)?.now();
         let bytes = slf.py().detach(|| thread.canonical_json());
         Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The SHA-256 of the canonical bytes, in hexadecimal digits; without times unless they are asked for.
+    #[pyo3(signature = (*, include_times = false))]
+    fn digest(slf: &Bound<'_, Self>, include_times: bool) -> PyResult<String> {
+        let thread = Self::of(slf)?.now();
+        Ok(slf.py().detach(|| thread.digest(include_times)))
+    }
+
+    /// What everybody who saw the conversation agrees on: no metadata, actions numbered anew.
+    fn core(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::given(slf.py(), Self::of(slf)?.now().core())
+    }
+
+    /// The same thread with the metadata of its actions in `metadata.<namespace>.actions`.
+    fn with_hoisted_metadata(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::given(slf.py(), Self::of(slf)?.now().with_hoisted_metadata())
+    }
+
+    /// Tokens of the whole thread.
+    fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.now().usage().show(slf.py())
+    }
+
+    /// Joins two branches of one thread.
+    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (ours, theirs) = (Self::of(slf)?.now(), Self::of(other)?.now());
+        let merged = ours.merge(&theirs, RandomIds.string(), now());
+        Self::given(slf.py(), merged.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
+    /// Makes the contents of some actions unreadable and keeps their structure.
+    #[pyo3(signature = (which, replacement = "[redacted]"))]
+    fn redact(slf: &Bound<'_, Self>, which: &Bound<'_, PyAny>, replacement: &str) -> PyResult<Py<PyAny>> {
+        let thread = Self::of(slf)?.now();
+        let chosen = super::edit::sequences(&thread, which)?;
+        Self::given(slf.py(), thread.redact(replacement, |action| chosen.contains(&action.sequence())))
+    }
+
+    /// The actions of one agent, or of a span of time, as a thread of its own.
+    #[pyo3(signature = (*, agent_id = None, since = None, until = None))]
+    fn slice(
+        slf: &Bound<'_, Self>,
+        agent_id: Option<String>,
+        since: Option<&Bound<'_, PyAny>>,
+        until: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let thread = Self::of(slf)?.now();
+        let slice = super::edit::slice(slf.py(), &thread, agent_id, since, until)?;
+        Self::given(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
+    }
+
+    /// The messages of the provider layer that the thread holds, or that one of its agents hears.
+    #[pyo3(signature = (agent_id = None))]
+    fn to_upp<'py>(slf: &Bound<'py, Self>, agent_id: Option<&str>) -> PyResult<Bound<'py, PyList>> {
+        super::upp::to_list(slf.py(), &Self::of(slf)?.now(), agent_id)
     }
 
     /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
@@ -380,8 +456,9 @@ impl Thread {
     /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
     #[pyo3(signature = (
         agent_id = None, others = "prefix", tool_visibility = "hide", *,
-        others_role = "user", attribution = "{agent:NAME}: "
+        others_role = "user", attribution = "{agent:NAME}: ", downgrade = None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn to_pydantic_ai_json<'py>(
         slf: &Bound<'py, Self>,
         agent_id: Option<String>,
@@ -389,10 +466,15 @@ impl Thread {
         tool_visibility: &str,
         others_role: &str,
         attribution: &str,
+        downgrade: Option<&str>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
         let thread = Self::of(slf)?.now();
-        let bytes = slf.py().detach(|| thread.to_pydantic_ai_json(&view));
+        let version = downgrade.map(super::versions::version).transpose()?;
+        let bytes = slf.py().detach(|| match version {
+            Some(version) => thread.to_older_pydantic_ai_json(&view, version).map(|(bytes, _)| bytes),
+            None => thread.to_pydantic_ai_json(&view),
+        });
         let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
@@ -450,6 +532,13 @@ impl Thread {
         options.set_item("by_alias", by_alias)?;
         options.set_item("exclude_none", exclude_none)?;
         py.get_type::<Data>().call_method("model_dump_json", (slf,), Some(&options))
+    }
+
+    /// The document as JSON in UTF-8, compact; written while other threads run, and never copied into a `str`.
+    fn to_json_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let thread = Self::of(slf)?.now();
+        let bytes = slf.py().detach(|| thread.to_json());
+        Ok(PyBytes::new(slf.py(), &bytes))
     }
 
     /// The document as JSON text; written while other threads run.

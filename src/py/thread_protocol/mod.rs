@@ -14,8 +14,11 @@ use crate::thread_protocol::ThreadError;
 pub(crate) mod actions;
 pub(crate) mod content;
 pub(crate) mod document;
+mod edit;
 pub(crate) mod pydantic_ai;
 pub(crate) mod vercel_ui;
+mod upp;
+mod versions;
 
 /// Adds the classes and functions of this room to the native module.
 ///
@@ -30,6 +33,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     data_classes!(
         document::AgentConfig,
         document::Issue,
+        versions::Change,
         actions::UserMessageAction,
         actions::AssistantMessageAction,
         actions::ThinkingAction,
@@ -53,6 +57,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     module.add_class::<vercel_ui::UiLiveStream>()?;
     module.add_function(wrap_pyfunction!(vercel_ui::from_ui_messages, module)?)?;
     module.add_function(wrap_pyfunction!(vercel_ui::ui_stream_headers, module)?)?;
+    module.add_function(wrap_pyfunction!(upp::thread_from_upp, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::pydantic_ai_version, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::downgrade_pydantic_ai, module)?)?;
     module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
 }
 

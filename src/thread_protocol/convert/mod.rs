@@ -2,3 +2,4 @@
 
 pub mod pydantic_ai;
 pub mod vercel_ui;
+pub mod upp;

@@ -93,7 +93,7 @@ fn validated<'py>(
         if !error.is_instance_of::<PyException>(py) {
             return error;
         }
-        let refused = refused(py, place, &error);
+        let refused = refused(py, place, &json, &error);
         match refused {
             Ok(refused) => {
                 refused.set_cause(py, Some(error));
@@ -107,17 +107,13 @@ fn validated<'py>(
 /// How much of Pydantic's own words an error repeats; the exception that caused it has all of them.
 const LONGEST_REASON: usize = 400;
 
-fn refused(py: Python<'_>, place: usize, error: &PyErr) -> PyResult<PyErr> {
-    let detail = PyDict::new(py);
+fn refused(py: Python<'_>, place: usize, json: &[u8], error: &PyErr) -> PyResult<PyErr> {
     let why: String = error.value(py).to_string().chars().take(LONGEST_REASON).collect();
     let said = format!("message {place}: the installed pydantic-ai refuses it: {why}");
-    detail.set_item("loc", (place,))?;
-    detail.set_item("pointer", format!("/{place}"))?;
-    detail.set_item("type", "pydantic_ai")?;
-    detail.set_item("msg", &said)?;
-    detail.set_item("input", py.None())?;
+    let places = py.import(intern!(py, "turntree._pydantic_ai"))?.getattr(intern!(py, "refusals"))?;
+    let details = places.call1((error.value(py), PyBytes::new(py, json), place, &said))?;
     let class = py.import(intern!(py, "turntree.exceptions"))?.getattr(intern!(py, "ValidationError"))?;
-    Ok(PyErr::from_value(class.call1((said, PyList::new(py, [detail])?))?))
+    Ok(PyErr::from_value(class.call1((said, details))?))
 }
 
 struct Builder<'py> {

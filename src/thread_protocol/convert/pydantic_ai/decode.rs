@@ -16,7 +16,7 @@ use super::texts::cut;
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
 use crate::thread_protocol::action::{Action, UserMessageAction};
-use crate::thread_protocol::content::MessageContent;
+use crate::thread_protocol::content::{ContentPart, MessageContent};
 use crate::thread_protocol::document::Thread;
 use crate::thread_protocol::error::ThreadError;
 
@@ -204,13 +204,14 @@ fn decode_parts<'t>(
             // Providers want the results of tools before anything else that the user says.
             actions.sort_by_key(|(action, _)| !matches!(action, Action::ToolReturn(_)));
         }
-        return actions
-            .into_iter()
-            .map(|(action, envelope)| decode_part(profile, action, envelope))
-            .collect();
+        let mut parts = Vec::with_capacity(actions.len());
+        for (action, envelope) in actions {
+            decode_action(profile, action, envelope, |part| parts.push(part))?;
+        }
+        return Ok(parts);
     };
     // Where the last piece of each joined text ended.
-    let mut ends: HashMap<usize, usize> = HashMap::new();
+    let mut ends: HashMap<(usize, Option<usize>), usize> = HashMap::new();
     let action = |place: usize| {
         group
             .actions
@@ -227,7 +228,7 @@ fn decode_parts<'t>(
             }
             (None, Some(address), _) => system_prompt(profile, slot, address.as_str()),
             (None, None, Some(place)) => {
-                piece(profile, slot, action(place)?.0, ends.entry(place).or_default())
+                piece(profile, slot, action(place)?.0, ends.entry((place, slot.item)).or_default())
             }
             (None, None, None) => Err("layout: an entry says nothing".to_owned()),
         },
@@ -263,9 +264,14 @@ fn piece<'t>(
     let Action::AssistantMessage(message) = action else {
         return Err("layout: only the text of an assistant message has pieces".to_owned());
     };
-    let text = match &message.content {
-        MessageContent::Text(text) => text.as_str(),
-        MessageContent::Parts(_) => return Err("layout: a content of parts has no pieces".to_owned()),
+    let text = match (&message.content, slot.item) {
+        (MessageContent::Text(text), None) => text.as_str(),
+        (MessageContent::Parts(parts), Some(item)) => match parts.get(item) {
+            Some(ContentPart::Text(part)) => part.text.as_str(),
+            Some(part) if slot.kind.is_some() => return file(profile, part, Some(slot)),
+            _ => return Err("layout: a piece names no text".to_owned()),
+        },
+        _ => return Err("layout: a piece is of another content".to_owned()),
     };
     let (text, after) =
         cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
@@ -276,6 +282,51 @@ fn piece<'t>(
         "part_kind" => Expected::text("text"),
         _ => Expected::Default,
     }))
+}
+
+/// Rebuilds the part that holds a file.
+fn file<'t>(
+    profile: &Profile<'t>,
+    part: &'t ContentPart,
+    slot: Option<&SlotEnvelope<'t>>,
+) -> Result<Part<'t>, String> {
+    let template = profile.template("file").ok_or("no template for files")?;
+    let members = slot.map(|slot| slot.part.0.as_slice()).unwrap_or_default();
+    let item = slot.and_then(|slot| slot.file.as_ref());
+    Ok(template.rebuild(slot.and_then(slot_keys), members, |key| match key {
+        "content" => Expected::Value(items::decode_item(part, item, profile)),
+        "part_kind" => Expected::text("file"),
+        _ => Expected::Default,
+    }))
+}
+
+/// Rebuilds the parts that an action is: one, or one for each text and each file of an answer without an envelope.
+/// What Pydantic AI has no part for in an answer (a picture somewhere else) is left out.
+pub(super) fn decode_action<'t>(
+    profile: &Profile<'t>,
+    action: &'t Action,
+    envelope: &Envelope<'t>,
+    mut take: impl FnMut(Part<'t>),
+) -> Result<(), String> {
+    let Action::AssistantMessage(message) = action else {
+        return decode_part(profile, action, envelope).map(take);
+    };
+    let (MessageContent::Parts(parts), None) = (&message.content, &envelope.kind) else {
+        return decode_part(profile, action, envelope).map(take);
+    };
+    let template = profile.template("text").ok_or("no template for texts")?;
+    for part in parts {
+        match part {
+            ContentPart::Text(text) => take(template.rebuild(None, &[], |key| match key {
+                "content" => Expected::text(&text.text),
+                "part_kind" => Expected::text("text"),
+                _ => Expected::Default,
+            })),
+            part if items::is_inline(part) => take(file(profile, part, None)?),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Rebuilds the part that an action is.
@@ -298,14 +349,16 @@ pub(super) fn decode_part<'t>(
     };
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
+        _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), profile),
         Action::UserMessage(UserMessageAction { content: MessageContent::Parts(parts), .. }) => {
             Some(items::decode(parts, envelope.items.as_deref(), profile))
         }
         _ => None,
     };
+    let items_key = if class == "speech" { "audio" } else { "content" };
     let keys = envelope.keys.as_ref().map(|keys| keys.0.as_slice());
     let part: Object<'t> = template.rebuild(keys, &envelope.part.0, |key| match (key, &items) {
-        ("content", Some(items)) => Expected::Value(items.clone()),
+        (key, Some(items)) if key == items_key => Expected::Value(items.clone()),
         _ => expected(action, class, key, as_text),
     });
     Ok(part)

@@ -5,8 +5,8 @@
 //! action  {"message":{"index","kind","keys"?,"fields"?,"usage_keys"?,"usage"?,"instructions"?,"layout"?,"raw"?}, …}  first of a message
 //!         {"m":index, …}                                                                                      later ones
 //!         …: "kind"? (part_kind, where the action's type does not say it), "keys"?, "part"? (members), "args"?, "items"?
-//! layout  one entry a part: place of its action, or {"action","gap"?,"length",…} for a piece of a joined text,
-//!         {"text":address,…} for a system prompt, {"raw":part} for a part without an action
+//! layout  one entry a part: place of its action, or {"action","item"?,"gap"?,"length",…} for a piece of a joined text,
+//!         {"action","item","kind":"file","file"?,…} for a file beside texts, {"text":address,…} for a system prompt, {"raw":part} for a part without an action
 //! items   one entry a content item: null, {"kind"?,"keys"?,"part"?,"alphabet"?}, or {"raw":item}
 //! ```
 
@@ -152,6 +152,14 @@ pub(super) enum Slot<'a> {
 pub(super) struct SlotEnvelope<'a> {
     /// The place of the action it is a piece of.
     pub action: Option<usize>,
+    /// The place of the content part it is a piece of, where the action has a list of them.
+    pub item: Option<usize>,
+    /// Its `part_kind`, where it is no text.
+    #[serde(borrow)]
+    pub kind: Option<CowStr<'a>>,
+    /// What the content part of a file does not say.
+    #[serde(borrow)]
+    pub file: Option<ItemEnvelope<'a>>,
     /// Characters between the piece before and this one.
     #[serde(default)]
     pub gap: usize,

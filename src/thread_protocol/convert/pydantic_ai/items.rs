@@ -29,6 +29,7 @@ struct Media<'p> {
     url: Option<&'p String>,
     base64: Option<&'p String>,
     file_id: Option<&'p String>,
+    provider: Option<&'p String>,
     mime: Option<&'p String>,
     url_class: &'static str,
 }
@@ -40,6 +41,7 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
                 url: $part.url.as_ref(),
                 base64: $part.base64.as_ref(),
                 file_id: $part.file_id.as_ref(),
+                provider: $part.provider.as_ref(),
                 mime: $part.media_type.as_ref(),
                 url_class: $class,
             })
@@ -73,40 +75,37 @@ impl Medium {
         }
     }
 
-    fn part(
-        self,
-        url: Option<String>,
-        base64: Option<String>,
-        file_id: Option<String>,
-        media_type: Option<String>,
-    ) -> ContentPart {
+    /// The content part of this medium.
+    fn part(self, source: MediaSource, media_type: Option<String>) -> ContentPart {
+        let MediaSource { url, base64, file_id, provider } = source;
+        macro_rules! part {
+            ($variant:ident($class:ident)) => {
+                ContentPart::$variant($class {
+                    url,
+                    base64,
+                    file_id,
+                    provider,
+                    media_type,
+                    ..$class::default()
+                })
+            };
+        }
         match self {
-            Self::Image => ContentPart::Image(ImageContent {
-                url,
-                base64,
-                file_id,
-                media_type,
-                ..ImageContent::default()
-            }),
-            Self::Audio => ContentPart::Audio(AudioContent {
-                url,
-                base64,
-                file_id,
-                media_type,
-                ..AudioContent::default()
-            }),
-            Self::Video => ContentPart::Video(VideoContent {
-                url,
-                base64,
-                file_id,
-                media_type,
-                ..VideoContent::default()
-            }),
-            Self::File => {
-                ContentPart::File(FileContent { url, base64, file_id, media_type, ..FileContent::default() })
-            }
+            Self::Image => part!(Image(ImageContent)),
+            Self::Audio => part!(Audio(AudioContent)),
+            Self::Video => part!(Video(VideoContent)),
+            Self::File => part!(File(FileContent)),
         }
     }
+}
+
+/// Where the data of a medium is.
+#[derive(Default)]
+struct MediaSource {
+    url: Option<String>,
+    base64: Option<String>,
+    file_id: Option<String>,
+    provider: Option<String>,
 }
 
 /// The class of the item that a content part is when nothing is said.
@@ -172,17 +171,53 @@ fn encode_item<'a>(
         Cow::Owned(writer.finish())
     };
     let Some(object) = object else { return verbatim(&to_json(value)) };
-    let class = object.text("kind").unwrap_or_default();
-    let Some((part, standard)) = content_part(&class, &object) else {
-        return verbatim(&object_to_json(&object));
+    match encode_object(&object, profile) {
+        None => verbatim(&object_to_json(&object)),
+        Some((part, Some(entry))) => {
+            encoded.parts.push(part);
+            entry
+        }
+        Some((_, None)) => {
+            encoded.irregular = true;
+            Cow::Borrowed("null")
+        }
+    }
+}
+
+/// The one file that a part holds, as its content part and the entry that says the rest; `None` when there is none.
+pub(super) fn encode_file<'a>(
+    value: &Value<'a>,
+    profile: &mut Profile<'a>,
+) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
+    let read;
+    let object = match value {
+        Value::Object(object) => object,
+        Value::Raw(raw) => {
+            read = read_object(raw.get())?;
+            &read
+        }
+        _ => return None,
     };
-    profile.observe(&class, &object);
+    if object.text("kind").as_deref() != Some("binary") {
+        return None;
+    }
+    encode_object(object, profile)
+}
+
+/// The content part of an item and the entry that says the rest: `None` for an item without one, and no entry where
+/// only the text of the whole message can hold it.
+fn encode_object<'a>(
+    object: &Object<'a>,
+    profile: &mut Profile<'a>,
+) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
+    let class = object.text("kind").unwrap_or_default();
+    let (part, standard) = content_part(&class, object)?;
+    profile.observe(&class, object);
     let Some(residue) = profile
         .template(&class)
-        .and_then(|template| template.residue(&object, |key| expected(&part, &class, key, standard)))
+        .and_then(|template| template.residue(object, |key| expected(&part, &class, key, standard)))
     else {
-        encoded.irregular = true;
-        return Cow::Borrowed("null");
+        return Some((part, None));
     };
     let mut writer = ObjectWriter::default();
     if class != default_class(&part) {
@@ -192,8 +227,8 @@ fn encode_item<'a>(
         writer.text("alphabet", "standard");
     }
     writer.residue(&residue, "keys", "part");
-    encoded.parts.push(part);
-    if writer.is_empty() { Cow::Borrowed("null") } else { Cow::Owned(writer.finish()) }
+    let entry = if writer.is_empty() { Cow::Borrowed("null") } else { Cow::Owned(writer.finish()) };
+    Some((part, Some(entry)))
 }
 
 /// The content part of an item that has one, and whether its base64 is in the standard alphabet.
@@ -202,7 +237,8 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
     let medium = Medium::of(media_type.as_deref().unwrap_or_default());
     let url = |medium: Medium| {
         let url = object.text("url")?.into_owned();
-        Some((medium.part(Some(url), None, None, media_type.clone()), false))
+        let source = MediaSource { url: Some(url), ..MediaSource::default() };
+        Some((medium.part(source, media_type.clone()), false))
     };
     match class {
         "image-url" => url(Medium::Image),
@@ -212,11 +248,16 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
         "binary" => {
             let data = object.text("data")?.into_owned();
             let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
-            Some((medium.part(None, Some(translate(data, *b"-_", *b"+/")), None, media_type), standard))
+            let base64 = Some(translate(data, *b"-_", *b"+/"));
+            Some((medium.part(MediaSource { base64, ..MediaSource::default() }, media_type), standard))
         }
         "uploaded-file" => {
-            let file_id = object.text("file_id")?.into_owned();
-            Some((medium.part(None, None, Some(file_id), media_type), false))
+            let file_id = Some(object.text("file_id")?.into_owned());
+            let provider = object.text("provider_name").map(Cow::into_owned);
+            Some((
+                medium.part(MediaSource { file_id, provider, ..MediaSource::default() }, media_type),
+                false,
+            ))
         }
         "text-content" | "structured-content" => {
             let text = object.text("content")?.into_owned();
@@ -257,6 +298,7 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         "media_type" => text(media.mime),
         "url" => text(media.url),
         "file_id" => text(media.file_id),
+        "provider_name" => text(media.provider),
         "data" if standard => text(media.base64),
         "data" => match media.base64 {
             Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), *b"+/", *b"-_")))),
@@ -264,6 +306,11 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         },
         _ => Expected::Default,
     }
+}
+
+/// Whether the data of a medium stands in the content part itself.
+pub(super) fn is_inline(part: &ContentPart) -> bool {
+    media(part).is_some_and(|media| media.base64.is_some())
 }
 
 /// The items that content parts were.
@@ -286,7 +333,8 @@ pub(super) fn decode<'t>(
     Value::List(values)
 }
 
-fn decode_item<'t>(
+/// The item that a content part was.
+pub(super) fn decode_item<'t>(
     part: &'t ContentPart,
     item: Option<&ItemEnvelope<'t>>,
     profile: &Profile<'t>,

@@ -14,6 +14,7 @@
 
 mod agents;
 mod decode;
+mod downgrade;
 mod encode;
 mod envelope;
 mod items;
@@ -24,6 +25,7 @@ mod read;
 mod texts;
 mod thread_metadata;
 mod usage;
+mod versions;
 mod view;
 mod write;
 
@@ -34,8 +36,10 @@ use uuid::Uuid;
 
 pub use agents::AgentSource;
 pub(super) use agents::{assistant, namespace};
+pub use downgrade::{Change, ChangeKind, downgrade};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
+pub use versions::{Version, VersionError, WrittenBy, written_by};
 pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
@@ -101,17 +105,51 @@ pub struct ImportOptions {
 /// Makes a thread of a history as `ModelMessagesTypeAdapter.dump_json` writes it.
 ///
 /// Histories of every version since 0.0.13 are understood; parts and members of later ones are carried as they are.
+/// `NaN` and `Infinity`, which Pydantic reads and JSON does not have, are read as Pydantic writes them: as `null`.
 /// The same bytes and options always give the same thread.
 ///
 /// # Errors
 /// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or not a list of messages; names the
 /// place.
 pub fn from_pydantic_ai_json(bytes: &[u8], options: &ImportOptions) -> Result<Thread, ThreadError> {
-    let text = simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
+    let text = checked_text(bytes)?;
+    match from_text(text, options) {
+        Err(error) if error.rule() == ParseErrorKind::Syntax.name() => match read::without_nan(text) {
+            Some(standard) => from_text(&standard, options),
+            None => Err(error),
+        },
+        read => read,
+    }
+}
+
+fn checked_text(bytes: &[u8]) -> Result<&str, ParseError> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
         kind: ParseErrorKind::Encoding,
         path: Vec::new(),
         message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
-    })?;
+    })
+}
+
+/// Reads a history in JSON and hands its messages over.
+///
+/// # Errors
+/// As [`from_pydantic_ai_json`].
+pub fn read_any_history<R>(
+    bytes: &[u8],
+    limits: &Limits,
+    use_history: impl FnOnce(&History<'_>) -> R,
+) -> Result<R, ThreadError> {
+    let text = checked_text(bytes)?;
+    match read_history(text, limits) {
+        Ok(history) => Ok(use_history(&history)),
+        Err(error) => {
+            let standard = read::without_nan(text).ok_or(error)?;
+            Ok(use_history(&read_history(&standard, limits)?))
+        }
+    }
+}
+
+fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError> {
     if let Some(thread) = stream(text, options)? {
         return Ok(thread);
     }

@@ -5,17 +5,18 @@
 
 use std::borrow::Cow;
 
-use super::envelope::ObjectWriter;
+use super::envelope::{ItemEnvelope, ObjectWriter};
 use super::items;
 use super::model::{Kind, Part, Value, part_kind};
 use super::profile::{Expected, Profile, class_name};
-use super::write::object_to_json;
+use super::write::{object_to_json, write_value};
 use crate::core::json::RawJson;
 use crate::core::json::canonical::respell;
 use crate::thread_protocol::action::{
-    Action, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction, UserMessageAction,
+    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
+    UserMessageAction,
 };
-use crate::thread_protocol::content::MessageContent;
+use crate::thread_protocol::content::{ContentPart, MessageContent};
 
 /// The action of a retry that belongs to no tool call.
 pub(super) const RETRY: &str = "system.tp.retry";
@@ -28,11 +29,22 @@ pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
 /// The action of a part that has no action of its own kind.
 pub(super) const PART: &str = "system.pydantic_ai.part";
 
+/// The kind of what a tool of the provider gave back; it stands in the answer, beside its call.
+pub(super) const NATIVE_RETURN: &str = "builtin-tool-return";
+
 /// Parts that are carried whole, under a name of their own.
 const VERBATIM: &[(&str, &str)] = &[
     ("system-prompt", "system.pydantic_ai.system_prompt"),
     ("instruction-delta", "system.pydantic_ai.instruction_delta"),
     ("instruction-baseline", "system.pydantic_ai.instruction_baseline"),
+];
+
+/// Parts whose members are the data of an action; the name is that of the stream chunk that carries the same data.
+const DATA: &[(&str, &str)] = &[
+    ("compaction", "system.compaction"),
+    ("tool-availability-delta", "system.tool-availability-delta"),
+    ("capability-load-delta", "system.capability-load-delta"),
+    ("model-settings-delta", "system.model-settings-delta"),
 ];
 
 /// Whether an action holds a whole part as its data.
@@ -103,21 +115,25 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     let mut irregular = false;
     let action = match (around.kind, &*class) {
         (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
-        (Kind::Request, "tool-return") => {
-            if part.text("outcome").as_deref() == Some("denied") {
-                before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
-            }
-            tool_return(part, &class, timestamp, around.validation_status)
-        }
+        (Kind::Request, "tool-return") => tool_return(part, &class, timestamp, around.validation_status),
         (Kind::Request, "retry-prompt") if part.text("tool_name").is_some() => {
             tool_return(part, &class, timestamp, around.validation_status)
         }
         (Kind::Request, "retry-prompt" | "retry-feedback") => Some(retry(part, timestamp)),
         (Kind::Response, "thinking") => thinking(part, timestamp, around),
-        (Kind::Response, "tool-call") => tool_call(part, timestamp, around.agent_id, profile, &mut writer),
-        _ => None,
+        (Kind::Response, "tool-call" | "builtin-tool-call") => {
+            tool_call(part, timestamp, around.agent_id, profile, &mut writer)
+        }
+        (Kind::Response, NATIVE_RETURN) => tool_return(part, &class, timestamp, around.validation_status),
+        (Kind::Request | Kind::Response, "speech") => {
+            speech(part, timestamp, around, profile, &mut writer, &mut irregular)
+        }
+        _ => data_action(part, &class, timestamp),
     };
     let Some(action) = action else { return Encoded::verbatim(part, &class, timestamp) };
+    if matches!(action, Action::ToolReturn(_)) && part.text("outcome").as_deref() == Some("denied") {
+        before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
+    }
     if class != default_class(&action) {
         writer.text("kind", &class);
     }
@@ -144,7 +160,9 @@ pub(super) fn write_residue<'a>(
             | Action::AssistantMessage(_)
             | Action::Thinking(_)
             | Action::ToolReturn(_),
-        ) => Expected::Covered,
+        )
+        // Told by the content and its items.
+        | ("audio", Action::UserMessage(_) | Action::AssistantMessage(_)) => Expected::Covered,
         _ => expected(action, class, key, arguments_as_text),
     };
     let residue = profile.template(class).and_then(|template| template.residue(part, expected));
@@ -177,6 +195,16 @@ pub(super) fn expected<'t>(
     }
     let optional = |text: Option<&'t String>| text.map_or(Expected::Default, |text| Expected::text(text));
     match action {
+        Action::UserMessage(UserMessageAction { content, .. })
+        | Action::AssistantMessage(AssistantMessageAction { content, .. })
+            if class == "speech" =>
+        {
+            match key {
+                "speaker" => Expected::text(speaker(action)),
+                "transcript" => content_text(content).map_or(Expected::Default, Expected::text),
+                _ => Expected::Default,
+            }
+        }
         Action::UserMessage(action) => match (key, &action.content) {
             ("content", MessageContent::Text(text)) => Expected::text(text),
             _ => Expected::Default,
@@ -207,11 +235,25 @@ pub(super) fn expected<'t>(
             "outcome" => Expected::text(outcome(&action.status)),
             _ => Expected::Default,
         },
-        Action::System(action) if key == "content" => match retry_content(&action.data) {
-            Some(content) => Expected::Value(Value::Raw(content)),
-            None => Expected::Default,
-        },
-        Action::System(_) | Action::Other(_) => Expected::Default,
+        Action::System(system) => {
+            match data_key(action, class, key).and_then(|key| member(&system.data, key)) {
+                Some(value) => Expected::Value(Value::Raw(value)),
+                None => Expected::Default,
+            }
+        }
+        Action::Other(_) => Expected::Default,
+    }
+}
+
+/// The member of an action's data that says a member of its part.
+fn data_key<'k>(action: &Action, class: &str, key: &'k str) -> Option<&'k str> {
+    match key {
+        "part_kind" => None,
+        // Streams and the first versions call it so.
+        "tools_added" if class == "tool-availability-delta" => Some("added"),
+        _ if DATA.iter().any(|(_, name)| *name == action.action_type()) => Some(key),
+        "content" => Some(key),
+        _ => None,
     }
 }
 
@@ -223,9 +265,89 @@ fn outcome(status: &str) -> &'static str {
     }
 }
 
-fn retry_content(data: &RawJson) -> Option<&serde_json::value::RawValue> {
+/// The action of a part whose members are its data: those that say something, as streams carry them.
+fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> {
+    let (_, action_type) = DATA.iter().find(|(kind, _)| *kind == class)?;
+    let mut data = ObjectWriter::default();
+    for (key, value) in part.iter().filter(|(key, _)| *key != "part_kind") {
+        let key = if key == "tools_added" { "added" } else { key };
+        if !value.is_null() {
+            write_value(data.key(key), value);
+        }
+    }
+    Some(system(action_type, timestamp, RawJson::from_text(data.finish()).ok()?))
+}
+
+fn member<'d>(data: &'d RawJson, name: &str) -> Option<&'d serde_json::value::RawValue> {
     let members: super::envelope::Members<'_> = serde_json::from_str(data.get()).ok()?;
-    members.0.iter().find(|(key, _)| key == "content").map(|(_, content)| *content)
+    members.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+}
+
+/// Who speaks in a spoken part.
+const fn speaker(action: &Action) -> &'static str {
+    if matches!(action, Action::UserMessage(_)) { "user" } else { "assistant" }
+}
+
+/// The first text of a content.
+fn content_text(content: &MessageContent) -> Option<&str> {
+    match content {
+        MessageContent::Text(text) => Some(text),
+        MessageContent::Parts(parts) => parts.iter().find_map(ContentPart::as_text),
+    }
+}
+
+/// What was said aloud: its transcript, and the sound where it was kept.
+fn speech<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    around: &Surroundings<'_>,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+    irregular: &mut bool,
+) -> Option<Action> {
+    let transcript = part.text("transcript").map(Cow::into_owned);
+    let audio = part.get("audio").filter(|audio| !audio.is_null());
+    let content = match (transcript, audio) {
+        (None, None) => return None,
+        (Some(text), None) => MessageContent::Text(text),
+        (transcript, Some(audio)) => {
+            let (sound, entry) = items::encode_file(audio, profile)?;
+            *irregular |= entry.is_none();
+            if let Some(entry) = entry.filter(|entry| entry != "null") {
+                writer.json("items", &format!("[{entry}]"));
+            }
+            MessageContent::Parts(transcript.map(ContentPart::text).into_iter().chain([sound]).collect())
+        }
+    };
+    let timestamp = timestamp.to_owned();
+    Some(match around.kind {
+        Kind::Request => {
+            Action::UserMessage(UserMessageAction { timestamp, content, ..UserMessageAction::default() })
+        }
+        _ => Action::AssistantMessage(AssistantMessageAction {
+            timestamp,
+            agent_id: around.agent_id.to_owned(),
+            content,
+            ..AssistantMessageAction::default()
+        }),
+    })
+}
+
+/// The sound of what was said aloud, as the member `audio` of its part.
+pub(super) fn audio<'t>(
+    action: &'t Action,
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Option<Value<'t>> {
+    let content = match action {
+        Action::UserMessage(action) => &action.content,
+        Action::AssistantMessage(action) => &action.content,
+        _ => return None,
+    };
+    let MessageContent::Parts(parts) = content else { return None };
+    let sound = parts.iter().find(|part| part.as_text().is_none())?;
+    let item = items.and_then(|items| items.first()).and_then(Option::as_ref);
+    Some(items::decode_item(sound, item, profile))
 }
 
 fn user_prompt<'a>(

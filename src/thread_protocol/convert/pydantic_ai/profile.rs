@@ -31,6 +31,17 @@ const FILE: &[(&str, &str)] = &[
     ("identifier", NULL),
 ];
 
+const TOOL_CALL: &[(&str, &str)] = &[
+    ("tool_name", NULL),
+    ("args", NULL),
+    ("tool_call_id", NULL),
+    ("tool_kind", NULL),
+    ("id", NULL),
+    ("provider_name", NULL),
+    ("provider_details", NULL),
+    ("part_kind", NULL),
+];
+
 const SHAPES: &[Shape] = &[
     (
         "request",
@@ -146,19 +157,61 @@ const SHAPES: &[Shape] = &[
             ("part_kind", NULL),
         ],
     ),
+    ("tool-call", TOOL_CALL),
+    ("builtin-tool-call", TOOL_CALL),
     (
-        "tool-call",
+        "builtin-tool-return",
         &[
             ("tool_name", NULL),
-            ("args", NULL),
+            ("content", NULL),
             ("tool_call_id", NULL),
             ("tool_kind", NULL),
+            ("metadata", NULL),
+            ("timestamp", NULL),
+            ("outcome", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    (
+        "file",
+        &[
+            ("content", NULL),
             ("id", NULL),
             ("provider_name", NULL),
             ("provider_details", NULL),
             ("part_kind", NULL),
         ],
     ),
+    (
+        "speech",
+        &[
+            ("speaker", NULL),
+            ("transcript", NULL),
+            ("audio", NULL),
+            ("interrupted_at_ms", NULL),
+            ("timestamps", NULL),
+            ("id", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    (
+        "compaction",
+        &[
+            ("content", NULL),
+            ("id", NULL),
+            ("provider_name", NULL),
+            ("provider_details", NULL),
+            ("metadata", NULL),
+            ("part_kind", NULL),
+        ],
+    ),
+    ("tool-availability-delta", &[("tools_added", NULL), ("tool_call_id", NULL), ("part_kind", NULL)]),
+    ("capability-load-delta", &[("loaded", NULL), ("tool_call_id", NULL), ("part_kind", NULL)]),
+    ("model-settings-delta", &[("settings", NULL), ("top_level", "false"), ("part_kind", NULL)]),
     ("image-url", FILE),
     ("audio-url", FILE),
     ("video-url", FILE),

@@ -107,6 +107,46 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
     }
 }
 
+/// The text with `null` for the numbers that Pydantic reads beyond those of JSON; `None` where there are none.
+pub(super) fn without_nan(text: &str) -> Option<String> {
+    let mut standard = String::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    while let Some(place) = rest.find(['"', 'N', 'I', '-']) {
+        let (before, tail) = rest.split_at(place);
+        standard.push_str(before);
+        let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|number| tail.starts_with(number));
+        let length = match number {
+            Some(number) => {
+                found = true;
+                standard.push_str("null");
+                number.len()
+            }
+            None => {
+                let length = if tail.starts_with('"') { string_length(tail) } else { 1 };
+                standard.push_str(tail.get(..length).unwrap_or_default());
+                length
+            }
+        };
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    standard.push_str(rest);
+    found.then_some(standard)
+}
+
+/// The bytes of the string that a text begins with, quotes and all.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (place, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return place + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
 /// The text of each message, spacing and all.
 ///
 /// # Errors

@@ -1,14 +1,15 @@
-//! The texts of an answer: one assistant message for those that stand together. Decision 6.
+//! Texts and files of an answer: one assistant message for those that stand together. Decision 6.
 
 use super::CombineText;
 use super::envelope::ObjectWriter;
+use super::items;
 use super::model::{Part, part_kind};
 use super::parts::{Encoded, Surroundings, write_residue};
 use super::profile::{Expected, Profile};
 use crate::thread_protocol::action::{Action, AssistantMessageAction};
-use crate::thread_protocol::content::MessageContent;
+use crate::thread_protocol::content::{ContentPart, MessageContent};
 
-/// What a text part became.
+/// What a text or a file became.
 #[derive(Debug)]
 pub(super) enum Joined {
     /// An assistant message of its own.
@@ -33,15 +34,29 @@ pub(super) enum Joined {
     Nothing,
 }
 
-/// A run of text parts that make one message.
+/// A run of texts and files that make one message.
 #[derive(Debug, Default)]
 struct Run {
-    /// Their places, each with the characters of separator before it.
-    parts: Vec<(usize, usize)>,
-    text: String,
+    pieces: Vec<Piece>,
+    content: Vec<ContentPart>,
+    /// The place of the last part, also of an empty one.
+    last: usize,
 }
 
-/// Decides for every text part what it becomes; one entry a part, `None` for parts that are no text.
+/// One part of a run.
+#[derive(Debug)]
+struct Piece {
+    /// Its place in the answer.
+    place: usize,
+    /// The place of its content part.
+    item: usize,
+    /// Characters of separator before it.
+    gap: usize,
+    /// For a file, what its content part does not say; `Some(None)` when only the message's text can.
+    file: Option<Option<String>>,
+}
+
+/// Decides for every text and file what it becomes; one entry a part, `None` for other parts.
 pub(super) fn join_texts<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
@@ -50,20 +65,16 @@ pub(super) fn join_texts<'a>(
 ) -> Vec<Option<Joined>> {
     let mut joined: Vec<Option<Joined>> = Vec::new();
     joined.resize_with(parts.len(), || None);
-    for (number, run) in runs(parts, combine).into_iter().enumerate() {
-        match run.parts.as_slice() {
-            _ if run.text.is_empty() => {
-                for (place, _) in run.parts {
-                    set(&mut joined, place, Joined::Nothing);
-                }
-            }
-            [(only, _)] => {
-                let Some(part) = parts.get(*only) else { continue };
-                let action = message(run.text, around);
+    for (number, run) in runs(parts, combine, profile, &mut joined).into_iter().enumerate() {
+        match run.pieces.as_slice() {
+            [Piece { place, file: None, .. }] => {
+                let Some(part) = parts.get(*place) else { continue };
+                let place = *place;
+                let action = message(run.content, around);
                 let mut writer = ObjectWriter::default();
                 let irregular = !write_residue(part, "text", &action, profile, &mut writer);
                 let encoded = Encoded { action, fragment: writer.into_fragment(), before: None, irregular };
-                set(&mut joined, *only, Joined::Whole(encoded));
+                set(&mut joined, place, Joined::Whole(encoded));
             }
             _ => join_run(number, run, parts, around, profile, &mut joined),
         }
@@ -77,28 +88,64 @@ fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
     }
 }
 
-/// The runs of text parts, with their joined texts.
-fn runs(parts: &[Part<'_>], combine: CombineText) -> Vec<Run> {
+/// The runs of texts and files, with what they say. Empty texts that no run takes are noted as nothing.
+fn runs<'a>(
+    parts: &[Part<'a>],
+    combine: CombineText,
+    profile: &mut Profile<'a>,
+    joined: &mut [Option<Joined>],
+) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (place, part) in parts.iter().enumerate() {
-        if part_kind(part) != "text" {
+        let kind = part_kind(part);
+        let text = if kind == "text" { part.text("content") } else { None };
+        let file = if kind == "file" {
+            part.get("content").and_then(|content| items::encode_file(content, profile))
+        } else {
+            None
+        };
+        if text.is_none() && file.is_none() {
             continue;
         }
-        let Some(text) = part.text("content") else { continue };
-        let adjacent =
-            runs.last().and_then(|run| run.parts.last()).is_some_and(|(last, _)| last + 1 == place);
-        match runs.last_mut() {
-            Some(run) if adjacent || combine == CombineText::Response => {
-                let separator = if adjacent || run.text.is_empty() || text.is_empty() { "" } else { "\n\n" };
-                run.text.push_str(separator);
-                run.text.push_str(&text);
-                run.parts.push((place, separator.len()));
+        let adjacent = runs.last().is_some_and(|run| run.last + 1 == place);
+        let goes_on = runs.last().is_some() && (adjacent || combine == CombineText::Response);
+        let last_is_text = goes_on
+            && runs.last().and_then(|run| run.content.last()).is_some_and(|part| part.as_text().is_some());
+        if text.as_deref() == Some("") && !last_is_text {
+            set(joined, place, Joined::Nothing);
+            if let Some(run) = runs.last_mut().filter(|_| adjacent) {
+                run.last = place;
             }
-            _ => runs.push(Run { parts: vec![(place, 0)], text: text.into_owned() }),
+            continue;
         }
+        if !goes_on {
+            runs.push(Run::default());
+        }
+        let Some(run) = runs.last_mut() else { continue };
+        run.last = place;
+        let (mut gap, mut entry) = (0, None);
+        match (text, file, run.content.last_mut()) {
+            (Some(text), _, Some(ContentPart::Text(before))) => {
+                if !adjacent && !text.is_empty() {
+                    before.text.push_str(SEPARATOR);
+                    gap = SEPARATOR.len();
+                }
+                before.text.push_str(&text);
+            }
+            (Some(text), ..) => run.content.push(ContentPart::text(text)),
+            (None, Some((file, said)), _) => {
+                run.content.push(file);
+                entry = Some(said.map(String::from));
+            }
+            (None, None, _) => {}
+        }
+        run.pieces.push(Piece { place, item: run.content.len().saturating_sub(1), gap, file: entry });
     }
     runs
 }
+
+/// What stands between texts that do not stand together.
+const SEPARATOR: &str = "\n\n";
 
 fn join_run<'a>(
     number: usize,
@@ -108,21 +155,37 @@ fn join_run<'a>(
     profile: &mut Profile<'a>,
     joined: &mut [Option<Joined>],
 ) {
-    let action = message(run.text, around);
-    let (mut pieces, mut irregular) = (Vec::new(), false);
-    for (place, gap) in run.parts {
-        let Some(part) = parts.get(place) else { continue };
-        let text = part.text("content").unwrap_or_default();
+    let one_text = matches!(run.content.as_slice(), [ContentPart::Text(_)]);
+    let action = message(run.content, around);
+    let (mut entries, mut irregular) = (Vec::new(), false);
+    for piece in run.pieces {
+        let Some(part) = parts.get(piece.place) else { continue };
         let mut writer = ObjectWriter::default();
-        if gap > 0 {
-            writer.json("gap", &gap.to_string());
+        if !one_text {
+            writer.json("item", &piece.item.to_string());
         }
-        writer.json("length", &text.chars().count().to_string());
-        profile.observe("text", part);
-        let residue = profile.template("text").and_then(|template| {
+        let class = if piece.file.is_some() { "file" } else { "text" };
+        match &piece.file {
+            Some(entry) => {
+                writer.text("kind", "file");
+                irregular |= entry.is_none();
+                if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
+                    writer.json("file", entry);
+                }
+            }
+            None => {
+                if piece.gap > 0 {
+                    writer.json("gap", &piece.gap.to_string());
+                }
+                let length = part.text("content").unwrap_or_default().chars().count();
+                writer.json("length", &length.to_string());
+            }
+        }
+        profile.observe(class, part);
+        let residue = profile.template(class).and_then(|template| {
             template.residue(part, |key| match key {
                 "content" => Expected::Covered,
-                "part_kind" => Expected::text("text"),
+                "part_kind" => Expected::text(class),
                 _ => Expected::Default,
             })
         });
@@ -130,10 +193,10 @@ fn join_run<'a>(
         if let Some(residue) = &residue {
             writer.residue(residue, "keys", "part");
         }
-        pieces.push((place, writer.into_fragment()));
+        entries.push((piece.place, writer.into_fragment()));
     }
     let mut encoded = Some(Encoded { action, fragment: String::new(), before: None, irregular });
-    for (place, entry) in pieces {
+    for (place, entry) in entries {
         let piece = match encoded.take() {
             Some(encoded) => Joined::First { encoded, run: number, entry },
             None => Joined::Next { run: number, entry },
@@ -142,11 +205,19 @@ fn join_run<'a>(
     }
 }
 
-fn message(text: String, around: &Surroundings<'_>) -> Action {
+/// The message that says a content: one text is a string, anything else a list.
+fn message(mut content: Vec<ContentPart>, around: &Surroundings<'_>) -> Action {
+    let content = match content.pop() {
+        Some(ContentPart::Text(only)) if content.is_empty() => MessageContent::Text(only.text),
+        last => {
+            content.extend(last);
+            MessageContent::Parts(content)
+        }
+    };
     Action::AssistantMessage(AssistantMessageAction {
         timestamp: around.timestamp.to_owned(),
         agent_id: around.agent_id.to_owned(),
-        content: MessageContent::Text(text),
+        content,
         ..AssistantMessageAction::default()
     })
 }

@@ -8,12 +8,15 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::decode::{damaged, decode_part, envelope_of, to_messages};
+use super::downgrade::{Change, downgrade};
+use super::decode::{damaged, decode_action, decode_part, envelope_of, to_messages};
 use super::envelope::{Envelope, MessageEnvelope};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
+use super::parts::NATIVE_RETURN;
 use super::profile::{Expected, Profile};
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
+use super::versions::Version;
 use super::write::write_message;
 use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
 use crate::core::limits::Limits;
@@ -131,20 +134,38 @@ impl Thread {
     /// # Errors
     /// As [`Self::to_messages`]; [`ThreadError::Parse`] when more would be written than the limits allow.
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
-        let messages = self.to_messages(options)?;
-        let mut out = vec![b'['];
-        for (place, message) in messages.iter().enumerate() {
-            if place > 0 {
-                out.push(b',');
-            }
-            write_message(&mut out, message);
-            if out.len() > options.limits.bytes {
-                return Err(too_long(place, options.limits.bytes).into());
-            }
-        }
-        out.push(b']');
-        Ok(out)
+        written(&self.to_messages(options)?, options)
     }
+}
+
+impl Thread {
+    /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`].
+    pub fn to_older_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        version: Version,
+    ) -> Result<(Vec<u8>, Vec<Change>), ThreadError> {
+        let (messages, changes) = downgrade(&self.to_messages(options)?, version);
+        Ok((written(&messages, options)?, changes))
+    }
+}
+
+fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
+    let mut out = vec![b'['];
+    for (place, message) in messages.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        write_message(&mut out, message);
+        if out.len() > options.limits.bytes {
+            return Err(too_long(place, options.limits.bytes).into());
+        }
+    }
+    out.push(b']');
+    Ok(out)
 }
 
 fn too_long(place: usize, limit: usize) -> ParseError {
@@ -188,7 +209,7 @@ enum GroupOf<'t> {
     Request { parts: Vec<(bool, Part<'t>)>, timestamp: &'t str },
     /// Parts of one agent's answer, and the actions they come from.
     Response {
-        agent_id: &'t str,
+        agent_id: String,
         index: Option<u64>,
         parts: Vec<Part<'t>>,
         actions: Vec<&'t Action>,
@@ -248,34 +269,35 @@ impl<'t> View<'t, '_> {
         let mut envelope = envelope.unwrap_or_default();
         let index = envelope.message.as_ref().map(|message| message.index).or(envelope.m);
         let message = envelope.message.take();
-        let part = decode_part(&self.profile, action, &envelope)?;
-        self.answer(action, index, message, part);
+        let mut parts = Vec::new();
+        decode_action(&self.profile, action, &envelope, |part| parts.push(part))?;
+        self.answer(action, self.agent_id, index, message, parts);
         Ok(())
     }
 
     fn answer(
         &mut self,
         action: &'t Action,
+        speaker: &str,
         new_index: Option<u64>,
         message: Option<MessageEnvelope<'t>>,
-        part: Part<'t>,
+        mut new: Vec<Part<'t>>,
     ) {
-        let speaker = action.agent_id().unwrap_or_default();
         let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
         if let Some(GroupOf::Response { agent_id, index, parts, actions, .. }) = &mut self.group
-            && *agent_id == speaker
+            && agent_id == speaker
             && *index == new_index
             && (index.is_some() || !says(action) || !actions.iter().any(|action| says(action)))
         {
-            parts.push(part);
+            parts.append(&mut new);
             actions.push(action);
             return;
         }
         self.finish_group();
         self.group = Some(GroupOf::Response {
-            agent_id: speaker,
+            agent_id: speaker.to_owned(),
             index: new_index,
-            parts: vec![part],
+            parts: new,
             actions: vec![action],
             envelope: message.map(Box::new),
         });
@@ -302,7 +324,7 @@ impl<'t> View<'t, '_> {
                     "content" => Expected::Value(Value::Text(Cow::Owned(text.clone()))),
                     _ => Expected::Default,
                 });
-                self.answer(action, None, None, part);
+                self.answer(action, &message.agent_id, None, None, vec![part]);
             }
         }
     }
@@ -318,7 +340,7 @@ impl<'t> View<'t, '_> {
                     "args" => Expected::Value(Value::json(call.args.get())),
                     _ => Expected::Default,
                 });
-                self.answer(action, None, None, part);
+                self.answer(action, &call.agent_id, None, None, vec![part]);
             }
             // A call with a return is told where the return is.
             ToolVisibility::Summarize if !answered => self.summarize(action, call, "no result"),
@@ -337,6 +359,10 @@ impl<'t> View<'t, '_> {
         let call = self.pairs.call_of.get(&place).and_then(|call| self.thread.actions.get(*call));
         let Some(Action::ToolCall(call)) = call.map(|call| &**call) else { return Ok(()) };
         if call.agent_id == self.agent_id {
+            let native = envelope.as_ref().and_then(|envelope| envelope.kind.as_ref());
+            if native.is_some_and(|kind| kind.as_str() == NATIVE_RETURN) {
+                return self.own(action, envelope);
+            }
             let part = decode_part(&self.profile, action, &envelope.unwrap_or_default())?;
             self.say(action, true, part);
             return Ok(());

@@ -1,0 +1,355 @@
+//! Histories for an older Pydantic AI. Decision 4.
+//!
+//! An older version refuses parts, items and values that came later, and silently forgets later members. Here each of
+//! them is left out or said in older words, and every such change is reported.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::model::{History, Kind, ModelMessage, Object, Part, Value, part_kind};
+use super::profile::Profile;
+use super::read::read_object;
+use super::versions::{Version, class_since, member_since};
+
+/// Something that an older version cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where in the history that was given, as a JSON pointer.
+    pub pointer: String,
+    /// What was done.
+    pub kind: ChangeKind,
+    /// In words.
+    pub message: String,
+}
+
+/// What was done about something that an older version cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChangeKind {
+    /// It was left out.
+    Dropped,
+    /// It is said in another way.
+    Rewritten,
+}
+
+impl ChangeKind {
+    /// `dropped` or `rewritten`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dropped => "dropped",
+            Self::Rewritten => "rewritten",
+        }
+    }
+}
+
+/// The history as `to` can load it, and what had to be changed for that.
+pub fn downgrade<'a>(history: &History<'a>, to: Version) -> (History<'a>, Vec<Change>) {
+    let mut downgrader = Downgrader { to, plain: Profile::default(), changes: Vec::new() };
+    let messages = history
+        .iter()
+        .enumerate()
+        .filter_map(|(place, message)| downgrader.message(&format!("/{place}"), message))
+        .collect();
+    (messages, downgrader.changes)
+}
+
+struct Downgrader {
+    to: Version,
+    plain: Profile<'static>,
+    changes: Vec<Change>,
+}
+
+/// The kinds of typed tools that were closed words until they became open.
+const FIRST_TOOL_KINDS: [(&str, Version); 2] =
+    [("tool-search", Version::new(1, 95)), ("capability-load", Version::new(1, 105))];
+const OPEN_TOOL_KINDS: Version = Version::new(2, 60);
+const TYPED_RETRIES: Version = Version::new(2, 60);
+const INTERRUPTED_RETURNS: Version = Version::new(2, 10);
+const REQUEST_COMPACTIONS: Version = Version::new(2, 60);
+const LOCAL_DOWNLOADS: Version = Version::new(1, 56);
+const TEXT_CONTENT: Version = Version::new(1, 74);
+
+impl Downgrader {
+    fn note(&mut self, pointer: String, kind: ChangeKind, message: String) {
+        self.changes.push(Change { pointer, kind, message });
+    }
+
+    fn message<'a>(&mut self, pointer: &str, message: &ModelMessage<'a>) -> Option<ModelMessage<'a>> {
+        if let Kind::Other(kind) = &message.kind {
+            let said = format!("no version of pydantic-ai knows messages of kind \"{kind}\"");
+            self.note(pointer.to_owned(), ChangeKind::Dropped, said);
+            return None;
+        }
+        let mut parts = Vec::with_capacity(message.parts.len());
+        for (place, part) in message.parts.iter().enumerate() {
+            self.part(&format!("{pointer}/parts/{place}"), message, part, &mut parts);
+        }
+        let usage =
+            message.usage.as_ref().map(|usage| self.members(&format!("{pointer}/usage"), "usage", usage));
+        Some(ModelMessage {
+            kind: message.kind.clone(),
+            members: self.members(pointer, message.kind.name(), &message.members),
+            parts,
+            usage,
+        })
+    }
+
+    /// The members that the version knows.
+    fn members<'a>(&mut self, pointer: &str, class: &str, object: &Object<'a>) -> Object<'a> {
+        let mut kept = Object::with_capacity(object.len());
+        for (key, value) in object.entries() {
+            let since = member_since(&self.plain, class, key);
+            // Usage has counters of applications and providers beside its own.
+            let known = since.map_or(class == "usage", |since| since <= self.to);
+            if known {
+                kept.push(key.clone(), value.clone());
+                continue;
+            }
+            if !self.says_nothing(class, key, value) {
+                let said = match since {
+                    Some(since) => format!("\"{key}\" came with {since}"),
+                    None => format!("no known version has \"{key}\" here"),
+                };
+                self.note(format!("{pointer}/{key}"), ChangeKind::Dropped, said);
+            }
+        }
+        kept
+    }
+
+    /// Whether a value is what every version takes a missing member for.
+    fn says_nothing(&self, class: &str, key: &str, value: &Value<'_>) -> bool {
+        let default = self.plain.template(class).and_then(|template| template.members.get(key));
+        default.is_some_and(|default| default.same(value))
+            || matches!(value.as_json(), Some("null" | "[]" | "{}" | "0" | "0.0"))
+            || (key == "outcome" && value.as_text().as_deref() == Some("success"))
+    }
+
+    fn part<'a>(
+        &mut self,
+        pointer: &str,
+        message: &ModelMessage<'a>,
+        part: &Part<'a>,
+        out: &mut Vec<Part<'a>>,
+    ) {
+        let class = part_kind(part).into_owned();
+        let request_compaction =
+            class == "compaction" && message.kind == Kind::Request && self.to < REQUEST_COMPACTIONS;
+        let since = if request_compaction { Some(REQUEST_COMPACTIONS) } else { class_since(&class) };
+        if since.is_some_and(|since| since <= self.to) {
+            let part = match &*class {
+                "user-prompt" => self.prompt(pointer, part),
+                "tool-return" | "builtin-tool-return" | "tool-call" | "builtin-tool-call" => {
+                    self.tool(pointer, &class, part)
+                }
+                _ => self.members(pointer, &class, part),
+            };
+            out.push(part);
+            return;
+        }
+        let replaced = self.replace(&class, message, part, pointer);
+        let why = since.map_or_else(
+            || format!("no known version has parts of kind \"{class}\""),
+            |since| format!("\"{class}\" parts came with {since}"),
+        );
+        match replaced.as_slice() {
+            [] => self.note(pointer.to_owned(), ChangeKind::Dropped, why),
+            [first, ..] => {
+                let said = format!("{why}; it is now \"{}\"", part_kind(first));
+                self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
+            }
+        }
+        out.extend(replaced);
+    }
+
+    /// What a later part is in older words; nothing where there are none.
+    fn replace<'a>(
+        &mut self,
+        class: &str,
+        message: &ModelMessage<'a>,
+        part: &Part<'a>,
+        pointer: &str,
+    ) -> Vec<Part<'a>> {
+        let timestamp = message.members.get("timestamp").filter(|time| !time.is_null()).cloned();
+        let prompt = |content: Value<'a>| {
+            let mut prompt = Object::with_capacity(3);
+            prompt.push("content", content);
+            if let Some(timestamp) = timestamp.clone() {
+                prompt.push("timestamp", timestamp);
+            }
+            prompt.push("part_kind", Value::text("user-prompt"));
+            prompt
+        };
+        let text = |key: &str| part.get(key).filter(|value| value.as_text().is_some_and(|text| !text.is_empty()));
+        match (class, &message.kind) {
+            ("retry-feedback", _) => {
+                let mut retry = Object::with_capacity(4);
+                retry.push("content", part.get("content").cloned().unwrap_or(Value::NULL));
+                retry.push("tool_name", Value::NULL);
+                retry.push("tool_call_id", Value::Text(Cow::Owned(made_up_id(pointer, part))));
+                if let Some(time) = part.get("timestamp") {
+                    retry.push("timestamp", time.clone());
+                }
+                retry.push("part_kind", Value::text("retry-prompt"));
+                vec![retry]
+            }
+            // What it sums up is gone, so it has to be said.
+            ("compaction", Kind::Request) => text("content").cloned().map(prompt).into_iter().collect(),
+            ("speech", Kind::Request) => {
+                let audio = part.get("audio").filter(|audio| !audio.is_null());
+                match (text("transcript"), audio) {
+                    (Some(transcript), None) => vec![prompt(transcript.clone())],
+                    (transcript, Some(audio)) => {
+                        vec![prompt(Value::List(transcript.into_iter().chain([audio]).cloned().collect()))]
+                    }
+                    (None, None) => Vec::new(),
+                }
+            }
+            ("speech", _) => {
+                let of = |class: &'static str, content: &Value<'a>| {
+                    let mut part = Object::with_capacity(2);
+                    part.push("content", content.clone());
+                    part.push("part_kind", Value::text(class));
+                    part
+                };
+                let audio = part.get("audio").filter(|audio| !audio.is_null());
+                let said = text("transcript").map(|transcript| of("text", transcript));
+                said.into_iter().chain(audio.map(|audio| of("file", audio))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn tool<'a>(&mut self, pointer: &str, class: &str, part: &Part<'a>) -> Part<'a> {
+        let outcome = part.text("outcome");
+        if class == "tool-return" && outcome.as_deref() == Some("retried") && self.to < TYPED_RETRIES {
+            let said = format!("returns that ask for a retry came with {TYPED_RETRIES}; it is now \"retry-prompt\"");
+            self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
+            return retry_prompt(part);
+        }
+        let mut older = Object::with_capacity(part.len());
+        for (key, value) in part.entries() {
+            let text = value.as_text();
+            let value = match (&**key, text.as_deref()) {
+                ("outcome", Some("interrupted")) if self.to < INTERRUPTED_RETURNS => {
+                    let said = format!("\"interrupted\" came with {INTERRUPTED_RETURNS}; it is now \"failed\"");
+                    self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, said);
+                    Value::text("failed")
+                }
+                ("tool_kind", Some(kind)) if self.to < OPEN_TOOL_KINDS && !self.knows_tool_kind(kind) => {
+                    let said = format!("this version does not know tools of kind \"{kind}\"");
+                    self.note(format!("{pointer}/tool_kind"), ChangeKind::Dropped, said);
+                    Value::NULL
+                }
+                _ => value.clone(),
+            };
+            older.push(key.clone(), value);
+        }
+        self.members(pointer, class, &older)
+    }
+
+    fn knows_tool_kind(&self, kind: &str) -> bool {
+        FIRST_TOOL_KINDS.iter().any(|(name, since)| *name == kind && *since <= self.to)
+    }
+
+    fn prompt<'a>(&mut self, pointer: &str, part: &Part<'a>) -> Part<'a> {
+        let items = match part.get("content") {
+            Some(Value::List(items)) => items.clone(),
+            Some(Value::Raw(raw)) => match serde_json::from_str::<Vec<&'a RawValue>>(raw.get()) {
+                Ok(items) => items.into_iter().map(Value::Raw).collect(),
+                Err(_) => return self.members(pointer, "user-prompt", part),
+            },
+            _ => return self.members(pointer, "user-prompt", part),
+        };
+        let mut kept = Vec::with_capacity(items.len());
+        for (place, item) in items.into_iter().enumerate() {
+            kept.extend(self.item(&format!("{pointer}/content/{place}"), item));
+        }
+        let mut prompt = Object::with_capacity(part.len());
+        for (key, value) in part.entries() {
+            let value = if key == "content" { Value::List(std::mem::take(&mut kept)) } else { value.clone() };
+            prompt.push(key.clone(), value);
+        }
+        self.members(pointer, "user-prompt", &prompt)
+    }
+
+    fn item<'a>(&mut self, pointer: &str, item: Value<'a>) -> Option<Value<'a>> {
+        let object = match &item {
+            Value::Object(object) => object.clone(),
+            Value::Raw(raw) => match read_object(raw.get()) {
+                Some(object) => object,
+                None => return Some(item),
+            },
+            _ => return Some(item),
+        };
+        let class = object.text("kind").unwrap_or_default().into_owned();
+        let since = class_since(&class);
+        if since.is_some_and(|since| since <= self.to) {
+            let mut object = self.members(pointer, &class, &object);
+            let local = object.text("force_download").as_deref() == Some("allow-local");
+            if local && self.to < LOCAL_DOWNLOADS {
+                let said = format!("\"allow-local\" came with {LOCAL_DOWNLOADS}; it is now true");
+                self.note(format!("{pointer}/force_download"), ChangeKind::Rewritten, said);
+                object = replaced(&object, "force_download", &Value::json("true"));
+            }
+            return Some(Value::Object(object));
+        }
+        let why = since.map_or_else(
+            || format!("no known version has items of kind \"{class}\""),
+            |since| format!("\"{class}\" items came with {since}"),
+        );
+        let content = object.get("content").filter(|content| content.as_text().is_some()).cloned();
+        let text = matches!(&*class, "structured-content" | "text-content").then_some(content).flatten();
+        let Some(text) = text else {
+            self.note(pointer.to_owned(), ChangeKind::Dropped, why);
+            return None;
+        };
+        self.note(pointer.to_owned(), ChangeKind::Rewritten, format!("{why}; its text is kept"));
+        if self.to < TEXT_CONTENT {
+            return Some(text);
+        }
+        let mut older = Object::with_capacity(3);
+        older.push("content", text);
+        older.push("metadata", object.get("metadata").cloned().unwrap_or(Value::NULL));
+        older.push("kind", Value::text("text-content"));
+        Some(Value::Object(older))
+    }
+}
+
+fn replaced<'a>(object: &Object<'a>, name: &str, new: &Value<'a>) -> Object<'a> {
+    let mut copy = Object::with_capacity(object.len());
+    for (key, value) in object.entries() {
+        copy.push(key.clone(), if key == name { new.clone() } else { value.clone() });
+    }
+    copy
+}
+
+/// The retry that older versions write where newer ones write a return. Its content is a text or a list of errors.
+fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
+    let content = match part.get("content") {
+        Some(text) if text.as_text().is_some() => text.clone(),
+        Some(list) if list.as_json().is_some_and(|json| json.starts_with('[')) => list.clone(),
+        Some(other) => Value::Text(Cow::Owned(other.to_json().into_owned())),
+        None => Value::text(""),
+    };
+    let mut retry = Object::with_capacity(5);
+    retry.push("content", content);
+    for key in ["tool_name", "tool_call_id", "timestamp"] {
+        if let Some(value) = part.get(key) {
+            retry.push(key, value.clone());
+        }
+    }
+    retry.push("part_kind", Value::text("retry-prompt"));
+    retry
+}
+
+/// An id for a retry that belongs to no call: older versions make one up when they load, each time another.
+fn made_up_id(pointer: &str, part: &Part<'_>) -> String {
+    use std::fmt::Write as _;
+    let digest = Sha256::new().chain_update(pointer).chain_update(super::write::object_to_json(part)).finalize();
+    let mut id = String::from("pyd_ai_");
+    for byte in digest.iter().take(16) {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
