@@ -1,20 +1,24 @@
 """ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
 
 `from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
-gives it back equal.
+gives it back equal. `convert_jsonl` and `convert_arrow` do it to files and columns of them, on every core.
 """
 
 from typing import Any, TypeAlias
 
+from turntree._arrow import convert_arrow
+from turntree._bulk import convert_jsonl
 from turntree._core import (
     AgentConfig,
     AssistantMessageAction,
     Attachment,
     AudioContent,
+    DocumentIssue,
     FileContent,
     ImageContent,
     Issue,
     OtherAction,
+    Report,
     SystemAction,
     TextContent,
     ThinkingAction,
@@ -27,6 +31,7 @@ from turntree._core import (
     from_pydantic_ai,
 )
 from turntree._core import ProtocolThread as Thread
+from turntree._names import claim as _claim
 
 Action: TypeAlias = (
     UserMessageAction
@@ -52,11 +57,13 @@ __all__ = [
     "Attachment",
     "AudioContent",
     "ContentPart",
+    "DocumentIssue",
     "FileContent",
     "ImageContent",
     "Issue",
     "MessageContent",
     "OtherAction",
+    "Report",
     "SystemAction",
     "TextContent",
     "ThinkingAction",
@@ -67,5 +74,9 @@ __all__ = [
     "Usage",
     "UserMessageAction",
     "VideoContent",
+    "convert_arrow",
+    "convert_jsonl",
     "from_pydantic_ai",
 ]
+
+_claim("turntree.thread_protocol", globals())

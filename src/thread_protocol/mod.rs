@@ -4,6 +4,7 @@
 //! that this room does not need to understand (timestamps, payloads, unknown members) is carried as it was written.
 
 pub mod action;
+pub mod bulk;
 pub mod content;
 pub mod convert;
 pub mod document;

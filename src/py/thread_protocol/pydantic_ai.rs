@@ -19,7 +19,10 @@ use crate::thread_protocol::convert::pydantic_ai::{
 pub(super) const TITLES: usize = 80;
 
 /// What one word of several means.
-fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
+///
+/// # Errors
+/// `ValueError` naming the argument.
+pub(super) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
     choices.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         PyValueError::new_err(format!("{what} must be {}, not \"{word}\"", names.join(" or ")))
