@@ -108,14 +108,14 @@ def _chunk(pa: Any, chunk: Any, row: int, options: dict[str, Any]) -> tuple[Any,
             reports.append(report)
             row += len(part)
         return (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)), reports
-    of_text = getattr(pa.types, "is_string_view", lambda _: False)
-    of_binary = getattr(pa.types, "is_binary_view", lambda _: False)
-    values = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if values not in plain and not of_text(values) and not of_binary(values):
+    types: Any = pa.types
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    binary = types.is_binary(values) or types.is_large_binary(values) or types.is_binary_view(values)
+    if not binary and not (types.is_string(values) or types.is_large_string(values) or types.is_string_view(values)):
         raise TypeError(f"the column must hold strings or binary, not {kind}; pass a column of JSON documents")
-    large = pa.large_binary() if of_binary(values) or pa.types.is_binary(values) else pa.large_string()
-    converted, reports = _chunk(pa, chunk.cast(large), row, options)
-    return converted.cast(kind) if not pa.types.is_dictionary(kind) else converted.cast(values).dictionary_encode().cast(kind), reports
+    converted, reports = _chunk(pa, chunk.cast(pa.large_binary() if binary else pa.large_string()), row, options)
+    converted = converted.cast(values)
+    return (converted.dictionary_encode().cast(kind) if types.is_dictionary(kind) else converted), reports
 
 
 def _parts(pa: Any, chunk: Any) -> Iterator[Any]:

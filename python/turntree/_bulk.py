@@ -63,8 +63,8 @@ def convert_jsonl(
         to: One of the same names.
         jobs: Threads that convert. Default: one a core that this process may use.
         on_error: "raise" ends with the first document that fails; "skip" leaves it out and lists it in the report; a
-            function ``(issue, text) -> None | str | bytes | dict | list`` is given what is wrong and what was read: None
-            leaves the document out, anything else is written in its place, and what it raises ends the conversion.
+            function ``(issue, text)`` is given what is wrong and what was read: when it gives None the document is left
+            out, text or plain data are written in its place, and what it raises ends the conversion.
         progress: Called about twenty times a second with the `Report` so far.
         profile: "full" keeps all it takes to give a history back equal, "portable" only what others understand.
         overwrite: Whether a file at `dst` may be replaced.

@@ -91,6 +91,7 @@ __all__ = [
     "ProtocolThread",
     "DocumentIssue",
     "Report",
+    "_ArrowColumn",
     "_convert_column",
     "_convert_files",
     "_convert_lines",
@@ -3740,6 +3741,13 @@ def _convert_files(
 ) -> Report:
     """Convert, or with ``to=None`` validate, files of one document each."""
 
+@final
+class _ArrowColumn:
+    """A column as Arrow's consumers take it."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The column as capsules of the Arrow C data interface."""
+
 def _convert_column(
     schema: object,
     array: object,
@@ -3756,7 +3764,7 @@ def _convert_column(
 def _formats() -> tuple[list[str], list[str]]:
     """The names of the formats that can be read, and of those that can be written."""
 
-def _render(data: bytes, *, style: str, what: str, from_: str | None, width: int, name: str | None) -> str:
+def _render(data: bytes, *, style: str, what: str, from_: str | None, name: str | None) -> str:
     """A document for people: text, text with colours, or a page of HTML."""
 
 def from_pydantic_ai(

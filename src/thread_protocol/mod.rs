@@ -11,6 +11,7 @@ pub mod document;
 pub mod error;
 mod reduce;
 mod schema;
+mod transcript;
 pub mod validate;
 
 pub use action::{

@@ -129,8 +129,11 @@ impl ArrowColumn {
             Some(small) => small.as_ptr().cast(),
             None => self.column.offsets.as_ptr().cast(),
         };
+        // Without nulls there is no need of bits.
+        let validity =
+            if self.column.nulls == 0 { ptr::null() } else { self.column.validity.as_ptr().cast() };
         let exported = Box::new(Exported {
-            buffers: [self.column.validity.as_ptr().cast(), offsets, self.column.data.as_ptr().cast()],
+            buffers: [validity, offsets, self.column.data.as_ptr().cast()],
             _column: Arc::clone(&self.column),
             _small: self.small.clone(),
         });

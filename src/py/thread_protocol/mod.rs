@@ -61,7 +61,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
 }
 
 /// `turntree.ValidationError` for an error of the core, with one entry for each place.
-fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
     if let ThreadError::Parse(error) = error {
         return super::error::validation(py, error, input);
     }
