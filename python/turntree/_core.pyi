@@ -89,6 +89,14 @@ __all__ = [
     "AgentConfig",
     "Issue",
     "ProtocolThread",
+    "DocumentIssue",
+    "Report",
+    "_ArrowColumn",
+    "_convert_column",
+    "_convert_files",
+    "_convert_lines",
+    "_formats",
+    "_render",
     "from_pydantic_ai",
     "Text",
     "Reasoning",
@@ -3905,6 +3913,110 @@ def from_ui_messages(
         TypeError: `messages` is no list.
         ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
     """
+@final
+class DocumentIssue(Data):
+    """One document that could not be converted, or one rule that it breaks; ``str()`` gives it on one line."""
+
+    @property
+    def path(self) -> str | None:
+        """The file, where it is known."""
+    @property
+    def line(self) -> int | None:
+        """The line of the file, from 1."""
+    @property
+    def row(self) -> int | None:
+        """The row of the column, from 0."""
+    @property
+    def pointer(self) -> str:
+        """Where in the document, as a JSON pointer; empty for the whole."""
+    @property
+    def rule(self) -> str:
+        """The name of the rule, as "json_truncated"."""
+    @property
+    def message(self) -> str:
+        """What is wrong and what to do."""
+    @property
+    def severity(self) -> Literal["error", "warning"]:
+        """`error` or `warning`."""
+
+@final
+class Report(Data):
+    """What a bulk conversion did."""
+
+    @property
+    def documents(self) -> int:
+        """Documents that were converted."""
+    @property
+    def failed(self) -> int:
+        """Documents that failed."""
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of all documents that were read, after decompression."""
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of all documents that were written, before compression."""
+    @property
+    def errors(self) -> list[DocumentIssue]:
+        """The first thousand errors, in order."""
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time."""
+
+def _convert_lines(
+    source: Any,
+    target: Any,
+    *,
+    from_: str | None,
+    to: str | None,
+    jobs: int | None,
+    on_error: Any,
+    progress: Callable[[Report], object] | None,
+    profile: str,
+    framing: str,
+    gzip: bool,
+    overwrite: bool,
+    name: str | None,
+    max_bytes: int | None,
+) -> Report:
+    """Convert, or with ``to=None`` validate, the documents of one file or file object."""
+
+def _convert_files(
+    pairs: Sequence[tuple[str, str, bool, bool]],
+    *,
+    from_: str | None,
+    to: str | None,
+    jobs: int | None,
+    on_error: Any,
+    progress: Callable[[Report], object] | None,
+    profile: str,
+) -> Report:
+    """Convert, or with ``to=None`` validate, files of one document each."""
+
+@final
+class _ArrowColumn:
+    """A column as Arrow's consumers take it."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """The column as capsules of the Arrow C data interface."""
+
+def _convert_column(
+    schema: object,
+    array: object,
+    *,
+    from_: str | None,
+    to: str,
+    jobs: int | None,
+    on_error: Any,
+    profile: str,
+    first_row: int,
+) -> tuple[_ArrowColumn, Report]:
+    """Convert an Arrow array of texts, given as capsules of its C data interface."""
+
+def _formats() -> tuple[list[str], list[str]]:
+    """The names of the formats that can be read, and of those that can be written."""
+
+def _render(data: bytes, *, style: str, what: str, from_: str | None, name: str | None) -> str:
+    """A document for people: text, text with colours, or a page of HTML."""
 
 def from_pydantic_ai(
     messages: Sequence[Any] | str | bytes | bytearray,

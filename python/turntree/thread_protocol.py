@@ -2,20 +2,25 @@
 
 `from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
 gives it back equal. `from_ui_stream`, `from_ui_messages` and their ways back do the same for the chats of the Vercel
-AI SDK; `ui_response` sends a run to one as it happens.
+AI SDK; `ui_response` sends a run to one as it happens. `convert_jsonl` and `convert_arrow` convert files and columns of
+histories, on every core.
 """
 
 from typing import Any, TypeAlias
 
+from turntree._arrow import convert_arrow
+from turntree._bulk import convert_jsonl
 from turntree._core import (
     AgentConfig,
     AssistantMessageAction,
     Attachment,
     AudioContent,
+    DocumentIssue,
     FileContent,
     ImageContent,
     Issue,
     OtherAction,
+    Report,
     SystemAction,
     TextContent,
     ThinkingAction,
@@ -57,11 +62,13 @@ __all__ = [
     "Attachment",
     "AudioContent",
     "ContentPart",
+    "DocumentIssue",
     "FileContent",
     "ImageContent",
     "Issue",
     "MessageContent",
     "OtherAction",
+    "Report",
     "SystemAction",
     "TextContent",
     "ThinkingAction",
@@ -75,6 +82,8 @@ __all__ = [
     "Usage",
     "UserMessageAction",
     "VideoContent",
+    "convert_arrow",
+    "convert_jsonl",
     "from_pydantic_ai",
     "from_ui_messages",
     "from_ui_stream",

@@ -10,3 +10,4 @@ pub mod runtime;
 pub mod secret;
 pub mod sse;
 pub mod time;
+pub mod transcript;

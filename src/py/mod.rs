@@ -16,6 +16,7 @@ mod error;
 mod media;
 mod message;
 mod records;
+mod render;
 mod show;
 mod thread;
 mod thread_protocol;
@@ -113,6 +114,7 @@ mod _core {
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
         super::thread_protocol::register(module, &mut faces)?;
+        module.add_function(wrap_pyfunction!(super::render::_render, module)?)?;
         faces.publish(module.py());
         Ok(())
     }

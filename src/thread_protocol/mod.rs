@@ -5,6 +5,7 @@
 //! that this room does not need to understand (timestamps, payloads, unknown members) is carried as it was written.
 
 pub mod action;
+pub mod bulk;
 mod by_the_letter;
 mod canonical;
 pub mod content;
@@ -14,6 +15,7 @@ pub mod edit;
 pub mod error;
 mod reduce;
 pub mod schema;
+mod transcript;
 pub mod validate;
 
 pub use action::{

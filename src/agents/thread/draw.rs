@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::node::ThreadNode;
 use super::tree::ThreadTree;
+use crate::core::transcript::escaped;
 use crate::message::MessageKind;
 
 /// Most characters that are shown of a name and of what is said first.
@@ -190,12 +191,4 @@ impl Drawing {
         out.push_str("</pre>");
         out
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\'', "&#39;")
 }

@@ -23,6 +23,7 @@ pub mod node;
 mod nodes;
 pub mod saved;
 pub mod shared;
+mod transcript;
 pub mod tree;
 
 pub use diff::ThreadDiff;

@@ -12,6 +12,8 @@ use crate::core::json::PathSegment;
 use crate::thread_protocol::ThreadError;
 
 pub(crate) mod actions;
+mod arrow;
+pub(crate) mod bulk;
 pub(crate) mod content;
 pub(crate) mod document;
 mod edit;
@@ -49,7 +51,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
         content::AudioContent,
         content::VideoContent,
         content::Attachment,
+        bulk::DocumentIssue,
+        bulk::Report,
     );
+    module.add_function(wrap_pyfunction!(bulk::_convert_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(bulk::_convert_files, module)?)?;
+    module.add_function(wrap_pyfunction!(bulk::_formats, module)?)?;
+    module.add_class::<arrow::ArrowColumn>()?;
+    module.add_function(wrap_pyfunction!(arrow::_convert_column, module)?)?;
     // Both protocols have a `Thread`, and the native module has one namespace.
     module.add("ProtocolThread", module.py().get_type::<document::Thread>())?;
     faces.add::<document::Thread>(module.py());
@@ -64,7 +73,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
 }
 
 /// `turntree.ValidationError` for an error of the core, with one entry for each place.
-fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
     if let ThreadError::Parse(error) = error {
         return super::error::validation(py, error, input);
     }

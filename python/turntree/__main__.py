@@ -1,0 +1,8 @@
+"""``python -m turntree`` is the command ``turntree``."""
+
+import sys
+
+from turntree._command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Parquet files: one column is converted, everything else stays."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turntree._arrow import convert_arrow, pyarrow
+from turntree._command._files import STANDARD
+from turntree._command._terminal import Complaint
+from turntree._core import DocumentIssue, Report
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from turntree._command._files import Input
+
+ROWS = 4096
+"""How many rows are in memory at once."""
+
+
+def convert_table(
+    file: Input, target: str, options: argparse.Namespace, failure: Callable[[DocumentIssue], None]
+) -> Report:
+    """Convert a column of a Parquet file into another file, batch by batch."""
+    pyarrow()  # says which extra to install
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    if target == STANDARD:
+        raise Complaint(f"{file.path}: a .parquet file cannot go to standard output; name a file with --output", 2)
+    with ExitStack() as stack:
+        read = stack.enter_context(parquet.ParquetFile(file.path))
+        schema = read.schema_arrow
+        name = _column(file, schema.names, options.column)
+        place = Path(target)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = place.with_name(f".{place.name}.{os.urandom(8).hex()}.unfinished")
+        stack.callback(unfinished.unlink, missing_ok=True)
+        total = {"documents": 0, "failed": 0, "bytes_in": 0, "bytes_out": 0, "seconds": 0.0}
+        with parquet.ParquetWriter(str(unfinished), schema) as writer:
+            _copy(read, writer, name, file, options, failure, total)
+        unfinished.replace(place)
+    return Report.model_validate({**total, "errors": []})
+
+
+def _column(file: Input, names: list[str], wanted: str | None) -> str:
+    known = ", ".join(names)
+    if wanted is None:
+        raise Complaint(f"{file.path}: name the column to convert with --column: one of {known}", 2)
+    if wanted not in names:
+        raise Complaint(f"{file.path}: has no column {wanted}; its columns are {known}", 2)
+    return wanted
+
+
+def _copy(
+    read: Any,
+    writer: Any,
+    name: str,
+    file: Input,
+    options: argparse.Namespace,
+    failure: Callable[[DocumentIssue], None],
+    total: dict[str, Any],
+) -> None:
+    first = 0
+    for batch in read.iter_batches(batch_size=ROWS):
+        place = batch.schema.get_field_index(name)
+
+        def failed(issue: DocumentIssue, first: int = first) -> None:
+            placed = {**issue.to_dict(), "path": file.path, "row": first + (issue.row or 0)}
+            issue = DocumentIssue.model_validate(placed)
+            if options.on_error == "stop":
+                raise Complaint(str(issue))
+            failure(issue)
+
+        def count(report: Report) -> None:
+            for key in total:
+                total[key] += getattr(report, key)
+
+        converted = convert_arrow(
+            batch.column(place),
+            from_=options.from_,
+            to=options.to,
+            jobs=options.jobs,
+            on_error=failed,
+            progress=count,
+            profile=options.profile,
+        )
+        writer.write_batch(batch.set_column(place, batch.schema.field(place), converted))
+        first += batch.num_rows

@@ -1,0 +1,110 @@
+"""Standard error: complaints, and a line of progress where somebody watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from turntree._core import DocumentIssue, Report
+
+
+class Complaint(Exception):
+    """Ends the command with one sentence.
+
+    Attributes:
+        status: The exit status.
+    """
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def plain(text: str) -> str:
+    """Text without what a terminal would obey: it may stand in the documents of strangers."""
+    return "".join(c if c == "\n" or (c.isprintable()) else "\ufffd" for c in text)
+
+
+def complain(message: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"turntree: {plain(message)}", file=sys.stderr)
+
+
+def wants_colours(choice: str) -> bool:
+    """Whether standard output is to be coloured."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """One line on standard error that tells how far things are; nothing where nobody watches.
+
+    Args:
+        total: Bytes that will be read, or 0 where nobody knows.
+        wanted: Whether to show it at all.
+    """
+
+    def __init__(self, total: int, *, wanted: bool = True) -> None:
+        self.total = total
+        self.shown = wanted and sys.stderr.isatty()
+        self.before = [0, 0, 0]
+        self.began = time.monotonic()
+        self._last = 0.0
+        self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def __call__(self, report: Report) -> None:
+        """Show where a conversion is."""
+        now = time.monotonic()
+        if not self.shown or now - self._last < 0.1:
+            return
+        self._last = now
+        counts = (report.documents, report.failed, report.bytes_in)
+        documents, failed, read = (before + now for before, now in zip(self.before, counts, strict=True))
+        rate = read / 1e6 / max(now - self.began, 1e-6)
+        parts = [f"{documents} documents", f"{rate:.0f} MB/s"]
+        if failed:
+            parts.append(f"{failed} failed")
+        if self.total:
+            share = min(read / self.total, 1.0)
+            done = int(20 * share)
+            parts.insert(0, f"[{'#' * done}{'.' * (20 - done)}] {share:4.0%}")
+        self._write("  ".join(parts))
+
+    def add(self, report: Report) -> None:
+        """Count a conversion that is over."""
+        self.before = [
+            self.before[0] + report.documents,
+            self.before[1] + report.failed,
+            self.before[2] + report.bytes_in,
+        ]
+
+    def issue(self, issue: DocumentIssue) -> None:
+        """Say what is wrong with a document, above the line."""
+        self.clear()
+        complain(str(issue))
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._width) + ("\r" if not text else ""))
+        sys.stderr.flush()
+        self._width = len(text)

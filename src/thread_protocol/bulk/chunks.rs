@@ -1,0 +1,117 @@
+//! Bytes that grow without being moved: a large document is written once and never copied to a larger place.
+
+use std::io::{self, Write};
+
+/// Most bytes of one piece.
+const PIECE: usize = 256 * 1024;
+
+/// Bytes in pieces.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    full: Vec<Vec<u8>>,
+    last: Vec<u8>,
+}
+
+/// An end to go back to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    full: usize,
+    last: usize,
+}
+
+impl Chunks {
+    /// Takes bytes as they are, without copying them.
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        if bytes.len() < PIECE / 4 {
+            self.extend(&bytes);
+        } else {
+            let last = std::mem::take(&mut self.last);
+            self.full.extend((!last.is_empty()).then_some(last));
+            self.full.push(bytes);
+        }
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.pieces().map(<[u8]>::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The pieces in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.full.iter().chain(std::iter::once(&self.last)).map(Vec::as_slice)
+    }
+
+    /// All bytes in one place.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.pieces().collect::<Vec<_>>().concat()
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { full: self.full.len(), last: self.last.len() }
+    }
+
+    /// Forgets what came after a mark.
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        if self.full.len() > mark.full {
+            self.full.truncate(mark.full + 1);
+            self.last = self.full.pop().unwrap_or_default();
+        }
+        self.last.truncate(mark.last);
+    }
+
+    fn extend(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.last.len() >= PIECE {
+                self.full.push(std::mem::take(&mut self.last));
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE.saturating_sub(self.last.len()).max(1)));
+            self.last.extend_from_slice(now);
+            bytes = later;
+        }
+    }
+}
+
+impl Write for Chunks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.last.len() + bytes.len() <= PIECE {
+            self.last.extend_from_slice(bytes);
+        } else {
+            self.extend(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunks, PIECE};
+    use std::io::Write as _;
+
+    #[test]
+    fn going_back_forgets_whole_pieces() {
+        let mut chunks = Chunks::default();
+        chunks.write_all(b"kept").unwrap();
+        let mark = chunks.mark();
+
+        chunks.write_all(&vec![b'x'; PIECE * 3]).unwrap();
+        chunks.push(vec![b'y'; PIECE]);
+        chunks.back_to(mark);
+
+        assert_eq!(chunks.to_vec(), b"kept");
+    }
+}

@@ -1,0 +1,164 @@
+//! The formats that bulk conversion knows, as a table: one row a format.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::chunks::Chunks;
+use crate::core::json::tagged::CowStr;
+use crate::core::limits::Limits;
+use crate::thread_protocol::convert::pydantic_ai::{ImportOptions, ViewOptions, from_pydantic_ai_json};
+use crate::thread_protocol::{Thread, ThreadError};
+
+/// How each conversion is made.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How a thread is made of a history.
+    pub import: ImportOptions,
+    /// How a history is made of a thread.
+    pub view: ViewOptions,
+}
+
+impl Settings {
+    /// What one document may cost to read.
+    pub fn limits(&self) -> &Limits {
+        &self.import.limits
+    }
+}
+
+/// Makes a thread of one document.
+pub type Read = fn(&[u8], &Settings) -> Result<Thread, ThreadError>;
+
+/// Writes a thread as one document on one line.
+pub type Write = fn(&Thread, &Settings, &mut Chunks) -> Result<(), ThreadError>;
+
+/// One format.
+#[derive(Debug)]
+pub struct Format {
+    /// What it is called: an argument of conversions.
+    pub name: &'static str,
+    /// How to read it; `None` where it is only written.
+    pub read: Option<Read>,
+    /// How to write it; `None` where it is only read.
+    pub write: Option<Write>,
+    /// Whether a document looks like it.
+    pub looks_like: fn(&Sketch) -> bool,
+}
+
+/// Every format, in the order in which they are tried.
+pub static FORMATS: &[Format] = &[
+    Format {
+        name: "pydantic-ai",
+        read: Some(|bytes, settings| from_pydantic_ai_json(bytes, &settings.import)),
+        write: Some(|thread, settings, out| {
+            out.push(thread.to_pydantic_ai_json(&settings.view)?);
+            Ok(())
+        }),
+        looks_like: |sketch| sketch.list && (sketch.has("parts") || sketch.keys.is_empty()),
+    },
+    Format {
+        name: "thread-protocol",
+        read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
+        write: Some(|thread, _settings, out| {
+            // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
+            serde_json::to_writer(out, thread).unwrap_or_default();
+            Ok(())
+        }),
+        looks_like: |sketch| !sketch.list && sketch.has("actions"),
+    },
+    Format {
+        name: "thread-protocol-canonical",
+        read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
+        write: Some(|thread, _settings, out| {
+            out.push(thread.canonical_json());
+            Ok(())
+        }),
+        looks_like: |_| false,
+    },
+];
+
+/// The format of a name.
+pub fn named(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// The names of the formats that can be read.
+pub fn readable() -> Vec<&'static str> {
+    FORMATS.iter().filter(|format| format.read.is_some()).map(|format| format.name).collect()
+}
+
+/// The names of the formats that can be written.
+pub fn writable() -> Vec<&'static str> {
+    FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect()
+}
+
+/// The format that a document looks like. The document may be cut short or broken further on.
+pub fn detect(document: &[u8]) -> Option<&'static Format> {
+    let sketch = Sketch::of(document)?;
+    FORMATS.iter().find(|format| format.read.is_some() && (format.looks_like)(&sketch))
+}
+
+/// What the beginning of a document says about its format.
+#[derive(Debug, Default)]
+pub struct Sketch {
+    /// Whether it is a list.
+    pub list: bool,
+    /// The names of the members of the object, or of the first object of the list.
+    pub keys: Vec<String>,
+}
+
+impl Sketch {
+    /// Whether there is a member of this name.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+
+    /// Reads it; `None` for what is neither an object nor a list.
+    pub fn of(document: &[u8]) -> Option<Self> {
+        let document = document.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(document).trim_ascii_start();
+        let mut sketch = Self { list: document.first() == Some(&b'['), keys: Vec::new() };
+        if !sketch.list && document.first() != Some(&b'{') {
+            return None;
+        }
+        let mut deserializer = serde_json::Deserializer::from_slice(document);
+        // What is found before an error counts: a broken document is told by its reader what is wrong with it.
+        let _ = Keys { sketch: &mut sketch, depth: 0 }.deserialize(&mut deserializer);
+        Some(sketch)
+    }
+}
+
+struct Keys<'s> {
+    sketch: &'s mut Sketch,
+    depth: u8,
+}
+
+impl<'de> DeserializeSeed<'de> for Keys<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Keys<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object, or a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<CowStr<'de>>()? {
+            self.sketch.keys.push(key.as_str().to_owned());
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        if self.depth == 0 {
+            list.next_element_seed(Keys { sketch: &mut *self.sketch, depth: 1 })?;
+        }
+        Err(A::Error::custom("seen enough"))
+    }
+}

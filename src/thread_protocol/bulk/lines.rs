@@ -1,0 +1,164 @@
+//! One file of many documents.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::Instant;
+
+use super::converter::{Converter, Done, Failure, Piece, compressed};
+use super::engine::{Lead, run};
+use super::error::{BulkError, DocumentIssue, Report};
+use super::format::{detect, readable};
+use super::input::{Batch, Batches};
+use super::{Chunks, Observer, Options, Verdict};
+
+/// Converts every document of a source and writes the results in the order of the source, one a line.
+///
+/// Blank lines are skipped. Memory is bounded by the largest document and the number of threads.
+///
+/// # Errors
+/// [`BulkError::Document`] where the observer says to stop, [`BulkError::Io`], [`BulkError::Format`] when the format is
+/// to be told and cannot be, [`BulkError::Stopped`] with what the observer returned. What was written stays written.
+pub fn lines(
+    source: &mut dyn Read,
+    sink: &mut dyn Write,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Report, BulkError> {
+    let began = Instant::now();
+    let limit = options.settings.limits().bytes;
+    let mut lead = Lines {
+        batches: Batches::new(source, options.framing, limit),
+        first: None,
+        account: Account { options, sink, observer, report: Report::default(), lines: 0, began },
+    };
+    let first = lead.next()?;
+    let mut converter = Converter {
+        from: options.from,
+        task: options.task,
+        settings: options.settings.clone(),
+        gzip: options.gzip,
+        keeps_text: options.keeps_text,
+    };
+    if let (None, Some((batch, _))) = (converter.from, &first) {
+        converter.from = detect(batch.first());
+        if converter.from.is_none() && !batch.first().trim_ascii().is_empty() {
+            return Err(BulkError::Format { name: lead.account.name(), known: readable() });
+        }
+    }
+    // One document needs one thread.
+    let alone = matches!(first, Some((Batch::Whole(_), _)));
+    lead.first = first;
+    run(&mut lead, if alone { 1 } else { options.threads() }, |batch, stopped| {
+        converter.batch(batch, stopped)
+    })?;
+    lead.account.finish()
+}
+
+struct Lines<'a> {
+    batches: Batches<'a>,
+    /// The batch that was read to tell the format.
+    first: Option<(Batch, usize)>,
+    account: Account<'a>,
+}
+
+impl Lead for Lines<'_> {
+    type Job = Batch;
+    type Done = Done;
+
+    fn next(&mut self) -> Result<Option<(Batch, usize)>, BulkError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        loop {
+            match self.batches.next() {
+                Ok(batch) => {
+                    return Ok(batch.map(|batch| {
+                        let size = batch.len();
+                        (batch, size)
+                    }));
+                }
+                // A signal: the observer knows what it means.
+                Err(error) if error.kind() == ErrorKind::Interrupted => self.account.tick()?,
+                Err(error) => return Err(BulkError::io(self.account.name(), error)),
+            }
+        }
+    }
+
+    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+        self.account.take(done)
+    }
+
+    fn tick(&mut self) -> Result<(), BulkError> {
+        self.account.tick()
+    }
+}
+
+/// Writes results and keeps the report.
+struct Account<'a> {
+    options: &'a Options,
+    sink: &'a mut dyn Write,
+    observer: &'a mut dyn Observer,
+    report: Report,
+    lines: u64,
+    began: Instant,
+}
+
+impl Account<'_> {
+    fn name(&self) -> String {
+        self.options.name.clone().unwrap_or_else(|| "the input".to_owned())
+    }
+
+    fn tick(&mut self) -> Result<(), BulkError> {
+        self.report.seconds = self.began.elapsed().as_secs_f64();
+        self.observer.tick(&self.report).map_err(BulkError::Stopped)
+    }
+
+    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+        self.report.bytes_in += done.bytes_in;
+        self.report.bytes_out += done.bytes_out;
+        self.report.documents += done.documents;
+        for piece in done.pieces {
+            match piece {
+                Piece::Written(chunks) => self.write(&chunks)?,
+                Piece::Failed(failure) => self.failed(failure)?,
+            }
+        }
+        self.lines += done.lines;
+        Ok(())
+    }
+
+    fn write(&mut self, chunks: &Chunks) -> Result<(), BulkError> {
+        for piece in chunks.pieces() {
+            // `write_all` would try again when a signal interrupts it, and nobody would hear of the signal.
+            self.sink.write_all(piece).map_err(|error| BulkError::io("the output", error))?;
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, failure: Failure) -> Result<(), BulkError> {
+        let line = (failure.line > 0).then_some(self.lines + failure.line);
+        let bad = failure.errors.iter().any(|error| error.severity == "error");
+        self.report.failed += u64::from(bad);
+        for error in failure.errors {
+            let error = DocumentIssue { path: self.options.name.clone(), line, ..error };
+            self.report.list(&error);
+            match self.observer.failed(&error, &failure.text).map_err(BulkError::Stopped)? {
+                Verdict::Stop => return Err(BulkError::Document(Box::new(error))),
+                Verdict::Skip => {}
+                Verdict::Replace(bytes) => {
+                    let mut chunks = Chunks::default();
+                    self.report.bytes_out += bytes.len() as u64 + 1;
+                    chunks.push(bytes);
+                    chunks.push(b"\n".to_vec());
+                    self.write(&if self.options.gzip { compressed(&chunks) } else { chunks })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Report, BulkError> {
+        self.tick()?;
+        self.sink.flush().map_err(|error| BulkError::io("the output", error))?;
+        Ok(self.report)
+    }
+}

@@ -1,0 +1,228 @@
+//! A column of a table: one document a row, null where there is none.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use super::chunks::Chunks;
+use super::converter::Converter;
+use super::engine::{Lead, run};
+use super::error::{BulkError, DocumentIssue, Report};
+use super::format::{detect, readable};
+use super::{Observer, Options, Verdict};
+
+/// Bytes of documents that are converted at once.
+const BATCH: usize = 256 * 1024;
+
+/// A column that is read.
+pub trait Values: Sync {
+    /// How many rows.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The document of a row; `None` for null.
+    fn get(&self, row: usize) -> Option<&[u8]>;
+}
+
+impl Values for [Option<Vec<u8>>] {
+    fn len(&self) -> usize {
+        <[Option<Vec<u8>>]>::len(self)
+    }
+
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        self.as_ref().get(row)?.as_deref()
+    }
+}
+
+/// A column that was written: the layout that Arrow calls large binary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Where each row begins in `data`, and where the last one ends.
+    pub offsets: Vec<i64>,
+    /// All documents, one after another.
+    pub data: Vec<u8>,
+    /// One bit a row, the lowest of the first byte first: whether it has a document.
+    pub validity: Vec<u8>,
+    /// Rows without a document.
+    pub nulls: usize,
+}
+
+impl Column {
+    fn with_capacity(rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Self { offsets, data: Vec::new(), validity: Vec::with_capacity(rows / 8 + 1), nulls: 0 }
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Ends a row after what is in `data`.
+    fn end_row(&mut self, valid: bool) {
+        let row = self.len();
+        if row.is_multiple_of(8) {
+            self.validity.push(0);
+        }
+        if let (true, Some(byte)) = (valid, self.validity.last_mut()) {
+            *byte |= 1 << (row % 8);
+        }
+        self.nulls += usize::from(!valid);
+        self.offsets.push(i64::try_from(self.data.len()).unwrap_or(i64::MAX));
+    }
+}
+
+/// Converts every row of a column, in order. Null stays null, and so becomes what fails where the observer skips it.
+///
+/// # Errors
+/// As [`lines`](super::lines()), with rows in the place of lines.
+pub fn values(
+    column: &dyn Values,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<(Column, Report), BulkError> {
+    let mut converter = Converter {
+        from: options.from,
+        task: options.task,
+        settings: options.settings.clone(),
+        gzip: false,
+        keeps_text: false,
+    };
+    if converter.from.is_none() {
+        let first = (0..column.len()).find_map(|row| column.get(row));
+        converter.from = first.and_then(detect);
+        if converter.from.is_none() && first.is_some() {
+            let name = options.name.clone().unwrap_or_else(|| "the column".to_owned());
+            return Err(BulkError::Format { name, known: readable() });
+        }
+    }
+    let mut lead = Rows {
+        column,
+        next: 0,
+        first_row: options.first_row,
+        observer,
+        written: Column::with_capacity(column.len()),
+        report: Report::default(),
+        began: Instant::now(),
+    };
+    let total: usize = (0..column.len()).filter_map(|row| column.get(row)).map(<[u8]>::len).sum();
+    let threads = options.threads().min(total / BATCH + 1);
+    run(&mut lead, threads, |rows, stopped| convert(column, rows, &converter, stopped))?;
+    lead.tick()?;
+    Ok((lead.written, lead.report))
+}
+
+struct Rows<'a> {
+    column: &'a dyn Values,
+    next: usize,
+    first_row: u64,
+    observer: &'a mut dyn Observer,
+    written: Column,
+    report: Report,
+    began: Instant,
+}
+
+/// Rows that were converted: bytes of each, null, or what is wrong.
+struct Done {
+    rows: Vec<Result<Option<usize>, Vec<DocumentIssue>>>,
+    out: Chunks,
+    bytes_in: u64,
+}
+
+impl Lead for Rows<'_> {
+    type Job = Range<usize>;
+    type Done = Done;
+
+    fn next(&mut self) -> Result<Option<(Range<usize>, usize)>, BulkError> {
+        let (first, mut size) = (self.next, 0);
+        while self.next < self.column.len() && size < BATCH {
+            // A row counts even where it is null: a batch of nulls ends too.
+            size += self.column.get(self.next).map_or(0, <[u8]>::len) + 16;
+            self.next += 1;
+        }
+        Ok((first < self.next).then(|| (first..self.next, size)))
+    }
+
+    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+        self.report.bytes_in += done.bytes_in;
+        self.report.bytes_out += done.out.len() as u64;
+        let mut start = self.written.data.len();
+        for piece in done.out.pieces() {
+            self.written.data.extend_from_slice(piece);
+        }
+        let data_end = self.written.data.len();
+        for row in done.rows {
+            match row {
+                Ok(Some(length)) => {
+                    start += length;
+                    self.report.documents += 1;
+                    self.end_row(start, true);
+                }
+                Ok(None) => self.end_row(start, false),
+                Err(errors) => {
+                    self.report.failed += 1;
+                    self.failed(errors)?;
+                    self.end_row(start, false);
+                }
+            }
+        }
+        debug_assert_eq!(start, data_end, "the rows are all that was written");
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), BulkError> {
+        self.report.seconds = self.began.elapsed().as_secs_f64();
+        self.observer.tick(&self.report).map_err(BulkError::Stopped)
+    }
+}
+
+impl Rows<'_> {
+    fn end_row(&mut self, end: usize, valid: bool) {
+        self.written.end_row(valid);
+        if let Some(last) = self.written.offsets.last_mut() {
+            *last = i64::try_from(end).unwrap_or(i64::MAX);
+        }
+    }
+
+    fn failed(&mut self, errors: Vec<DocumentIssue>) -> Result<(), BulkError> {
+        let row = Some(self.first_row + self.written.len() as u64);
+        for error in errors {
+            let error = DocumentIssue { row, ..error };
+            self.report.list(&error);
+            if self.observer.failed(&error, &[]).map_err(BulkError::Stopped)? == Verdict::Stop {
+                return Err(BulkError::Document(Box::new(error)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn convert(column: &dyn Values, rows: Range<usize>, converter: &Converter, stopped: &AtomicBool) -> Done {
+    let mut done = Done { rows: Vec::with_capacity(rows.len()), out: Chunks::default(), bytes_in: 0 };
+    let mut length = 0;
+    for row in rows {
+        let Some(document) = column.get(row) else {
+            done.rows.push(Ok(None));
+            continue;
+        };
+        if stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+        done.bytes_in += document.len() as u64;
+        done.rows.push(converter.document(document, &mut done.out).map(|()| {
+            let before = std::mem::replace(&mut length, done.out.len());
+            Some(length - before)
+        }));
+    }
+    done
+}
