@@ -20,8 +20,10 @@ from turntree._hooks import AgentStrategy
 from turntree._names import claim as _claim
 from turntree._session import Session, session
 from turntree.exceptions import (
+    BudgetExceeded,
     ConflictError,
     CorruptDataError,
+    GuardrailError,
     SerializationError,
     SessionError,
     StoreError,
@@ -34,10 +36,12 @@ __all__ = [
     "AgentStrategy",
     "AgentStream",
     "AgentStreamEvent",
+    "BudgetExceeded",
     "Checkpoint",
     "ConflictError",
     "CorruptDataError",
     "ExecutionState",
+    "GuardrailError",
     "PlanStep",
     "QueryResult",
     "SerializationError",

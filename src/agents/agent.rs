@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::options::AgentOptions;
 use super::run::{
-    AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
+    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
 use super::strategy::Strategy;
 use super::structure::Structure;
@@ -188,7 +188,8 @@ impl Agent {
             structure.check_schema(model.provider())?;
         }
         // Middleware may still change what is said; then it is checked when that is done.
-        if context.middleware.is_empty() {
+        let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
+        if is_last_word {
             let said = history.iter().chain(state.messages());
             gate::check_media(&*model, said.map(AsRef::as_ref))?;
         }
@@ -213,8 +214,9 @@ impl Agent {
         };
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
+        let around = (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
-        Ok((machine, Drive { structure, cancellation, ..driver }))
+        Ok((machine, Drive { structure, cancellation, around, ..driver }))
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::host::Host;
+use crate::agents::session::Ledger;
 use crate::core::json::RawObject;
 use crate::upp::Model;
 use crate::upp::middleware::Chain;
@@ -54,6 +55,8 @@ pub struct RunContext {
     pub parent: Option<Parent>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
+    /// What middleware keeps with the session.
+    pub ledger: Option<Arc<Ledger>>,
     /// The middleware of this call, in the place of the model's; only for [`crate::agents::Llm`].
     pub middleware: Chain,
     /// What the application keeps with the run, at its start.
@@ -69,6 +72,7 @@ impl RunContext {
             cancellation: None,
             parent: None,
             session_id: None,
+            ledger: None,
             middleware: Chain::default(),
             metadata: Arc::default(),
         }

@@ -10,6 +10,7 @@
 
 pub mod action;
 mod answer;
+pub(crate) mod around;
 pub mod context;
 pub mod drive;
 pub mod event;
@@ -26,6 +27,7 @@ pub mod stream;
 
 pub use action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
+pub(crate) use around::Around;
 pub use context::{Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, UapData, UapEvent};

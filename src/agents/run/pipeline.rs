@@ -28,7 +28,7 @@ impl Scope<'_> {
             let words = "a tool round has no call at the place it waits for";
             return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
         };
-        if let Err(error) = self.emit(|| self.start_event(position, call)) {
+        if let Err(error) = self.emit(|| self.start_event(position, call)).await {
             return (position, Err(Stopped::Run(error)));
         }
         let tool = round.tools.get(position).copied().flatten();
@@ -47,7 +47,7 @@ impl Scope<'_> {
             }
             _ => Ok(refused(call, &format!("Tool '{}' not found", call.tool_name))),
         };
-        match self.emit(|| self.end_event(position, call, &outcome)) {
+        match self.emit(|| self.end_event(position, call, &outcome)).await {
             Ok(()) => (position, outcome),
             Err(error) => (position, Err(Stopped::Run(error))),
         }

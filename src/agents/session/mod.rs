@@ -14,6 +14,7 @@
 
 mod book;
 pub mod error;
+pub mod ledger;
 pub mod metadata;
 pub mod saved;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
@@ -22,6 +23,7 @@ mod work;
 
 pub use book::Unfinished;
 pub use error::SessionError;
+pub use ledger::Ledger;
 pub use metadata::SessionMetadata;
 pub use saved::{SessionJson, SessionSnapshot};
 pub use session::{CheckpointInterval, Session, SessionOptions};

@@ -1,5 +1,5 @@
 //! Agents as Python sees them. [`agent`] builds and runs, [`host`] is the application behind a run (tools, approval,
-//! hooks), [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with
+//! hooks), [`middleware`] what stands around its runs, [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with
 //! one of them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]).
 
 pub(crate) mod agent;
@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod context;
 pub(crate) mod host;
 pub(crate) mod llm;
+pub(crate) mod middleware;
 pub(crate) mod persistence;
 pub(crate) mod session;
 pub(crate) mod state;

@@ -231,6 +231,13 @@ impl AgentStream {
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
+impl AgentStreamEvent {
+    /// The event as Python sees it.
+    pub(super) const fn new(event: CoreEvent) -> Self {
+        Self(event)
+    }
+}
+
 #[pymethods]
 impl AgentStreamEvent {
     /// Whose event: "uap" of the agent, "upp" of the model or a tool.
