@@ -68,7 +68,7 @@ class SessionError(TurntreeError):
     """A session used against its rules."""
 
 
-class BudgetExceeded(TurntreeError):  # noqa: N818 - the name says what has happened
+class BudgetExceeded(TurntreeError):
     """A run that has spent what its budget allows: the model was not called again.
 
     Attributes:

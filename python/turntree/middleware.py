@@ -2,15 +2,14 @@
 
 A middleware of your own is any object with a `name` and some of these methods, sync or async:
 
-=====================================  ==================================================================================
-``before(context)``                    the run begins; may set ``context.input`` and ``context.history``, or give another
-                                       context (``context.replace``); in order
+=====================================  =========================================================================
+``before(context)``                    the run begins; may set ``context.input`` and ``context.history``, or give
+                                       another context (``context.replace``); in order
 ``after(context, turn)``               the turn is whole; gives it, or another; in reverse order
-``on_error(context, error)``           the run has failed; a turn that it gives is what the run gives; in reverse order
-``on_event(context, event)``           something happens: steps, tools and, in streams, what the model says; in order
-``on_model_request(context, request)`` the model is about to be called; may give other messages, which are sent this time;
-                                       in order
-=====================================  ==================================================================================
+``on_error(context, error)``           the run has failed; a turn that it gives is what the run gives; in reverse
+``on_event(context, event)``           something happens: steps, tools and, in streams, what the model says
+``on_model_request(context, request)`` the model is about to be called; may give other messages for this time
+=====================================  =========================================================================
 
 What a hook raises ends the run and comes out of it as the same object, after `on_error` has heard of it. Middleware of
 models (`turntree.upp.llm`) is another thing: `turntree.upp.middleware`.
@@ -29,13 +28,14 @@ from turntree._names import claim as _claim
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from typing import TypeAlias
 
     from turntree import Agent
     from turntree.upp import LLM
 
     Logger = _logging.Logger | _logging.LoggerAdapter[Any] | Callable[[str], object]
-    Check = Callable[[str], bool | str | None | Awaitable[bool | str | None]]
-    Rule = str | re.Pattern[str] | Check | Mapping[str, Any] | "GuardrailRule"
+    Check = Callable[[str], bool | str | Awaitable[bool | str | None] | None]
+    Rule: TypeAlias = "str | re.Pattern[str] | Check | Mapping[str, Any] | GuardrailRule"
     Summarize = Agent | LLM | Callable[[str], str | Awaitable[str]]
 
 __all__ = [
@@ -71,8 +71,8 @@ class Middleware(Protocol):
 def logging(
     level: str = "info",
     logger: Logger | None = None,
-    include_messages: bool = False,
-    include_timing: bool = True,
+    include_messages: bool = False,  # noqa: FBT001, FBT002 - in the order of the specification
+    include_timing: bool = True,  # noqa: FBT001, FBT002
 ) -> AgentMiddleware:
     """Say what an agent does: when runs begin and end, how long they take, what they cost. UAP-1.0 §10.3.
 
@@ -152,7 +152,7 @@ def rule(
     replacement: str = "[removed]",
     message: str | None = None,
 ) -> GuardrailRule:
-    """Make a rule for `guardrails`.
+    r"""Make a rule for `guardrails`.
 
     Args:
         what: A regular expression, as a text or compiled, that must not be found; a function of a text, sync or async,
@@ -162,7 +162,7 @@ def rule(
         action: "reject" ends the run with `turntree.GuardrailError`, and a text that the function gives is the reason.
             "rewrite" puts `replacement` in the place of what was found, and a text that the function gives in the
             place of the whole.
-        replacement: See `action`; may name groups of the regular expression, as ``\\1``.
+        replacement: See `action`; may name groups of the regular expression, as ``\1``.
         message: Why a text is rejected, for the error.
 
     Raises:
@@ -274,8 +274,9 @@ def guardrails(
 
 
 def _rules(rules: Any) -> list[GuardrailRule]:
-    is_one = isinstance(rules, str | re.Pattern | Mapping | GuardrailRule) or callable(rules)
-    return [one if isinstance(one, GuardrailRule) else rule(one) for one in ([rules] if is_one else rules)]
+    is_one = isinstance(rules, (str, re.Pattern, Mapping, GuardrailRule)) or callable(rules)
+    given: Iterable[Any] = [rules] if is_one else cast("Any", rules)
+    return [one if isinstance(one, GuardrailRule) else rule(one) for one in given]
 
 
 _SUMMARIZE = (
@@ -305,9 +306,9 @@ def memory(
         max_turns: Most turns that are sent, the one that runs included.
         counter: Tells how many tokens a text is; must not be async. Default: one for four ASCII characters and one for
             each other character. Pictures count 1600, sound 32 and film 300 a second.
-        summarize: Says in short what was left out: an agent, an `llm()`, or a function of the conversation as a text, sync
-            (in a thread) or async. The summary is sent as a user's message before what is left, and is kept with the
-            session.
+        summarize: Says in short what was left out: an agent, an `llm()`, or a function of the conversation as a text,
+            sync (in a thread) or async. The summary is sent as a user's message before what is left, and is kept with
+            the session.
         summary_tokens: Most tokens of the summary.
         summary_input_tokens: Most tokens that `summarize` is given at a time; what is older is left out.
         overflow: When not even the turn that runs fits: "error" ends the run with `UPPError` CONTEXT_LENGTH_EXCEEDED,
@@ -369,8 +370,8 @@ def budget(
 ) -> AgentMiddleware:
     """Stop runs that have spent what they may, before the model is called again. UAP-1.0 §10.4.
 
-    A call that is under way is not interrupted, so the last one may go over. Tools and sub-agents count by the time that
-    they take; give sub-agents budgets of their own.
+    A call that is under way is not interrupted, so the last one may go over. Tools and sub-agents count by the time
+    that they take; give sub-agents budgets of their own.
 
     Args:
         tokens: Most tokens, read and written.
@@ -379,8 +380,8 @@ def budget(
         seconds: Most seconds.
         per: "run", or "session": all runs of a session together, also after it was saved and loaded. What was spent on
             runs that were taken back stays spent. A run without a session counts by itself.
-        unknown_cost: With `cost`: "error" ends the run before the call after one whose cost is not known, "ignore" takes
-            such calls for free.
+        unknown_cost: With `cost`: "error" ends the run before the call after one whose cost is not known, "ignore"
+            takes such calls for free.
         name: Its name.
 
     Raises:

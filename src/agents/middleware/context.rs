@@ -158,7 +158,6 @@ impl MiddlewareContext {
     /// Counts what a call of the model cost.
     pub(crate) fn count(&self, usage: &TokenUsage) {
         self.accounts().add(usage);
-        self.write_down();
     }
 
     /// Writes what the session has spent into its ledger.

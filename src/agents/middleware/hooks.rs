@@ -36,6 +36,9 @@ impl Hooks {
     /// What a model streams reaches nobody before [`Middleware::on_model_response`] has seen the whole answer.
     pub const HOLD: Self = Self(1 << 6);
 
+    /// What runs spend is written down with the session.
+    pub const LEDGER: Self = Self(1 << 7);
+
     /// Whether all hooks of `other` are in it.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

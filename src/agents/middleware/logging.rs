@@ -8,6 +8,7 @@ use futures_util::future::ready;
 use super::context::MiddlewareContext;
 use super::hooks::{HookFuture, Hooks, Middleware};
 use crate::agents::run::{AgentStreamEvent, UapData};
+use crate::core::json::RawJson;
 use crate::core::time::Timestamp;
 use crate::message::{Delta, Message, Turn};
 use crate::upp::UppError;
@@ -105,6 +106,15 @@ impl Logging {
         format!("{:?}", preview + "…")
     }
 
+    /// JSON in one line: it has its own quotes.
+    fn json(&self, json: &RawJson) -> String {
+        let text = json.get().chars().map(|character| if character.is_control() { ' ' } else { character });
+        if self.include_messages || json.get().chars().nth(PREVIEW).is_none() {
+            return text.collect();
+        }
+        text.take(PREVIEW).chain(['…']).collect()
+    }
+
     /// ` in 1.2s`, where that is wanted.
     fn timing(&self, word: &str, context: &MiddlewareContext) -> String {
         let began: Arc<Began> = context.state.of(self);
@@ -157,7 +167,7 @@ impl Logging {
                 }
                 UapData::Action(action) => {
                     for call in &action.tool_calls {
-                        let arguments = self.quoted(call.arguments.get());
+                        let arguments = self.json(&call.arguments);
                         let words = format!("Agent {id} calls tool {} with {arguments}", call.tool_name);
                         self.write(Level::Debug, &words);
                     }
@@ -167,7 +177,7 @@ impl Logging {
             AgentStreamEvent::Upp(event) => {
                 if let Delta::ToolExecutionEnd(end) = &event.delta {
                     let outcome = if end.is_error { "failed" } else { "answered" };
-                    let result = self.quoted(end.result.get());
+                    let result = self.json(&end.result);
                     let words = format!("Agent {id} tool {} {outcome} {result}", end.tool_name);
                     self.write(Level::Debug, &words);
                 }

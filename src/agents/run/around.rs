@@ -57,7 +57,7 @@ impl Around {
         let mut unfinished = Unfinished { around: Some(self), host: &drive.host };
         let outcome = self.inside(machine, drive).await;
         unfinished.around = None;
-        self.context.write_down();
+        self.write_down();
         match outcome {
             Ok(turn) => Ok(turn),
             // The process is to stop: nobody is asked.
@@ -134,6 +134,7 @@ impl Around {
         response: ModelResponse,
     ) -> Result<(ModelResponse, Vec<StreamEvent>), UppError> {
         self.context.count(&response.usage);
+        self.write_down();
         let message = Arc::clone(&response.message);
         let response = self.onion.response(&self.context, response).await?;
         let held = std::mem::take(&mut *self.held());
@@ -142,6 +143,13 @@ impl Around {
         }
         let held = retold(held, &message, &response.message);
         Ok((response, held))
+    }
+
+    /// What the session has spent goes with it, where somebody wants to know.
+    fn write_down(&self) {
+        if self.onion.has(Hooks::LEDGER) {
+            self.context.write_down();
+        }
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Vec<StreamEvent>> {
@@ -254,7 +262,7 @@ struct Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         let Some(around) = self.around else { return };
-        around.context.write_down();
+        around.write_down();
         let begun = around.begun.load(Ordering::Relaxed);
         if begun == 0 || !around.onion.has(Hooks::ERROR) {
             return;

@@ -103,7 +103,7 @@ impl Memory {
     async fn fit(&self, request: ModelRequest, context: &MiddlewareContext) -> Result<ModelRequest, UppError> {
         let of_run: Arc<OfRun> = context.state.of(self);
         let messages = request.messages.clone();
-        let begins = context.history().len().min(messages.len());
+        let begins = begin_of_run(&messages, context);
         let counter = self.counter.as_deref();
         let apart = if self.max_tokens.is_some() { count_apart(&request, counter)? } else { 0 };
         let room = self.max_tokens.map(|most| most.saturating_sub(apart));
@@ -217,6 +217,13 @@ impl Memory {
             extra: Extra::new(),
         }))
     }
+}
+
+/// Where the run begins. Other middlewares may have put messages before it, or taken some away.
+fn begin_of_run(messages: &History, context: &MiddlewareContext) -> usize {
+    let input = context.input();
+    let place = input.and_then(|input| messages.iter().rposition(|message| Arc::ptr_eq(message, &input)));
+    place.unwrap_or_else(|| context.history().len().min(messages.len()))
 }
 
 /// How much of the window is left full after a cut that is summed up.

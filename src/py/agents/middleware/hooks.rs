@@ -20,6 +20,7 @@ use crate::py::agents::stream::AgentStreamEvent;
 use crate::py::bridge::callback::Call;
 use crate::py::bridge::guard;
 use crate::py::data::extract;
+use crate::py::error::Raised;
 use crate::py::records::Turn as PyTurn;
 use crate::py::thread::history_from;
 use crate::py::upp::held::{Function, Held};
@@ -163,6 +164,12 @@ pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr)
     UppError { code, ..error }
 }
 
+/// Whether a run ended because the process is to stop, as by `KeyboardInterrupt` in a tool: nobody is asked then.
+fn ends_the_process(error: &UppError) -> bool {
+    let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else { return false };
+    guard::expect_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
+}
+
 /// A turn that a hook gives.
 fn turn_from(value: &Bound<'_, PyAny>, hook: &str, or_none: &str) -> PyResult<Arc<Turn>> {
     if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
@@ -227,6 +234,9 @@ impl Middleware for PyMiddleware {
         context: &'a Arc<CoreContext>,
         error: &'a UppError,
     ) -> HookFuture<'a, Option<Arc<Turn>>> {
+        if ends_the_process(error) {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
         let started = self.start("on_error", context, |py, _| {
             Ok(Some(crate::py::error::upp(py, error).into_value(py).into_any()))
         });
