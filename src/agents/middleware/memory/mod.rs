@@ -108,7 +108,10 @@ impl Memory {
         let apart = if self.max_tokens.is_some() { count_apart(&request, counter)? } else { 0 };
         let room = self.max_tokens.map(|most| most.saturating_sub(apart));
         let window = |reserved: u64, keep: f64| {
-            let limit = Limit { tokens: room.map(|room| part(room, keep).saturating_sub(reserved)), turns: self.max_turns };
+            let limit = Limit {
+                tokens: room.map(|room| part(room, keep).saturating_sub(reserved)),
+                turns: self.max_turns.map(|most| part_of_turns(most, keep)),
+            };
             let mut counted = of_run.counted.lock().unwrap_or_else(PoisonError::into_inner);
             cut(&messages, begins, limit, |message| counted.count(message, counter))
         };
@@ -132,7 +135,7 @@ impl Memory {
         let (start, said) = match last.filter(|(start, _)| *start >= reach.start) {
             Some(last) => last,
             None => {
-                let known = self.known(&messages, context);
+                let known = self.known(&messages, context).filter(|known| known.count <= begins);
                 let start = match &known {
                     Some(known) if known.count >= reach.start => known.count,
                     // Further than need be, so that the next turns fit too.
@@ -226,7 +229,7 @@ fn begin_of_run(messages: &History, context: &MiddlewareContext) -> usize {
     place.unwrap_or_else(|| context.history().len().min(messages.len()))
 }
 
-/// How much of the window is left full after a cut that is summed up.
+/// How much of the window is left full after a cut that is summed up: three fifths.
 const TARGET: f64 = 0.6;
 
 #[expect(
@@ -237,6 +240,11 @@ const TARGET: f64 = 0.6;
 )]
 fn part(room: u64, of: f64) -> u64 {
     if of < 1.0 { (room as f64 * of) as u64 } else { room }
+}
+
+/// At least the turn that runs.
+fn part_of_turns(most: usize, of: f64) -> usize {
+    if of < 1.0 { (most * 3 / 5).max(1) } else { most }
 }
 
 impl Middleware for Memory {
