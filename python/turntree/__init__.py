@@ -22,8 +22,10 @@ from turntree._names import claim as _claim
 from turntree._session import Session, session
 from turntree.exceptions import (
     ApprovalRequired,
+    BudgetExceeded,
     ConflictError,
     CorruptDataError,
+    GuardrailError,
     SerializationError,
     SessionError,
     StoreError,
@@ -37,10 +39,12 @@ __all__ = [
     "AgentStream",
     "AgentStreamEvent",
     "ApprovalRequired",
+    "BudgetExceeded",
     "Checkpoint",
     "ConflictError",
     "CorruptDataError",
     "ExecutionState",
+    "GuardrailError",
     "PlanStep",
     "QueryResult",
     "SerializationError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from turntree import _core
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from turntree import Session, upp
     from turntree._hooks import AgentStrategy, ToolUseStrategy
+    from turntree.middleware import Middleware
 
     Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
     Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
@@ -40,6 +42,7 @@ class AgentOptions(TypedDict, total=False):
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     structure_repair: bool
+    middleware: Iterable[Middleware]
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
     id: str | None
@@ -57,6 +60,7 @@ def agent(
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
+    middleware: Iterable[Middleware] = (),
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
@@ -78,6 +82,8 @@ def agent(
             dataclass, a TypedDict, or any type that annotations may name (``turn.data`` is of that type). An answer
             that does not fit raises `UPPError` INVALID_RESPONSE.
         structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
+        middleware: What stands around each run, the first outermost: from `turntree.middleware`, or your own objects
+            with some of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``. UAP-1.0 §10.
         strategy: Hooks of the run.
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
@@ -98,6 +104,7 @@ def agent(
         system=system,
         structure=structure,
         structure_repair=structure_repair,
+        middleware=middleware,
         strategy=strategy,
         tool_strategy=tool_strategy,
         id=id,
@@ -139,7 +146,8 @@ class Agent:
             message = f"max_sub_agent_depth must be from 0 to {_GREATEST_DEPTH}, not {depth}"
             raise ValueError(message)
         schema, answer = structure_of(options.get("structure"))
-        self._options: AgentOptions = {**options, "tools": tuple(tools)}
+        middleware = _sequence(options.get("middleware", ()))
+        self._options: AgentOptions = {**options, "tools": tuple(tools), "middleware": middleware}
         self._tools = tuple(tools)
         self._native = _core.AgentCore(
             model=model,
@@ -151,11 +159,14 @@ class Agent:
             structure=schema,
             structure_repair=options.get("structure_repair", False),
             answer=answer,
+            middleware=middleware,
             hooks=native_hooks(hooks, tool_strategy),
             id=options.get("id"),
             name=options.get("name"),
             max_sub_agent_depth=depth,
         )
+        if middleware:
+            self._native.belong_to(_Owner(self))
 
     @property
     def id(self) -> str:
@@ -183,6 +194,11 @@ class Agent:
     def system(self) -> str | Sequence[Mapping[str, Any]] | None:
         """Its system prompt."""
         return self._options.get("system")
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What stands around its runs, the first outermost."""
+        return tuple(self._options.get("middleware", ()))
 
     @property
     def options(self) -> AgentOptions:
@@ -339,6 +355,32 @@ class Agent:
         return f"Agent({name}model={self.model!r}, tools=[{tools}])"
 
 
+class _Owner:
+    """Gives an agent to its own middleware, also when nothing is left of it but a run. Called natively."""
+
+    __slots__ = ("_agent", "_native", "_options", "_tools")
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = weakref.ref(agent)
+        self._native = weakref.ref(agent._native)
+        self._options = agent._options
+        self._tools = agent._tools
+
+    def __call__(self) -> Agent:
+        agent, native = self._agent(), self._native()
+        if agent is not None:
+            return agent
+        if native is None:
+            message = "the agent has been collected"
+            raise ReferenceError(message)
+        agent = Agent.__new__(Agent)
+        agent._native = native
+        agent._options = self._options
+        agent._tools = self._tools
+        self._agent = weakref.ref(agent)
+        return agent
+
+
 class AgentStream:
     """A run that is listened to: an async iterator of events, and the turn. UAP-1.0 §12.
 
@@ -470,6 +512,14 @@ class SyncAgentStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _sequence(middleware: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(middleware)
+    except TypeError:
+        message = "middleware must be a list of middlewares; put a single one into brackets"
+        raise TypeError(message) from None
 
 
 def _arguments(arguments: tuple[Any, ...]) -> tuple[Any, Any]:

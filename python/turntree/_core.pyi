@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, final, o
 
 from typing_extensions import Self, Unpack, disjoint_base
 
+from turntree._agent import Agent
+from turntree._session import Session
 from turntree.store import PersistenceAdapter
 from turntree.upp._providers import ConfigOptions
 from turntree.upp._structure import AnswerType
@@ -40,6 +42,8 @@ __all__ = [
     "EmbedderCore",
     "ImageMakerCore",
     "ResultStreamCore",
+    "AgentMiddleware",
+    "MiddlewareContext",
     "Middleware",
     "MiddlewareChain",
     "CallContext",
@@ -1961,6 +1965,7 @@ class AgentCore:
         structure: Any,
         structure_repair: bool,
         answer: AnswerType | None,
+        middleware: Iterable[object],
         hooks: dict[str, Callable[..., Any] | None],
         id: str | None,
         name: str | None,
@@ -1986,6 +1991,8 @@ class AgentCore:
     @staticmethod
     def result_of(turn: Turn) -> Any:
         """Give what the tool answers for a turn."""
+    def belong_to(self, owner: Callable[[], Agent]) -> None:
+        """Say who gives the agent of Python, which middleware sees."""
 
     def run(self, history: _History | None, input: _Input) -> Coroutine[Turn]:
         """Start a run on the caller's event loop; the coroutine gives its turn.
@@ -2446,6 +2453,102 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     def abort(self) -> None:
         """Stop the work: it ends with CANCELLED."""
+
+# Middleware of agents
+
+_Rule: TypeAlias = tuple[str, Callable[[str], Any] | None, Any]
+
+@final
+class AgentMiddleware:
+    """A middleware of agents that comes with turntree: what `logging`, `guardrails`, `memory` and `budget` give."""
+
+    @staticmethod
+    def logging(
+        *,
+        level: str,
+        logger: Callable[[str, str, BaseException | None], object],
+        include_messages: bool,
+        include_timing: bool,
+    ) -> AgentMiddleware:
+        """Log runs to a function of level, message and exception.
+
+        Raises:
+            ValueError: An unknown level.
+        """
+
+    @staticmethod
+    def guardrails(*, name: str, input: list[_Rule], output: list[_Rule], hold: bool) -> AgentMiddleware:
+        """Hold inputs and outputs to rules: each a name, and a function of a text or None and a JSON Schema.
+
+        Raises:
+            ValueError: A schema that breaks the rules of JSON Schema.
+        """
+
+    @staticmethod
+    def memory(
+        *,
+        name: str,
+        max_tokens: int | None,
+        max_turns: int | None,
+        counter: Callable[[str], int] | None,
+        summarize: Callable[[str], Any] | None,
+        summary_tokens: int,
+        summary_input_tokens: int,
+        sends_overflow: bool,
+    ) -> AgentMiddleware:
+        """Keep what is sent within a window."""
+
+    @staticmethod
+    def budget(
+        *,
+        name: str,
+        tokens: int | None,
+        cost: float | None,
+        steps: int | None,
+        seconds: float | None,
+        by_session: bool,
+        ignore_unpriced: bool,
+    ) -> AgentMiddleware:
+        """Stop runs that have spent too much."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+@final
+class MiddlewareContext:
+    """One run of an agent, as its middleware sees it. All hooks of a run get the same object. UAP-1.0 §10.1."""
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that runs."""
+
+    @property
+    def input(self) -> Message:
+        """What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes."""
+
+    @input.setter
+    def input(self, value: _Input) -> None: ...
+    @property
+    def history(self) -> list[Message]:
+        """What was said before, a list. `before` may change it or set another; what is stored stays as it is."""
+
+    @history.setter
+    def history(self, value: _History) -> None: ...
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What middlewares keep with the run: a dict of anything, which all of them share. It is not saved."""
+
+    @property
+    def session(self) -> Session | None:
+        """The session, when the agent runs in one."""
+
+    def replace(self, *, input: _Input | None = None, history: _History | None = None) -> MiddlewareContext:
+        """Give another context of the same run, for `before` to return: with another input, another history, or both.
+
+        Raises:
+            TypeError: An input that `Agent.run` does not take.
+        """
 
 # Middleware
 

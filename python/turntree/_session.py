@@ -34,6 +34,12 @@ def running_session() -> Session | None:
     return inside[-1] if inside else None
 
 
+def session_in_context(id: str) -> Session | None:
+    """Give the session of this id in whose run this code is. Called natively, for middleware."""
+    inside = [session for session, _ in _running.get() if session.id == id]
+    return inside[-1] if inside else None
+
+
 def session(
     agent: Agent,
     *,

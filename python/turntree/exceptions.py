@@ -7,6 +7,8 @@
     ├── SerializationError             a value that cannot be written
     ├── SessionError                   a session used against its rules
     ├── ApprovalRequired               a run that waits for somebody to decide about tool calls
+    ├── BudgetExceeded                 a run that has spent what it may; .partial is what it brought
+    ├── GuardrailError                 a text that a guardrail has rejected
     ├── StoreError                     a store that failed
     │   ├── ConflictError              somebody else wrote first
     │   └── CorruptDataError           what was stored cannot be read
@@ -88,6 +90,67 @@ class ApprovalRequired(TurntreeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.calls, self.partial)
+
+
+class BudgetExceeded(TurntreeError):
+    """A run that has spent what its budget allows: the model was not called again.
+
+    Attributes:
+        resource: What is used up: ``tokens``, ``cost``, ``steps`` or ``seconds``.
+        limit: How much there was.
+        spent: How much is spent.
+        partial: The turn as far as it came; None where the model was not called at all.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        resource: str = "",
+        limit: float = 0,
+        spent: float = 0,
+        partial: Turn | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.resource = resource
+        self.limit = limit
+        self.spent = spent
+        self.partial = partial
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),), dict(self.__dict__)
+
+
+class GuardrailError(TurntreeError):
+    """A text that a guardrail has rejected. The message does not hold the text.
+
+    Attributes:
+        rule: The rule's name.
+        place: ``input`` or ``output``.
+        reason: Why.
+        text: The text.
+        partial: The turn as far as it came; None where no model had answered.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str = "",
+        place: str = "",
+        reason: str = "",
+        text: str = "",
+        partial: Turn | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.place = place
+        self.reason = reason
+        self.text = text
+        self.partial = partial
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),), dict(self.__dict__)
 
 
 class StoreError(TurntreeError):
@@ -201,6 +264,8 @@ for _class in (
     SerializationError,
     SessionError,
     ApprovalRequired,
+    BudgetExceeded,
+    GuardrailError,
     StoreError,
     ConflictError,
     CorruptDataError,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::options::AgentOptions;
 use super::run::context::GREATEST_DEPTH;
 use super::run::{
-    AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
+    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
 use super::strategy::Strategy;
 use super::structure::Structure;
@@ -190,7 +190,8 @@ impl Agent {
             structure.check_schema(model.provider())?;
         }
         // Middleware may still change what is said; then it is checked when that is done.
-        if context.middleware.is_empty() {
+        let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
+        if is_last_word {
             let said = history.iter().chain(state.messages());
             gate::check_media(&*model, said.map(AsRef::as_ref))?;
         }
@@ -217,10 +218,11 @@ impl Agent {
         let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
+        let around = (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();
-        let driver = Drive { structure, cancellation, agent_name, ..driver };
+        let driver = Drive { structure, cancellation, agent_name, around, ..driver };
         Ok((machine, Drive { events, sub_agent_events, deepest, ..driver }))
     }
 

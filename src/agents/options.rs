@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::middleware::Onion;
 use super::strategy::{LoopOptions, Strategy};
 use super::tool::Tool;
 use crate::core::json::{RawJson, RawObject};
@@ -24,6 +25,8 @@ pub struct AgentOptions {
     pub structure_repair: bool,
     /// How it runs; `loop` when not given.
     pub strategy: Option<Strategy>,
+    /// What stands around each run.
+    pub middleware: Onion,
     /// How tools are used (decision A3).
     pub tool_strategy: ToolUseStrategy,
     /// Its id, a UUIDv4; a fresh one when not given.

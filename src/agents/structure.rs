@@ -77,6 +77,11 @@ impl Structure {
         Self { schema, is_wrapped, validator: OnceLock::new() }
     }
 
+    /// The structure of a schema that no model is told: as it is, whatever stands at its root.
+    pub(crate) fn as_given(schema: Arc<RawJson>) -> Self {
+        Self { schema, is_wrapped: false, validator: OnceLock::new() }
+    }
+
     /// The schema as the model is told it: an object at its root.
     pub const fn schema(&self) -> &Arc<RawJson> {
         &self.schema

@@ -61,11 +61,11 @@ impl Raised {
     }
 }
 
-fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import(intern!(py, "turntree.exceptions"))?.getattr(name)
 }
 
-fn build(exception: PyResult<Bound<'_, PyAny>>) -> PyErr {
+pub(super) fn build(exception: PyResult<Bound<'_, PyAny>>) -> PyErr {
     exception.map_or_else(|error| error, PyErr::from_value)
 }
 
@@ -126,10 +126,17 @@ pub(crate) fn upp(py: Python<'_>, error: &UppError) -> PyErr {
     }
     match error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
         Some(raised) => raised.error(py),
-        None => match host_failure(error) {
-            Some(raised) => raised.error(py),
-            None => build(upp_exception(py, error)),
+        None => match super::agents::middleware::errors::raised(py, error) {
+            Some(raised) => raised,
+            None => upp_or_host_failure(py, error),
         },
+    }
+}
+
+fn upp_or_host_failure(py: Python<'_>, error: &UppError) -> PyErr {
+    match host_failure(error) {
+        Some(raised) => raised.error(py),
+        None => build(upp_exception(py, error)),
     }
 }
 

@@ -44,6 +44,10 @@ mod _core {
     #[pymodule_export]
     use super::agents::llm::LlmCore;
     #[pymodule_export]
+    use super::agents::middleware::builtin::AgentMiddleware;
+    #[pymodule_export]
+    use super::agents::middleware::context::MiddlewareContext;
+    #[pymodule_export]
     use super::agents::session::SessionCore;
     #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod agent_middleware;
 mod agent_streams;
 mod agents;
 mod anthropic;

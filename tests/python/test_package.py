@@ -15,6 +15,7 @@ MODULES = [
     "turntree",
     "turntree.upp",
     "turntree.upp.middleware",
+    "turntree.middleware",
     "turntree.execution",
     "turntree.store",
     "turntree.testing",

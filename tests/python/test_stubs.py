@@ -31,6 +31,7 @@ PUBLIC = [
     "turntree",
     "turntree.upp",
     "turntree.upp.middleware",
+    "turntree.middleware",
     "turntree.execution",
     "turntree.store",
     "turntree.testing",

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::Host;
 use super::stream::EventQueue;
+use crate::agents::session::Ledger;
 use crate::core::json::RawObject;
 use crate::upp::Model;
 use crate::upp::middleware::Chain;
@@ -76,6 +77,8 @@ pub struct RunContext {
     pub parent: Option<Parent>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
+    /// What middleware keeps with the session.
+    pub ledger: Option<Arc<Ledger>>,
     /// The middleware of this call, in the place of the model's; only for [`crate::agents::Llm`].
     pub middleware: Chain,
     /// What the application keeps with the run, at its start.
@@ -99,6 +102,7 @@ impl RunContext {
             cancellation: None,
             parent: None,
             session_id: None,
+            ledger: None,
             middleware: Chain::default(),
             metadata: Arc::default(),
             enclosing: None,

@@ -13,6 +13,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::ApprovalRequired;
+use super::around::{self, Around};
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
 use super::event::{
@@ -65,8 +66,10 @@ pub struct Drive {
     pub protocol: Protocol,
     /// The agent's name, for whoever watches.
     pub(crate) agent_name: Option<Arc<str>>,
-    /// The middleware around it.
+    /// The middleware around it, of a model.
     pub(crate) middleware: Option<Passage>,
+    /// The middleware around it, of an agent.
+    pub(crate) around: Option<Arc<Around>>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
     /// Who keeps the run's state beside the host: the session.
@@ -119,6 +122,7 @@ impl Drive {
             protocol: Protocol::Uap,
             agent_name: None,
             middleware: None,
+            around: None,
             events: None,
             keeper: None,
             sub_agent_events: false,
@@ -161,9 +165,10 @@ impl Drive {
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
     let trace = Trace::begin(machine, drive);
-    let outcome = match &drive.middleware {
-        Some(passage) => passage.through(machine, drive, &trace).await,
-        None => perform(machine, drive, &trace).await,
+    let outcome = match (&drive.middleware, &drive.around) {
+        (Some(passage), _) => passage.through(machine, drive, &trace).await,
+        (None, Some(around)) => around.through(machine, drive, &trace).await,
+        (None, None) => perform(machine, drive, &trace).await,
     };
     trace.end(&outcome);
     outcome
@@ -257,7 +262,9 @@ impl Scope<'_> {
         loop {
             let reply = match machine.next() {
                 Action::Stamp => Reply::Stamp(self.stamp()),
-                Action::CallModel(request) => Reply::Answer(self.call_model(request, fold).await),
+                Action::CallModel(request) => {
+                    Reply::Answer(self.call_model(machine.state().step(), request, fold).await)
+                }
                 Action::RunTools(round) => {
                     self.run_tools(machine, &round).await?;
                     continue;
@@ -315,7 +322,21 @@ impl Scope<'_> {
         }
     }
 
-    async fn call_model(&self, request: ModelRequest, fold: &mut Fold) -> Result<ModelResponse, UppError> {
+    async fn call_model(
+        &self,
+        step: u32,
+        request: ModelRequest,
+        fold: &mut Fold,
+    ) -> Result<ModelResponse, UppError> {
+        if let Some(around) = &self.drive.around {
+            let request = around.request(step, request).await?;
+            let response = self.ask_model(request, fold).await?;
+            let (response, held) = around.response(response).await?;
+            for event in held {
+                self.tell(AgentStreamEvent::Upp(event)).await?;
+            }
+            return Ok(response);
+        }
         let Some(passage) = &self.drive.middleware else {
             return self.ask_model(request, fold).await;
         };
@@ -354,7 +375,7 @@ impl Scope<'_> {
                         span.first_chunk();
                     }
                     fold.push(&event);
-                    self.pass_on(events, event)?;
+                    self.pass_on(event, true).await?;
                     events.room().await;
                 }
                 ModelEvent::Done(response) => {
@@ -395,7 +416,9 @@ impl Scope<'_> {
     }
 
     async fn notify(&self, machine: &Machine, point: Point) -> Result<Reply, UppError> {
-        self.announce(machine, point);
+        if let Err(error) = self.announce(machine, point).await {
+            return around::reply(error);
+        }
         let (host, state, step) = (&self.drive.host, machine.state(), machine.state().step());
         let last = state.messages().last();
         let (place, outcome) = match point {
@@ -429,10 +452,11 @@ impl Scope<'_> {
         self.reply(place, outcome, |()| Reply::Continue)
     }
 
-    /// Tells the listener where the run is.
-    fn announce(&self, machine: &Machine, point: Point) {
-        let listens = self.drive.protocol == Protocol::Uap;
-        let Some(events) = self.drive.events.as_ref().filter(|_| listens) else { return };
+    /// Tells whoever listens where the run is.
+    async fn announce(&self, machine: &Machine, point: Point) -> Result<(), UppError> {
+        if self.drive.protocol != Protocol::Uap || !self.is_heard() {
+            return Ok(());
+        }
         let step_number = machine.state().step();
         let last = machine.state().messages().last();
         let data = match point {
@@ -452,9 +476,25 @@ impl Scope<'_> {
                 let results = last.map(|message| message.results().to_vec()).unwrap_or_default();
                 UapData::Observation(Observation { results, extra: Extra::new() })
             }
-            Point::MaxIterations(_) | Point::Complete => return,
+            Point::MaxIterations(_) | Point::Complete => return Ok(()),
         };
-        events.push(self.uap(step_number, data));
+        self.tell(self.uap(step_number, data)).await
+    }
+
+    /// Whether events are built: a listener or a middleware wants them.
+    fn is_heard(&self) -> bool {
+        self.drive.events.is_some() || self.drive.around.as_ref().is_some_and(|around| around.hears())
+    }
+
+    /// Tells the middleware of an event, and then the listener.
+    async fn tell(&self, event: AgentStreamEvent) -> Result<(), UppError> {
+        if let Some(around) = &self.drive.around {
+            around.event(&event).await?;
+        }
+        if let Some(events) = &self.drive.events {
+            events.push(event);
+        }
+        Ok(())
     }
 
     fn uap(&self, step: u32, data: UapData) -> AgentStreamEvent {
@@ -499,9 +539,11 @@ impl Scope<'_> {
             Ok(None)
         };
         let saved = outcome.as_ref().ok().and_then(Clone::clone);
-        if let (Some(checkpoint_id), Some(events)) = (kept.or(saved), &self.drive.events) {
+        if let Some(checkpoint_id) = kept.or(saved).filter(|_| self.is_heard()) {
             let data = UapData::Checkpoint(CheckpointMade { checkpoint_id, extra: Extra::new() });
-            events.push(self.uap(machine.state().step(), data));
+            if let Err(error) = self.tell(self.uap(machine.state().step(), data)).await {
+                return around::reply(error);
+            }
         }
         self.reply("checkpoint", outcome, |_| Reply::Continue)
     }
@@ -528,24 +570,23 @@ impl Scope<'_> {
         }
     }
 
-    /// Tells the listener of an event, which the middleware may change.
-    fn pass_on(&self, events: &EventQueue, event: StreamEvent) -> Result<(), UppError> {
-        match &self.drive.middleware {
-            None => events.push(AgentStreamEvent::Upp(event)),
-            Some(passage) => {
-                for event in passage.event(event)? {
-                    events.push(AgentStreamEvent::Upp(event));
-                }
+    /// Tells the listener of an event, which the middleware may change, or hold back where it is the model's.
+    async fn pass_on(&self, event: StreamEvent, is_of_model: bool) -> Result<(), UppError> {
+        if let Some(passage) = &self.drive.middleware {
+            for event in passage.event(event)? {
+                self.tell(AgentStreamEvent::Upp(event)).await?;
             }
+            return Ok(());
+        }
+        match &self.drive.around {
+            Some(around) if is_of_model && around.holds() => around.hold(event),
+            _ => self.tell(AgentStreamEvent::Upp(event)).await?,
         }
         Ok(())
     }
 
-    pub(super) fn emit(&self, event: impl FnOnce() -> StreamEvent) -> Result<(), UppError> {
-        match &self.drive.events {
-            Some(events) => self.pass_on(events, event()),
-            None => Ok(()),
-        }
+    pub(super) async fn emit(&self, event: impl FnOnce() -> StreamEvent) -> Result<(), UppError> {
+        if self.is_heard() { self.pass_on(event(), false).await } else { Ok(()) }
     }
 
     pub(super) const fn has(&self, hooks: HookSet) -> bool {

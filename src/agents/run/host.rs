@@ -1,5 +1,6 @@
 //! The application behind a run: its tools, its hooks, its clock. UPP-1.2 §5 and §10.4, UAP-1.0 §11.
 
+use std::any::Any;
 use std::fmt;
 use std::ops::BitOr;
 use std::sync::Arc;
@@ -227,6 +228,11 @@ pub trait Host: Send + Sync {
     /// The hooks that it has.
     fn hooks(&self) -> HookSet {
         HookSet::NONE
+    }
+
+    /// The host itself, for middleware that comes from the same application.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// Tells the time.

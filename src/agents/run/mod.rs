@@ -11,6 +11,7 @@
 pub mod action;
 mod answer;
 pub mod approval;
+pub(crate) mod around;
 pub mod context;
 pub mod drive;
 pub mod event;
@@ -30,6 +31,7 @@ pub mod trace;
 pub use action::{Abort, Action, Boundary, Point, Reply, Returned, Stamp, ToolOutcome, ToolRound};
 pub use answer::AnswerSoFar;
 pub use approval::{ApprovalRequired, Decision, Verdict, approval_required};
+pub(crate) use around::Around;
 pub use context::{Enclosing, Identity, Inheritance, Parent, RunContext};
 pub use drive::{Drive, Protocol, drive};
 pub use event::{AgentStreamEvent, SubAgentEvent, SubAgentRun, UapData, UapEvent};

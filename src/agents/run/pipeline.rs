@@ -62,7 +62,7 @@ impl Scope<'_> {
         };
         self.open().await;
         if came.is_none()
-            && let Err(error) = self.emit(|| self.start_event(position, call))
+            && let Err(error) = self.emit(|| self.start_event(position, call)).await
         {
             return (position, Err(Stopped::Run(error)));
         }
@@ -85,7 +85,7 @@ impl Scope<'_> {
             Ok(ref outcome) => span.end(&Outcome::Tool(outcome)),
             Err(Stopped::Round(ref error) | Stopped::Run(ref error)) => span.end(&Outcome::Failed(error)),
         }
-        match self.emit(|| self.end_event(position, call, &outcome)) {
+        match self.emit(|| self.end_event(position, call, &outcome)).await {
             Ok(()) => (position, outcome),
             Err(error) => (position, Err(Stopped::Run(error))),
         }

@@ -16,6 +16,7 @@ mod book;
 pub(crate) mod child;
 mod decide;
 pub mod error;
+pub mod ledger;
 pub mod metadata;
 pub mod saved;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
@@ -24,6 +25,7 @@ mod work;
 
 pub use book::Unfinished;
 pub use error::SessionError;
+pub use ledger::Ledger;
 pub use metadata::SessionMetadata;
 pub use saved::{SessionJson, SessionSnapshot};
 pub use session::{CheckpointInterval, SaveInterval, Session, SessionOptions};

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `checkpoints` | `"turn"` or `"off"`; not there where it is `"step"` |
 //! | `currentCheckpointId` | the current checkpoint, where that is not the last one |
+//! | `middleware` | what the agent's middleware keeps with the session, by name |
 //! | `unfinished` | the run to go on with: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `restored` |
 
 use std::collections::HashMap;
@@ -80,6 +81,8 @@ pub struct SessionSnapshot {
     pub unfinished: Option<Unfinished>,
     /// When checkpoints are made.
     pub interval: CheckpointInterval,
+    /// What the agent's middleware keeps with it, by name.
+    pub middleware: RawObject,
     /// The application's facts.
     pub metadata: RawObject,
     /// Members this version does not know.
@@ -92,6 +95,8 @@ pub struct SessionSnapshot {
 struct Reserved {
     checkpoints: Option<CheckpointInterval>,
     current_checkpoint_id: Option<String>,
+    #[serde(default)]
+    middleware: RawObject,
     unfinished: Option<RawJson>,
 }
 
@@ -236,6 +241,7 @@ impl SessionJson {
             current,
             unfinished,
             interval: reserved.checkpoints.unwrap_or_default(),
+            middleware: reserved.middleware,
             metadata,
             extra: self.extra,
         })
@@ -278,6 +284,7 @@ impl ReservedOf<'_> {
         self.0.interval != CheckpointInterval::Step
             || !self.is_current_the_last()
             || self.0.unfinished.is_some()
+            || !self.0.middleware.is_empty()
     }
 }
 
@@ -290,6 +297,9 @@ impl Serialize for ReservedOf<'_> {
         let current = self.0.current.and_then(|place| self.0.checkpoints.get(place));
         if let (false, Some(current)) = (self.is_current_the_last(), current) {
             map.serialize_entry("currentCheckpointId", &current.id)?;
+        }
+        if !self.0.middleware.is_empty() {
+            map.serialize_entry("middleware", &self.0.middleware)?;
         }
         if let Some(unfinished) = &self.0.unfinished {
             map.serialize_entry("unfinished", unfinished)?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::book::{Book, Unfinished};
 use super::error::SessionError;
+use super::ledger::Ledger;
 use super::metadata::{self, SessionMetadata};
 use super::saved::{SessionSnapshot, is_uuid_v4};
 use crate::agents::Agent;
@@ -122,6 +123,8 @@ pub(super) struct Shared {
     pub(super) interval: CheckpointInterval,
     pub(super) tree: Arc<SharedTree>,
     metadata: Arc<dyn SessionMetadata>,
+    /// What the agent's middleware keeps with it.
+    pub(super) ledger: Arc<Ledger>,
     extra: Extra,
     book: Mutex<Book>,
     /// Whoever holds it is at work; the others wait in the order they came.
@@ -176,6 +179,7 @@ impl Session {
             current: None,
             unfinished: None,
             interval: options.interval,
+            middleware: RawObject::new(),
             metadata: RawObject::new(),
             extra: Extra::new(),
         };
@@ -205,6 +209,7 @@ impl Session {
             interval: snapshot.interval,
             tree: Arc::new(SharedTree::new(snapshot.tree)),
             metadata: options.metadata,
+            ledger: Arc::new(Ledger::new(snapshot.middleware)),
             extra: snapshot.extra,
             book: Mutex::new(book),
             line: Arc::default(),
@@ -256,6 +261,11 @@ impl Session {
         let mut book = self.shared.book();
         self.look(&mut book);
         book.updated_at
+    }
+
+    /// What the agent's middleware keeps with it.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared.ledger
     }
 
     /// When it makes checkpoints.
@@ -422,6 +432,7 @@ impl Session {
                 .clone()
                 .map(|unfinished| Unfinished { sub_agents: book.all_sub_agents(), ..unfinished }),
             interval: shared.interval,
+            middleware: shared.ledger.all(),
             metadata,
             extra: shared.extra.clone(),
         })

@@ -251,7 +251,8 @@ impl Session {
     /// A machine that knows what was said, and a driver that keeps its state in the book.
     fn begin(&self, task: Task, context: RunContext) -> Result<Work, SessionError> {
         let shared = &self.shared;
-        let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ..context };
+        let ledger = Some(Arc::clone(&shared.ledger));
+        let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ledger, ..context };
         let (start, (mut machine, mut driver)) = match task {
             Task::Say(input) => {
                 self.check_decisions()?;

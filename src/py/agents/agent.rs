@@ -8,6 +8,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::enclosing::run_context;
+use super::middleware::hooks::onion_from;
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
@@ -98,8 +99,8 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name,
-        max_sub_agent_depth))]
+    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, middleware,
+        hooks, id, name, max_sub_agent_depth))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
@@ -111,6 +112,7 @@ impl AgentCore {
         structure: Option<&Bound<'_, PyAny>>,
         structure_repair: bool,
         answer: Option<Py<PyAny>>,
+        middleware: &Bound<'_, PyAny>,
         hooks: &Bound<'_, PyDict>,
         id: Option<String>,
         name: Option<String>,
@@ -127,6 +129,7 @@ impl AgentCore {
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
             strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
+            middleware: onion_from(middleware, &mut held)?,
             id: id.map(Into::into),
             name: name.map(Into::into),
             max_sub_agent_depth,
@@ -140,6 +143,12 @@ impl AgentCore {
     #[getter]
     fn id(&self) -> &str {
         self.agent.id()
+    }
+
+    /// Says who gives the agent of Python, which middleware sees.
+    fn belong_to(&self, owner: Py<PyAny>) {
+        let before = lock(&self.callables).belong_to(owner);
+        drop(before);
     }
 
     /// Starts a run; the coroutine gives its turn.

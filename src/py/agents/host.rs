@@ -132,6 +132,8 @@ pub(crate) struct Callables {
     set: HookSet,
     /// The type of the structured answer: checks JSON text, and builds the value from it.
     answer: Option<Py<PyAny>>,
+    /// Gives the agent itself, for what middleware sees.
+    owner: Option<Py<PyAny>>,
 }
 
 /// The hooks by name, and what tells the driver that they are there.
@@ -173,9 +175,15 @@ impl Callables {
         Self { answer, ..self }
     }
 
+    /// Says who gives the agent itself.
+    pub(crate) fn belong_to(&mut self, owner: Py<PyAny>) -> Option<Py<PyAny>> {
+        self.owner.replace(owner)
+    }
+
     /// For `__traverse__` of the agent.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.answer)?;
+        visit.call(&self.owner)?;
         for tool in &self.tools {
             visit.call(&tool.tool)?;
             visit.call(&tool.agent)?;
@@ -238,6 +246,8 @@ pub(crate) struct PyHost {
     metadata: RunMetadata,
     /// Who watches; found when the run begins.
     tracer: OnceLock<Arc<PyTracer>>,
+    /// Where what middleware sees is kept, once it is made.
+    seen_by_middleware: Mutex<Option<usize>>,
 }
 
 /// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
@@ -285,8 +295,15 @@ impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
     pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
         let hooks = lock(callables).set | HookSet::METADATA;
-        let (inside, tracer) = (OnceLock::new(), OnceLock::new());
-        Self { callables: Arc::clone(callables), place, inside, hooks, metadata, tracer }
+        Self {
+            callables: Arc::clone(callables),
+            place,
+            inside: OnceLock::new(),
+            hooks,
+            metadata,
+            tracer: OnceLock::new(),
+            seen_by_middleware: Mutex::default(),
+        }
     }
 
     /// Where functions of the application are called.
@@ -324,6 +341,42 @@ impl PyHost {
         let metadata = RunMetadata::new(py, &self.metadata.kept, Arc::clone(metadata))?;
         let place = self.place.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
         Ok(Self::new(agent.get().callables(), place, metadata))
+    }
+
+    /// Where the functions of the run are called.
+    pub(super) const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The agent whose run it is.
+    pub(super) fn agent(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let owner = self.look(|callables| callables.owner.as_ref().map(|owner| owner.clone_ref(py)))?;
+        owner.call0(py)
+    }
+
+    /// What all middleware of the run sees; made at first use and kept with the run.
+    pub(super) fn seen_by_middleware<'py>(
+        &self,
+        py: Python<'py>,
+        make: impl FnOnce() -> PyResult<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let kept = *lock(&self.seen_by_middleware);
+        if let Some(seen) = kept.and_then(|index| self.metadata.kept.get(py, index).ok()) {
+            return Ok(seen);
+        }
+        let seen = make()?;
+        self.show_middleware(seen.clone_ref(py));
+        Ok(seen.into_bound(py))
+    }
+
+    /// Shows something else to the middleware from now on.
+    pub(super) fn show_middleware(&self, seen: Py<PyAny>) {
+        *lock(&self.seen_by_middleware) = Some(self.metadata.kept.add(seen));
+    }
+
+    /// A turn of this run as Python sees it.
+    pub(super) fn show_turn(&self, py: Python<'_>, turn: Arc<Turn>) -> PyResult<Py<PyAny>> {
+        show_turn(py, &self.callables, turn)
     }
 
     /// `state` as hooks see it.
@@ -401,7 +454,7 @@ impl PyHost {
 }
 
 /// The value of a call, read while the GIL is held.
-async fn value_of<T>(
+pub(super) async fn value_of<T>(
     started: PyResult<Call>,
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
 ) -> Result<T, HostError> {
@@ -417,7 +470,7 @@ async fn value_of<T>(
 }
 
 /// An exception as the core carries it. What is no `Exception` (as `KeyboardInterrupt`) ends the run.
-fn host_error(py: Python<'_>, error: PyErr) -> HostError {
+pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     let value = error.value(py);
     let type_name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
     let words = value.str().map(|words| words.to_string()).unwrap_or_default();
@@ -451,6 +504,10 @@ fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
 impl Host for PyHost {
     fn hooks(&self) -> HookSet {
         self.hooks
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        Some(self)
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -234,9 +234,17 @@ impl AgentStream {
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
 impl AgentStreamEvent {
-    /// The model's or the tool's event.
+    /// The event of this run's own model or tools, none of a sub-agent's.
     pub(crate) const fn upp_event(&self) -> Option<&StreamEvent> {
-        self.0.as_upp()
+        match &self.0 {
+            CoreEvent::Upp(event) => Some(event),
+            CoreEvent::Uap(_) | CoreEvent::SubAgent(_) => None,
+        }
+    }
+
+    /// The event as Python sees it.
+    pub(super) const fn new(event: CoreEvent) -> Self {
+        Self(event)
     }
 }
 

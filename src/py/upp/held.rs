@@ -62,9 +62,21 @@ impl Function {
     /// # Errors
     /// `ReferenceError` when the collector has cleared it.
     pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
+        self.call_from(py, positional, &CallerContext::capture(py)?)
+    }
+
+    /// Calls it on the event loop and with the context variables of `caller`.
+    ///
+    /// # Errors
+    /// `ReferenceError` when the collector has cleared it.
+    pub(crate) fn call_from(
+        &self,
+        py: Python<'_>,
+        positional: Py<PyTuple>,
+        caller: &CallerContext,
+    ) -> PyResult<Call> {
         let callable = self.bound(py)?.unbind();
-        let arguments = Arguments { positional, keywords: None };
-        Ok(call(callable, arguments, self.mode, &CallerContext::capture(py)?))
+        Ok(call(callable, Arguments { positional, keywords: None }, self.mode, caller))
     }
 }
 

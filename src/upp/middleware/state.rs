@@ -90,7 +90,7 @@ impl State {
     }
 
     /// What `owner` keeps with this call, made at first use. Two middlewares of one type have each their own.
-    pub(super) fn of<T: Default + Send + Sync + 'static, O>(&self, owner: &O) -> Arc<T> {
+    pub(crate) fn of<T: Default + Send + Sync + 'static, O>(&self, owner: &O) -> Arc<T> {
         let key = (TypeId::of::<T>(), std::ptr::from_ref(owner).addr());
         let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = typed.entry(key).or_insert_with(|| Arc::<T>::default());

@@ -10,7 +10,7 @@ use crate::upp::middleware::Finisher;
 
 /// Hooks that need no waiting run at once, where the call was dropped. What waits goes on as a task of the event loop
 /// that runs there; without one it is waited for.
-pub(super) struct PyFinisher;
+pub(crate) struct PyFinisher;
 
 impl Finisher for PyFinisher {
     fn finish(&self, mut rest: BoxFuture<'static, ()>) {

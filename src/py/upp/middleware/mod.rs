@@ -7,7 +7,7 @@
 pub(crate) mod builtin;
 pub(crate) mod chain;
 pub(crate) mod context;
-mod finisher;
+pub(crate) mod finisher;
 mod hooks;
 pub(crate) mod persistence;
 pub(crate) mod pubsub;

@@ -1,0 +1,198 @@
+//! What the hooks of a run see. UAP-1.0 §10.1.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
+
+use crate::agents::middleware::MiddlewareContext as CoreContext;
+use crate::core::ids::RandomIds;
+use crate::core::time::SystemClock;
+use crate::message::Message;
+use crate::py::agents::agent::input_from;
+use crate::py::agents::host::PyHost;
+use crate::py::bridge::guard::lock;
+use crate::py::show::Show;
+use crate::py::thread::history_from;
+use crate::upp::llm::Input;
+
+/// One run of an agent, as its middleware sees it. All hooks of a run get the same object. UAP-1.0 §10.1.
+#[pyclass(frozen, weakref, module = "turntree.middleware")]
+pub(crate) struct MiddlewareContext {
+    core: Arc<CoreContext>,
+    agent: Py<PyAny>,
+    session: Option<Py<PyAny>>,
+    metadata: Py<PyDict>,
+    shown: Mutex<Shown>,
+}
+
+/// What was shown to hooks, or put by them.
+#[derive(Default)]
+struct Shown {
+    input: Option<Py<PyAny>>,
+    history: Option<Py<PyAny>>,
+}
+
+impl MiddlewareContext {
+    /// The context of a run.
+    pub(super) fn of(py: Python<'_>, host: &PyHost, core: &Arc<CoreContext>) -> PyResult<Py<PyAny>> {
+        let session = match core.identity.session_id.as_deref() {
+            None => None,
+            Some(id) => {
+                // The run's context variables know in which sessions it is.
+                let variables = host.place().caller(py)?.context_copy(py)?;
+                let find = py.import("turntree._session")?.getattr("session_in_context")?;
+                let found = variables.call_method1("run", (find, id))?;
+                (!found.is_none()).then(|| found.unbind())
+            }
+        };
+        let context = Self {
+            core: Arc::clone(core),
+            agent: host.agent(py)?,
+            session,
+            metadata: PyDict::new(py).unbind(),
+            shown: Mutex::default(),
+        };
+        Ok(Py::new(py, context)?.into_any())
+    }
+
+    /// Takes over what was changed.
+    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let shown = std::mem::take(&mut *lock(&self.shown));
+        if let Some(input) = shown.input {
+            self.core.set_input(message_of(input.bind(py))?);
+        }
+        if let Some(history) = shown.history {
+            let history = history_from(history.bind(py), "context.history")?;
+            let before = self.core.history();
+            let is_same = history.len() == before.len()
+                && history.iter().zip(&before).all(|(new, old)| Arc::ptr_eq(new, old));
+            if !is_same {
+                self.core.set_history(history);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was shown: what a hook does to it after the run has begun has no effect.
+    pub(super) fn forget(&self) {
+        let shown = std::mem::take(&mut *lock(&self.shown));
+        drop(shown);
+    }
+}
+
+fn message_of(input: &Bound<'_, PyAny>) -> PyResult<Arc<Message>> {
+    Ok(match input_from(input)? {
+        Input::Message(message) => message,
+        Input::Text(text) => Arc::new(Message::user(text, &RandomIds, &SystemClock)),
+        Input::Block(block) => {
+            let body = crate::message::Body::User { content: vec![block] };
+            Arc::new(Message::new(body, &RandomIds, &SystemClock))
+        }
+    })
+}
+
+#[pymethods]
+impl MiddlewareContext {
+    /// The agent that runs.
+    #[getter]
+    fn agent(&self, py: Python<'_>) -> Py<PyAny> {
+        self.agent.clone_ref(py)
+    }
+
+    /// What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes.
+    #[getter]
+    fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(input) = &lock(&self.shown).input {
+            return Ok(input.bind(py).clone());
+        }
+        self.core.input().show(py)
+    }
+
+    #[setter]
+    fn set_input(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let message = Some(message_of(value)?).show(value.py())?.unbind();
+        let before = lock(&self.shown).input.replace(message);
+        drop(before);
+        Ok(())
+    }
+
+    /// What was said before, a list. `before` may change it or set another; what is stored stays as it is.
+    #[getter]
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(history) = &lock(&self.shown).history {
+            return Ok(history.bind(py).clone());
+        }
+        let history = self.core.history().iter().cloned().collect::<Vec<_>>().show(py)?;
+        lock(&self.shown).history = Some(history.clone().unbind());
+        Ok(history)
+    }
+
+    #[setter]
+    fn set_history(&self, value: &Bound<'_, PyAny>) {
+        let before = lock(&self.shown).history.replace(value.clone().unbind());
+        drop(before);
+    }
+
+    /// What middlewares keep with the run: a dict of anything, which all of them share. It is not saved.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
+        self.metadata.clone_ref(py)
+    }
+
+    /// The session, when the agent runs in one.
+    #[getter]
+    fn session(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.session.as_ref().map(|session| session.clone_ref(py))
+    }
+
+    /// Another context of the same run, to be given by `before`: with another input, another history, or both.
+    #[pyo3(signature = (*, input = None, history = None))]
+    fn replace(
+        &self,
+        py: Python<'_>,
+        input: Option<&Bound<'_, PyAny>>,
+        history: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let shown = {
+            let shown = lock(&self.shown);
+            let copy = |slot: &Option<Py<PyAny>>| slot.as_ref().map(|value| value.clone_ref(py));
+            Shown { input: copy(&shown.input), history: copy(&shown.history) }
+        };
+        let other = Self {
+            core: Arc::clone(&self.core),
+            agent: self.agent.clone_ref(py),
+            session: self.session(py),
+            metadata: self.metadata.clone_ref(py),
+            shown: Mutex::new(shown),
+        };
+        if let Some(input) = input {
+            other.set_input(input)?;
+        }
+        if let Some(history) = history {
+            other.set_history(history);
+        }
+        Ok(other)
+    }
+
+    fn __repr__(&self) -> String {
+        let (id, messages) = (self.core.agent.id(), self.core.history().len());
+        format!("MiddlewareContext(agent=\"{id}\", history={messages} messages)")
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.agent)?;
+        visit.call(&self.session)?;
+        visit.call(&self.metadata)?;
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
+        visit.call(&shown.input)?;
+        visit.call(&shown.history)
+    }
+
+    fn __clear__(&self) {
+        self.forget();
+    }
+}

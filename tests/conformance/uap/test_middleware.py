@@ -1,0 +1,286 @@
+"""UAP-1.0 §10 and §16.3, point by point. The number in a name is that of the point in our checklist."""
+
+import asyncio
+import logging as stdlib
+import re
+
+import pytest
+
+from turntree import GuardrailError, agent, session
+from turntree.middleware import guardrails, logging, rule
+from turntree.upp import AssistantMessage, ToolCall, Turn, UPPError, UserMessage, scripted, tool
+
+
+class Layer:
+    """A middleware with every hook of the specification."""
+
+    def __init__(self, name, log, *, recovers=None):
+        self.name = name
+        self.log = log
+        self.recovers = recovers
+
+    async def before(self, context):
+        await asyncio.sleep(0)
+        self.log.append(f"{self.name}.before")
+        return context
+
+    async def after(self, context, turn):
+        await asyncio.sleep(0)
+        self.log.append(f"{self.name}.after")
+        return turn
+
+    async def on_error(self, context, error):
+        await asyncio.sleep(0)
+        self.log.append(f"{self.name}.on_error")
+        return self.recovers
+
+
+def layers(log, **options):
+    return [Layer(name, log, **options) for name in ("first", "second", "third")]
+
+
+def down():
+    return scripted([UPPError("down", "PROVIDER_ERROR")])
+
+
+def a_turn(text):
+    return Turn.model_validate({"messages": [UserMessage("hi").to_dict(), AssistantMessage(text).to_dict()]})
+
+
+async def every_way(make):
+    """Run an agent in each way that there is."""
+    await make().run("Hello")
+    stream = make().stream("Hello")
+    async for _event in stream:
+        pass
+    await stream.turn
+    make().run_sync("Hello")
+    await session(make()).run("Hello")
+
+
+async def test_uap_55_before_runs_in_array_order():
+    log = []
+
+    await every_way(lambda: agent(model=scripted(["Hi."]), middleware=layers(log)))
+
+    assert [line for line in log if line.endswith("before")] == ["first.before", "second.before", "third.before"] * 4
+
+
+async def test_uap_56_after_runs_in_reverse_array_order():
+    log = []
+
+    await every_way(lambda: agent(model=scripted(["Hi."]), middleware=layers(log)))
+
+    assert [line for line in log if line.endswith("after")] == ["third.after", "second.after", "first.after"] * 4
+
+
+async def test_uap_57_on_error_runs_in_reverse_array_order():
+    log = []
+
+    with pytest.raises(UPPError):
+        await agent(model=down(), middleware=layers(log)).run("Hello")
+
+    assert log[3:] == ["third.on_error", "second.on_error", "first.on_error"]
+
+
+async def test_uap_58_middleware_does_not_modify_the_type_of_turns():
+    seen = []
+
+    class Look:
+        name = "look"
+
+        def after(self, context, turn):
+            seen.append(turn)
+            with pytest.raises(AttributeError):
+                turn.response = turn.messages[0]
+            return turn
+
+    turn = await agent(model=scripted(["Hi."]), middleware=[Look()]).run("Hello")
+
+    assert type(turn) is Turn
+    assert turn == seen[0]
+
+
+async def test_uap_59_what_before_changes_flows_downstream():
+    class Change:
+        name = "change"
+
+        def before(self, context):
+            context.metadata["by"] = self.name
+            return context.replace(input="changed", history=[UserMessage("earlier")])
+
+    seen = []
+
+    class Look:
+        name = "look"
+
+        def before(self, context):
+            history = [message.text for message in context.history]
+            seen.append((context.input.text, history, dict(context.metadata)))
+
+    model = scripted(["Hi."])
+    turn = await agent(model=model, middleware=[Change(), Look()]).run("Hello")
+
+    assert seen == [("changed", ["earlier"], {"by": "change"})]
+    assert [message.text for message in model.requests[0].messages] == ["earlier", "changed"]
+    assert turn.messages[0].text == "changed"
+
+
+@pytest.mark.parametrize("given", [None, "Hi.", 1, [], {"messages": []}])
+async def test_uap_60_after_must_give_a_valid_turn(given):
+    class Wrong:
+        name = "wrong"
+
+        def after(self, context, turn):
+            return given
+
+    with pytest.raises((TypeError, ValueError)):
+        await agent(model=scripted(["Hi."]), middleware=[Wrong()]).run("Hello")
+
+
+async def test_uap_61_logging_is_provided_with_its_four_options():
+    lines = []
+
+    @tool
+    def look() -> str:
+        return "seen"
+
+    helper = agent(
+        model=scripted([[ToolCall("c", "look", {})], "Hi."]),
+        tools=[look],
+        middleware=[logging(level="debug", logger=lines.append, include_messages=True, include_timing=True)],
+    )
+    await helper.run("Hello")
+
+    assert lines[0] == f"[INFO] Agent {helper.id} starting execution"
+    assert '[INFO] Input: "Hello"' in lines
+    assert f"[DEBUG] Agent {helper.id} step 1 started" in lines
+    assert f"[DEBUG] Agent {helper.id} calls tool look with {{}}" in lines
+    assert re.fullmatch(rf"\[INFO\] Agent {helper.id} completed in \S+s \(\d+ tokens\)", lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [("debug", {"DEBUG", "INFO", "ERROR"}), ("info", {"INFO", "ERROR"}), ("warn", {"ERROR"}), ("error", {"ERROR"})],
+)
+async def test_uap_61_logging_supports_levels(level, written):
+    lines = []
+
+    with pytest.raises(UPPError):
+        await agent(model=down(), middleware=[logging(level=level, logger=lines.append)]).run("Hello")
+
+    assert {line[1 : line.index("]")] for line in lines} == written
+
+
+async def test_uap_61_logging_goes_to_the_standard_library_by_default(caplog):
+    caplog.set_level(stdlib.INFO, logger="turntree")
+
+    await agent(model=scripted(["Hi."]), middleware=[logging()]).run("Hello")
+
+    assert len(caplog.records) == 2
+
+
+async def test_uap_83_guardrails_that_are_first_keep_input_from_everybody_else():
+    lines, model = [], scripted(["Hi."])
+    helper = agent(
+        model=model,
+        middleware=[
+            guardrails([rule(r"\d{4}", action="rewrite"), "attack"]),
+            logging("debug", lines.append, include_messages=True),
+        ],
+    )
+
+    with pytest.raises(GuardrailError):
+        await helper.run("attack")
+    assert (lines, model.requests) == ([], [])
+
+    await helper.run("my pin is 1234")
+    assert "1234" not in "".join(lines)
+    assert "1234" not in model.requests[0].messages[0].text
+
+
+async def test_uap_a46_the_first_turn_of_on_error_wins():
+    log, turn = [], a_turn("recovered")
+    middleware = [Layer("first", log), Layer("second", log, recovers=turn), Layer("third", log)]
+
+    assert await agent(model=down(), middleware=middleware).run("Hello") == turn
+    assert log[3:] == ["third.on_error", "second.on_error"]
+
+
+async def test_uap_a47_on_error_is_told_to_those_whose_before_ran_or_was_running():
+    log = []
+
+    class Fails(Layer):
+        async def before(self, context):
+            await super().before(context)
+            context.input = "changed"
+            message = "mine"
+            raise LookupError(message)
+
+    with pytest.raises(LookupError):
+        await agent(
+            model=scripted([]), middleware=[Layer("first", log), Fails("second", log), Layer("third", log)]
+        ).run("Hello")
+
+    assert log == ["first.before", "second.before", "second.on_error", "first.on_error"]
+
+
+async def test_uap_a48_none_keeps_the_context_and_metadata_are_shared():
+    seen = []
+
+    class Notes:
+        name = "notes"
+
+        def before(self, context):
+            context.metadata["n"] = context.metadata.get("n", 0) + 1
+
+        def after(self, context, turn):
+            seen.append(context.metadata["n"])
+            return turn
+
+    await agent(model=scripted(["Hi."]), middleware=[Notes(), Notes()]).run("Hello")
+
+    assert seen == [2, 2]
+
+
+async def test_uap_a50_before_runs_when_iteration_starts_and_after_before_the_turn():
+    log = []
+    stream = agent(model=scripted(["Hi."]), middleware=[Layer("a", log)]).stream("Hello")
+    await asyncio.sleep(0.01)
+    assert log == []
+
+    async for _event in stream:
+        assert log == ["a.before"]
+    assert log == ["a.before", "a.after"]
+    assert (await stream.turn).response.text == "Hi."
+
+
+async def test_uap_a51_the_context_has_the_session_of_the_run():
+    seen = []
+
+    class Look:
+        name = "look"
+
+        def before(self, context):
+            seen.append(context.session)
+
+    helper = agent(model=scripted(["1", "2"]), middleware=[Look()])
+    sess = session(helper)
+    await sess.run("Hello")
+    await helper.run("Hello")
+
+    assert seen == [sess, None]
+
+
+async def test_uap_a52_middleware_hears_of_steps_and_tools():
+    kinds = []
+
+    class Hear:
+        name = "hear"
+
+        async def on_event(self, context, event):
+            kinds.append(event.uap.type if event.uap else event.upp.type)
+
+    await agent(model=scripted(["Hi."]), middleware=[Hear()]).run("Hello")
+
+    assert kinds == ["step_start", "step_end"]
