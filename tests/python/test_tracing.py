@@ -516,16 +516,16 @@ def test_a_stream_that_is_left_early_ends_all_its_spans(run, traced, way):
     async def main():
         stream = waiting_agent().stream("Go")
 
-        async def read():
+        async def read(stream):
             async for event in stream:
                 if event.upp and event.upp.type == "tool_execution_start":
                     return
 
         if way == "context manager":
             async with stream:
-                await read()
+                await read(stream)
         else:
-            await read()
+            await read(stream)
         if way == "aclose":
             await stream.aclose()
         del stream
@@ -709,6 +709,7 @@ COUNTING = """
         sys.setprofile(None)
         return len(seen)
 
+    calls(1)  # what is looked up once a process
     print(calls(1), calls(9), "turntree.tracing" in sys.modules, "opentelemetry" in sys.modules)
 """
 
