@@ -2,8 +2,8 @@
 
     python benches/python/concurrent_sessions.py [--sessions 1000] [--steps 20]
 
-Each session makes one run of so many steps, one async tool call each, with a scripted model in the process. Told are the
-time of all, the last completion over the median one, and how late a task is that wants to wake every 5 ms.
+Each session makes one run of so many steps, one async tool call each, with a scripted model in the process. Told are
+the time of all, the last completion over the median one, and how late a task is that wants to wake every 5 ms.
 """
 
 from __future__ import annotations

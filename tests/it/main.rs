@@ -48,5 +48,6 @@ mod thread_protocol_corpus;
 mod thread_protocol_laws;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
+mod trace;
 mod tree;
 mod vendors;

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from turntree import agent, session, tracing
 from turntree.testing import ErrorReply
-from turntree.upp import ErrorCode, ExponentialBackoff, UPPError, llm, openai, scripted, tool
+from turntree.upp import ErrorCode, ExponentialBackoff, UPPError, embedding, image, llm, openai, scripted, tool
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -281,6 +281,28 @@ def test_a_bare_model_is_one_span_and_with_tools_a_tree(run, traced):
     assert traced.tree() == [
         ["generate scripted", ["chat scripted"], ["execute_tool add"], ["chat scripted"]],
     ]
+
+
+def test_vectors_and_pictures_are_spans(run, traced, loopback):
+    server = loopback(["", "", ErrorReply(400)], strict=False)
+    to = {"base_url": server.base_url, "api_key": "key"}
+
+    async def main():
+        with traced.tracer.start_as_current_span("request"):
+            await embedding(model=openai("small", **to)).embed(["one"])
+            await image(model=openai("gpt-image-1", **to)).generate("a fox")
+
+    run(main())
+    with pytest.raises(UPPError):
+        embedding(model=openai("small", **to)).embed_sync(["one"])
+
+    assert traced.tree() == [["request", ["embeddings small"], ["generate_content gpt-image-1"]], ["embeddings small"]]
+    first, picture = traced.spans[1], traced.spans[2]
+    assert first.kind is SpanKind.CLIENT
+    assert first.attributes["gen_ai.operation.name"] == "embeddings"
+    assert first.attributes["gen_ai.usage.input_tokens"] > 0
+    assert picture.attributes["gen_ai.output.type"] == "image"
+    assert traced.spans[3].attributes["error.type"] == "INVALID_REQUEST"
 
 
 # Attributes
