@@ -2,7 +2,7 @@
 
     python benches/python/soak.py [--runs 100000] [--ways run,stream,session,failing]
 
-A run is two model calls and one tool call, with an agent, a model and a tool of its own. Memory is what belongs to no
+A run is two model calls and one tool call, with an agent and a model of its own. Memory is what belongs to no
 file (RssAnon; Linux). The last line is the growth from a tenth of the runs to their end, in bytes a run.
 """
 
@@ -25,12 +25,13 @@ def resident() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
 
 
-def helper(*, fails: bool = False):
-    @tool
-    async def look(word: str) -> str:
-        """Look a word up."""
-        return word
+@tool
+async def look(word: str) -> str:
+    """Look a word up."""
+    return word
 
+
+def helper(*, fails: bool = False):
     answers = [[{"toolName": "look", "arguments": {"word": "turn"}}], "It is a word."]
     return agent(model=scripted(answers[:1] if fails else answers), tools=[look])
 
@@ -59,6 +60,8 @@ async def soak(runs: int, ways: list[str], report: int) -> list[tuple[int, int]]
     looks = []
     for number in range(1, runs + 1):
         await one(ways[number % len(ways)])
+        # A run whose answers are all there never waits, and a loop that gets no turn lets go of nothing.
+        await asyncio.sleep(0)
         if number % report == 0:
             gc.collect()
             looks.append((number, resident()))

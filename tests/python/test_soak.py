@@ -15,7 +15,7 @@ BOUND = 64
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", ["run", "stream", "left", "session", "failing"])
 def test_runs_leave_no_memory_behind(root, way):
-    """From 2 000 to 6 000 runs, with an agent, a model and a tool of their own each."""
+    """From 2 000 to 6 000 runs, with an agent and a model of their own each."""
     source = f"""
 import asyncio, sys
 sys.path.insert(0, {str(root / "benches/python")!r})
