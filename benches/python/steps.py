@@ -1,8 +1,9 @@
 """What a step of an agent costs beside its model: an in-process scripted model, one tool call a step.
 
-    python benches/python/steps.py [--steps 2000] [--samples 15]
+    python benches/python/steps.py [--steps 20] [--runs 50] [--samples 15]
 
-CPU time of the whole process, all threads; the median of the samples. Needs an installed turntree.
+CPU time of the whole process, all threads: a sample is so many runs of so many steps, one after the other; told are the
+median of the samples, the least and the most. Needs an installed turntree.
 """
 
 from __future__ import annotations
@@ -39,31 +40,33 @@ def helper(name: str, steps: int):
     )
 
 
-def sample(name: str, steps: int, *, streamed: bool) -> float:
+def sample(name: str, steps: int, runs: int, *, streamed: bool) -> float:
     """Microseconds of CPU a step."""
 
     async def main() -> float:
-        one = helper(name, steps)
+        helpers = [helper(name, steps) for _ in range(runs)]
         begun = time.process_time()
-        if streamed:
-            async for _ in one.stream("Go"):
-                pass
-        else:
-            await one.run("Go")
+        for one in helpers:
+            if streamed:
+                async for _ in one.stream("Go"):
+                    pass
+            else:
+                await one.run("Go")
         return time.process_time() - begun
 
-    return asyncio.run(main()) / steps * 1e6
+    return asyncio.run(main()) / runs / steps * 1e6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--samples", type=int, default=15)
     options = parser.parse_args()
     for name in ("asynchronous", "threaded", "inline"):
         for streamed in (False, True):
-            sample(name, options.steps, streamed=streamed)
-            samples = [sample(name, options.steps, streamed=streamed) for _ in range(options.samples)]
+            sample(name, options.steps, options.runs, streamed=streamed)
+            samples = [sample(name, options.steps, options.runs, streamed=streamed) for _ in range(options.samples)]
             way = "streamed" if streamed else "run"
             spread = f"{min(samples):.1f} to {max(samples):.1f}"
             print(f"{name:12} {way:8} {statistics.median(samples):7.1f} µs a step ({spread})", flush=True)

@@ -127,8 +127,8 @@ fn a_failure_reaches_every_span_around_it() {
     let error = UppError::new(ErrorCode::RateLimited, "scripted", "too fast");
     let (context, events) = watched(TestHost::default());
 
-    let run = agent(Arc::new(ScriptModel::failing([Err(error)])), 5).run("Go", context);
-    block_on(run).unwrap_err();
+    let agent = agent(Arc::new(ScriptModel::failing([Err(error)])), 5);
+    block_on(agent.run("Go", context)).unwrap_err();
 
     let failure = Some("RATE_LIMITED".to_owned());
     let expected = ["chat script", "step 1", "invoke_agent"].map(|name| (name.to_owned(), failure.clone()));
@@ -146,7 +146,7 @@ fn a_host_without_a_tracer_is_asked_once_and_nothing_begins() {
 fn input_counts_what_anthropic_reads_from_its_cache() {
     let mut response = Answer::text("Hi.").response(1);
     (response.usage.cache_read_tokens, response.usage.cache_write_tokens) = (30, 5);
-    let input = |provider: &str| {
+    let input = |provider: &'static str| {
         let attributes = Outcome::Answer { response: &response, provider }.attributes();
         attributes.into_iter().find(|(name, _)| *name == "gen_ai.usage.input_tokens").unwrap().1
     };
@@ -163,21 +163,24 @@ fn answers() -> impl Strategy<Value = Vec<Answer>> {
     })
 }
 
-fn hosts() -> impl Strategy<Value = TestHost> {
+/// Whether there are hooks, and which of them fails.
+fn hooks() -> impl Strategy<Value = (bool, Option<&'static str>)> {
     let names = ["on_step_start", "on_before_call", "approve", "on_step_end", "on_tool_error", "checkpoint"];
-    (any::<bool>(), prop::option::of(prop::sample::select(names.to_vec()))).prop_map(|(hooks, failing)| {
-        TestHost {
-            hooks: if hooks { HookSet::ALL } else { HookSet::NONE },
-            failures: failing.map(|name| (name, HostError::raised("ValueError", "no"))).into_iter().collect(),
-            ..TestHost::default()
-        }
-    })
+    (any::<bool>(), prop::option::of(prop::sample::select(names.to_vec())))
+}
+
+fn host((hooks, failing): (bool, Option<&'static str>)) -> TestHost {
+    TestHost {
+        hooks: if hooks { HookSet::ALL } else { HookSet::NONE },
+        failures: failing.map(|name| (name, HostError::raised("ValueError", "no"))).into_iter().collect(),
+        ..TestHost::default()
+    }
 }
 
 proptest! {
     #[test]
-    fn what_begins_ends_wherever_the_run_is_dropped(script in answers(), host in hosts(), polls in 0usize..120) {
-        let (context, events) = watched(host);
+    fn what_begins_ends_wherever_the_run_is_dropped(script in answers(), hooks in hooks(), polls in 0usize..120) {
+        let (context, events) = watched(host(hooks));
         let agent = agent(Arc::new(ScriptModel::new(script)), 3);
         let mut run = Box::pin(agent.run("Go", context));
         let mut waker = Context::from_waker(Waker::noop());
@@ -194,11 +197,11 @@ proptest! {
     #[test]
     fn what_begins_ends_wherever_a_stream_is_aborted_or_left(
         script in answers(),
-        host in hosts(),
+        hooks in hooks(),
         polls in 0usize..120,
         aborts in any::<bool>(),
     ) {
-        let (context, events) = watched(host);
+        let (context, events) = watched(host(hooks));
         let mut stream = agent(Arc::new(ScriptModel::new(script)), 3).stream("Go", context).unwrap();
         let mut waker = Context::from_waker(Waker::noop());
         for _ in 0..polls {

@@ -724,7 +724,7 @@ COUNTING = """
         seen = []
         def profile(frame, event, argument):
             name = frame.f_globals.get("__name__", "")
-            if event == "call" and name.startswith(("opentelemetry", "turntree.tracing", "logging")):
+            if event == "call" and name.startswith(("opentelemetry", "turntree._tracing", "logging")):
                 seen.append(name)
         sys.setprofile(profile)
         helper.run_sync("Go")
@@ -732,7 +732,7 @@ COUNTING = """
         return len(seen)
 
     calls(1)  # what is looked up once a process
-    print(calls(1), calls(9), "turntree.tracing" in sys.modules, "opentelemetry" in sys.modules)
+    print(calls(1), calls(9), "turntree._tracing" in sys.modules, "opentelemetry" in sys.modules)
 """
 
 

@@ -1,4 +1,4 @@
-//! Spans in Python: `turntree.tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
+//! Spans in Python: `turntree._tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "tu
 /// The level of records that tell of spans.
 const DEBUG: u8 = 10;
 
-/// Watches one run, by a `turntree.tracing._Recorder`.
+/// Watches one run, by a `turntree._tracing.Recorder`.
 pub(crate) struct PyTracer {
     recorder: Py<PyAny>,
     content: bool,
@@ -59,7 +59,7 @@ impl PyTracer {
             return Ok(None);
         }
         static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let start = RECORDER.import(py, "turntree.tracing", "_recorder")?;
+        let start = RECORDER.import(py, "turntree._tracing", "recorder")?;
         // Where the run was started, a span may be current: the run is a part of it.
         let recorder = caller.map_or_else(|| start.call0(), |caller| caller.run(start))?;
         if recorder.is_none() {
@@ -99,7 +99,7 @@ impl Tracer for PyTracer {
     }
 }
 
-/// A `turntree.tracing._Span`.
+/// A `turntree._tracing.Span`.
 #[derive(Debug)]
 pub(crate) struct PySpan {
     span: Py<PyAny>,
