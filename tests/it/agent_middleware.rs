@@ -297,6 +297,7 @@ fn held_text_comes_rewritten_and_in_its_place() {
                 Delta::Text(delta) => format!("text {:?}", delta.text),
                 delta => delta.kind().to_owned(),
             },
+            AgentStreamEvent::SubAgent(sub_agent) => format!("inside {}", sub_agent.run.agent_id),
         })
         .collect();
     assert_eq!(told[..5], ["step_start", "message_start", "tool_call_delta", "message_stop", "action"]);

@@ -52,6 +52,7 @@ mod thread_protocol_parts;
 mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
 mod transcript;
+mod trace;
 mod tree;
 mod ui_stream_corpus;
 mod vendors;

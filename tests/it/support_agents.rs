@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::future::BoxFuture;
 use turntree::agents::run::{
     Approval, BeforeCall, Boundary, ExecutionState, HookSet, Host, HostError, HostFuture, RunContext,
-    RunState, StepResult, ToolInvocation,
+    RunState, StepResult, ToolInvocation, Tracer,
 };
 use turntree::agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree::core::ids::{CountingIds, IdSource};
@@ -248,6 +248,7 @@ pub(crate) struct TestHost {
     pub(crate) running: AtomicUsize,
     pub(crate) most_running: AtomicUsize,
     pub(crate) dropped_tools: Arc<AtomicUsize>,
+    pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Default for TestHost {
@@ -268,6 +269,7 @@ impl Default for TestHost {
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
             dropped_tools: Arc::default(),
+            tracer: None,
         }
     }
 }
@@ -303,6 +305,10 @@ impl Host for TestHost {
 
     fn ids(&self) -> &dyn IdSource {
         &self.ids
+    }
+
+    fn tracer(&self) -> Option<Arc<dyn Tracer>> {
+        self.tracer.clone()
     }
 
     /// `echo` gives its arguments, `fail` raises, `slow` takes its time, `never` never ends.

@@ -19,6 +19,7 @@ MODULES = [
     "turntree.execution",
     "turntree.store",
     "turntree.testing",
+    "turntree.tracing",
 ]
 
 # UAP-1.0 names that exist so far.
@@ -87,6 +88,7 @@ def test_dir_shows_nothing_by_accident():
         "store",
         "testing",
         "thread_protocol",
+        "tracing",
         "upp",
         "notebook",
     }

@@ -519,7 +519,7 @@ impl Host for PyHost {
     }
 
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
-        let found = guard::held(|py| PyTracer::of(py, self.place.start())).flatten()?;
+        let found = guard::held(|py| PyTracer::of(py, Some(self.place.start()))).flatten()?;
         Some(Arc::clone(self.tracer.get_or_init(|| found)) as _)
     }
 

@@ -1,4 +1,4 @@
-//! Spans in Python: `turntree.tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
+//! Spans in Python: `turntree._tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -10,10 +10,11 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::agents::run::host::HostError;
 use crate::agents::run::trace::semantics::{Attributes, Value};
-use crate::agents::run::trace::{Outcome, Span, Tracer, Work};
+use crate::agents::run::trace::{Open, Outcome, Span, Tracer, Work};
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard;
 use crate::py::error::Raised;
+use crate::upp::UppError;
 
 /// Modules that only somebody who may watch imports.
 const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
@@ -21,7 +22,7 @@ const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "tu
 /// The level of records that tell of spans.
 const DEBUG: u8 = 10;
 
-/// Watches one run, by a `turntree.tracing._Recorder`.
+/// Watches one run, by a `turntree._tracing.Recorder`.
 pub(crate) struct PyTracer {
     recorder: Py<PyAny>,
     content: bool,
@@ -43,9 +44,9 @@ impl PyTracer {
         }
     }
 
-    /// Who watches a run that was started at `caller`. Without OpenTelemetry and with the logger silent this is a few
+    /// Who watches a run that was started at `caller`; without one, here and now. Without OpenTelemetry and with the logger silent this is a few
     /// lookups.
-    pub(crate) fn of(py: Python<'_>, caller: &CallerContext) -> Option<Arc<Self>> {
+    pub(crate) fn of(py: Python<'_>, caller: Option<&CallerContext>) -> Option<Arc<Self>> {
         let found = Self::find(py, caller);
         found.unwrap_or_else(|error| {
             error.write_unraisable(py, None);
@@ -53,14 +54,14 @@ impl PyTracer {
         })
     }
 
-    fn find(py: Python<'_>, caller: &CallerContext) -> PyResult<Option<Arc<Self>>> {
+    fn find(py: Python<'_>, caller: Option<&CallerContext>) -> PyResult<Option<Arc<Self>>> {
         if !may_watch(py)? {
             return Ok(None);
         }
         static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let start = RECORDER.import(py, "turntree.tracing", "_recorder")?;
+        let start = RECORDER.import(py, "turntree._tracing", "recorder")?;
         // Where the run was started, a span may be current: the run is a part of it.
-        let recorder = caller.run(start)?;
+        let recorder = caller.map_or_else(|| start.call0(), |caller| caller.run(start))?;
         if recorder.is_none() {
             return Ok(None);
         }
@@ -75,7 +76,11 @@ impl PyTracer {
         }
         let parent = parent.and_then(|parent| PySpan::of(parent)).map(|parent| parent.span.bind(py));
         let begin = intern!(py, "begin");
-        Ok(self.recorder.bind(py).call_method1(begin, (work.name(), work.is_remote(), attributes, parent))?.unbind())
+        Ok(self
+            .recorder
+            .bind(py)
+            .call_method1(begin, (work.name(), work.is_remote(), attributes, parent))?
+            .unbind())
     }
 }
 
@@ -94,7 +99,7 @@ impl Tracer for PyTracer {
     }
 }
 
-/// A `turntree.tracing._Span`.
+/// A `turntree._tracing.Span`.
 #[derive(Debug)]
 pub(crate) struct PySpan {
     span: Py<PyAny>,
@@ -149,6 +154,31 @@ impl Span for PySpan {
 
     fn end(&self, outcome: &Outcome<'_>) {
         guard::held(|py| told(py, self.finish(py, outcome)));
+    }
+}
+
+/// A call of a model that makes vectors or pictures, inside a span of its own. `tokens` says what its result cost.
+pub(crate) fn media<T, F: Future<Output = Result<T, UppError>> + Send>(
+    py: Python<'_>,
+    (operation, output): (&'static str, Option<&'static str>),
+    (provider, model_id): (&str, &str),
+    tokens: fn(&T) -> Option<u64>,
+    call: F,
+) -> impl Future<Output = Result<T, UppError>> + Send + use<T, F> {
+    let watched = PyTracer::of(py, None).map(|tracer| (tracer, provider.to_owned(), model_id.to_owned()));
+    async move {
+        let open = watched.map(|(tracer, provider, model_id)| {
+            let work = Work::Media { operation, output, provider: &provider, model_id: &model_id };
+            Open::new(tracer.begin(&work, None), None)
+        });
+        let outcome = call.await;
+        if let Some(open) = open {
+            match &outcome {
+                Ok(result) => open.end(&tokens(result).map_or(Outcome::Done, Outcome::Tokens)),
+                Err(error) => open.end(&Outcome::Failed(error)),
+            }
+        }
+        outcome
     }
 }
 

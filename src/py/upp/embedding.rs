@@ -16,6 +16,7 @@ use super::model::ModelReference;
 use super::result_stream::ResultStream;
 use crate::core::json::RawObject;
 use crate::message::ContentBlock;
+use crate::py::agents::tracing;
 use crate::py::bridge::coroutine::Coroutine;
 use crate::py::bridge::guard;
 use crate::py::bridge::kept::Kept;
@@ -177,7 +178,7 @@ impl EmbedderCore {
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let options = options_from(batch_size, concurrency, input_type)?;
         let stream = slf.get().start(inputs, options, &kept)?;
-        Ok(Coroutine::keeping("embed", kept, result(stream)))
+        Ok(Coroutine::keeping("embed", kept, slf.get().result(slf.py(), stream)))
     }
 
     /// As `embed`, waited for on this thread.
@@ -190,7 +191,7 @@ impl EmbedderCore {
     ) -> PyResult<Py<PyAny>> {
         let options = options_from(batch_size, concurrency, input_type)?;
         let stream = self.start(inputs, options, &Kept::default())?;
-        sync::run_sync(inputs.py(), result(stream))
+        sync::run_sync(inputs.py(), self.result(inputs.py(), stream))
     }
 
     /// Starts a call that is listened to.
@@ -230,6 +231,27 @@ impl EmbedderCore {
         let stream = embedding::embed(Arc::clone(&self.model), inputs_from(inputs)?, params, options);
         stream.map_err(|error| crate::py::error::upp(inputs.py(), &error))
     }
+
+    fn result(
+        &self,
+        py: Python<'_>,
+        mut stream: EmbeddingStream,
+    ) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
+        let model = (self.model.provider(), self.model.model_id());
+        // 0 where the vendor does not say.
+        let tokens = |result: &Arc<embedding::EmbeddingResult>| {
+            Some(result.usage.total_tokens).filter(|tokens| *tokens > 0)
+        };
+        let call = async move { stream.result().await };
+        let call = tracing::media(py, ("embeddings", None), model, tokens, call);
+        async move {
+            let result: Result<_, UppError> = call.await;
+            guard::expect_held(|py| match result {
+                Ok(result) => EmbeddingResult::wrap(py, result),
+                Err(error) => Err(crate::py::error::upp(py, &error)),
+            })
+        }
+    }
 }
 
 fn options_from(
@@ -242,14 +264,6 @@ fn options_from(
         concurrency: positive(concurrency, "concurrency")?,
         input_type: input_type.map(input_type_of).transpose()?,
         ..EmbedOptions::default()
-    })
-}
-
-async fn result(mut stream: EmbeddingStream) -> PyResult<Py<PyAny>> {
-    let result: Result<_, UppError> = stream.result().await;
-    guard::expect_held(|py| match result {
-        Ok(result) => EmbeddingResult::wrap(py, result),
-        Err(error) => Err(crate::py::error::upp(py, &error)),
     })
 }
 

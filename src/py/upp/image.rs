@@ -15,6 +15,7 @@ use super::result_stream::ResultStream;
 use crate::core::json::RawObject;
 use crate::message::ContentBlock;
 use crate::message::content::ImageBlock;
+use crate::py::agents::tracing;
 use crate::py::bridge::coroutine::Coroutine;
 use crate::py::bridge::guard;
 use crate::py::bridge::kept::Kept;
@@ -214,11 +215,16 @@ impl ImageMakerCore {
     ) -> PyResult<impl Future<Output = PyResult<Py<PyAny>>> + Send + use<>> {
         let (model, request) = (Arc::clone(&self.model), self.request(prompt, image, mask)?);
         let middleware = self.middleware.get().for_call(kept);
-        Ok(async move {
-            let result: Result<_, UppError> = match request.source {
+        let call = async move {
+            match request.source {
                 Some(_) => image::edit(model, request, middleware).await,
                 None => image::generate(model, request, middleware).await,
-            };
+            }
+        };
+        let asked = (self.model.provider(), self.model.model_id());
+        let call = tracing::media(prompt.py(), ("generate_content", Some("image")), asked, |_| None, call);
+        Ok(async move {
+            let result: Result<_, UppError> = call.await;
             guard::expect_held(|py| match result {
                 Ok(result) => ImageResult::wrap(py, result),
                 Err(error) => Err(crate::py::error::upp(py, &error)),

@@ -16,7 +16,8 @@ use crate::message::content::raw_as_text;
 use crate::message::event::DataDelta;
 use crate::message::fold::Fold;
 use crate::message::media::Binary;
-use crate::message::{Body, ContentBlock, Delta, ImageSource, StreamEvent, TokenUsage, ToolCall};
+use crate::message::message::History;
+use crate::message::{Body, ContentBlock, Delta, ImageSource, Message, StreamEvent, TokenUsage, ToolCall};
 use crate::upp::dialect::Sources;
 use crate::upp::dialects::common::{Answer, data_of, system_text};
 use crate::upp::error::UppError;
@@ -139,6 +140,7 @@ pub struct Scripted {
     capabilities: Capabilities,
     script: ReplyFunction,
     requests: Arc<Mutex<Vec<ModelRequest>>>,
+    counted: Arc<Mutex<Counted>>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
 }
@@ -163,6 +165,7 @@ impl Scripted {
             capabilities: Capabilities::ALL,
             script,
             requests: Arc::default(),
+            counted: Arc::default(),
             ids: Arc::new(RandomIds),
             clock: Arc::new(SystemClock),
         }
@@ -226,6 +229,13 @@ impl Scripted {
         Ok(Performance { events, end, pace: reply.pace })
     }
 
+    fn words_of_request(&self, request: &ModelRequest) -> u64 {
+        let system = request.system.as_deref().and_then(|system| system_text(PROVIDER, system).ok());
+        let of_system = system.map_or(0, |text| words(&text));
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.words_of(&request.messages).saturating_add(of_system)
+    }
+
     fn response(
         &self,
         request: &ModelRequest,
@@ -235,7 +245,7 @@ impl Scripted {
         let text: String = content.iter().filter_map(ContentBlock::as_text).collect();
         let answer = Answer {
             id: String::new(),
-            usage: TokenUsage::of_call(words_of_request(request), words_of(&content, &tool_calls)),
+            usage: TokenUsage::of_call(self.words_of_request(request), words_of(&content, &tool_calls)),
             facts: [("model", RawJson::from_str_value(&self.model_id))].into_iter().collect(),
             stop_reason: if tool_calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse },
             data: request.structure.as_ref().and_then(|_| data_of(&text)),
@@ -412,16 +422,30 @@ fn words(text: &str) -> u64 {
     u64::try_from(text.split_whitespace().count()).unwrap_or(u64::MAX)
 }
 
-fn words_of_request(request: &ModelRequest) -> u64 {
-    let system = request.system.as_deref().and_then(|system| system_text(PROVIDER, system).ok());
-    let of_system = system.map_or(0, |text| words(&text));
-    let of_messages = request.messages.iter().map(|message| match &message.body {
+/// The messages of the request before, with their words: in a long conversation each text is read once.
+#[derive(Default)]
+struct Counted(Vec<(Arc<Message>, u64)>);
+
+impl Counted {
+    fn words_of(&mut self, messages: &History) -> u64 {
+        let known =
+            messages.iter().zip(&self.0).take_while(|(message, (counted, _))| Arc::ptr_eq(message, counted));
+        let known = known.count();
+        self.0.truncate(known);
+        self.0.extend(
+            messages.skip(known).iter().map(|message| (Arc::clone(message), words_of_message(message))),
+        );
+        self.0.iter().map(|(_, words)| *words).fold(0, u64::saturating_add)
+    }
+}
+
+fn words_of_message(message: &Message) -> u64 {
+    match &message.body {
         Body::ToolResult { results } => {
             results.iter().map(|result| words(&raw_as_text(&result.result))).sum()
         }
         _ => words_of(message.content(), message.tool_calls()),
-    });
-    of_messages.fold(of_system, u64::saturating_add)
+    }
 }
 
 fn words_of(content: &[ContentBlock], tool_calls: &[ToolCall]) -> u64 {

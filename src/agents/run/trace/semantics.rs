@@ -110,10 +110,7 @@ impl<'a> Work<'a> {
                 ("gen_ai.request.model", model.model_id().into()),
             ],
             Self::Step { number, id } => {
-                vec![
-                    ("turntree.step.number", u64::from(number).into()),
-                    ("turntree.step.id", id.into()),
-                ]
+                vec![("turntree.step.number", u64::from(number).into()), ("turntree.step.id", id.into())]
             }
             Self::Chat { model, request, streaming, identity } => {
                 let mut all = vec![
@@ -138,7 +135,8 @@ impl<'a> Work<'a> {
                     ("gen_ai.tool.call.id", call.tool_call_id.as_str().into()),
                     ("gen_ai.tool.type", "function".into()),
                 ];
-                let described = definition.map(|tool| tool.description.as_str()).filter(|text| !text.is_empty());
+                let described =
+                    definition.map(|tool| tool.description.as_str()).filter(|text| !text.is_empty());
                 all.extend(described.map(|text| ("gen_ai.tool.description", text.into())));
                 all
             }
@@ -257,7 +255,9 @@ fn usage(usage: &TokenUsage, caches_apart: bool, all: &mut Attributes<'_>) {
         ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
         ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
     ];
-    all.extend(cached.into_iter().filter(|(_, tokens)| *tokens > 0).map(|(name, tokens)| (name, tokens.into())));
+    all.extend(
+        cached.into_iter().filter(|(_, tokens)| *tokens > 0).map(|(name, tokens)| (name, tokens.into())),
+    );
     all.extend(usage.cost.map(|cost| ("turntree.usage.cost", Value::Number(cost))));
 }
 
@@ -270,7 +270,10 @@ fn parameters(params: &RawObject, all: &mut Attributes<'_>) {
     }
     let stop = ["stop", "stop_sequences", "stopSequences"].iter().find_map(|name| params.get(name));
     if let Some(stops) = stop.and_then(stops) {
-        all.push(("gen_ai.request.stop_sequences", Value::Texts(stops.into_iter().map(Cow::Owned).collect())));
+        all.push((
+            "gen_ai.request.stop_sequences",
+            Value::Texts(stops.into_iter().map(Cow::Owned).collect()),
+        ));
     }
 }
 

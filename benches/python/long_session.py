@@ -1,0 +1,85 @@
+"""A session of many turns: what its JSON costs by length, and how much memory it takes beside its text.
+
+    python benches/python/long_session.py [--turns 10000] [--characters 1000] [--no-checkpoints] [--once]
+
+Memory is what belongs to no file (RssAnon; Linux), over that of the same process before the first turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import statistics
+import time
+from pathlib import Path
+
+from turntree import agent, session
+from turntree.upp import ModelResponse, TokenUsage, create_provider, scripted
+
+
+def resident() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+
+
+def text(number: int, characters: int) -> str:
+    return f"{number:>9} ".ljust(characters, "x")
+
+
+class Echo:
+    """Answers with a text of its own; unlike `scripted` it keeps no record of what it was asked."""
+
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
+        self.count = 0
+
+    async def generate(self, request) -> ModelResponse:
+        self.count += 1
+        return ModelResponse(text(self.count, self.characters), usage=TokenUsage(1, 1))
+
+
+async def measure(turns: int, characters: int, *, checkpoints: bool, look: bool) -> None:
+    model = create_provider("echo", Echo(characters))("echo")
+    talk = session(agent(model=model), checkpoints=checkpoints)
+    # The runtime, the loop and the model's first answer are not the session's.
+    warm = session(agent(model=scripted(["Hi."])))
+    await warm.run("Hello")
+    gc.collect()
+    before, said = resident(), 0
+    for number in range(turns):
+        await talk.run(text(number, characters))
+        said += 2 * characters
+        looks = (turns // 10, turns // 4, turns // 2, turns) if look else (turns,)
+        if number + 1 in looks:
+            gc.collect()
+            grown = resident() - before
+            spent = []
+            for _ in range(3):
+                begun = time.process_time()
+                written = len(talk.to_json())
+                spent.append(time.process_time() - begun)
+            seconds = statistics.median(spent)
+            print(
+                f"{number + 1:6} turns: memory {grown / 1e6:7.2f} MB = {grown / said:.2f} × the text, "
+                f"{(grown - said) / (number + 1):.0f} bytes a turn beside it; "
+                f"JSON {written / 1e6:.2f} MB in {seconds * 1000:.1f} ms, {seconds / (number + 1) * 1e6:.2f} µs a turn",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turns", type=int, default=10_000)
+    parser.add_argument("--characters", type=int, default=1_000, help="of each question and each answer")
+    parser.add_argument("--no-checkpoints", action="store_true")
+    parser.add_argument(
+        "--once", action="store_true", help="look at the end only: JSON of before leaves no room behind"
+    )
+    options = parser.parse_args()
+    checkpoints, look = not options.no_checkpoints, not options.once
+    asyncio.run(measure(options.turns, options.characters, checkpoints=checkpoints, look=look))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""What the native core calls to tell of spans: `tracing` says what is wanted, this records it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import sys
+from time import perf_counter
+from typing import Any
+
+from turntree._core import __version__
+from turntree.exceptions import UPPError
+
+_SCHEMA = "https://opentelemetry.io/schemas/1.42.0"
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_TOKEN_BUCKETS = [4.0**power for power in range(14)]
+_SECOND_BUCKETS = [0.01 * 2.0**power for power in range(14)]
+# Operations of models are measured, what is made of them is not.
+_MEASURED = ("chat", "embeddings", "generate_content")
+_DIMENSIONS = (
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "error.type",
+)
+
+_logger = logging.getLogger("turntree")
+_numbers = itertools.count(1)
+
+
+class Settings:
+    """What was asked for, and what was made of it for the provider that was seen last."""
+
+    __slots__ = ("content", "enabled", "meter_provider", "meters", "tracer", "tracer_provider")
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.content: bool | None = None
+        self.tracer_provider: Any = None
+        self.meter_provider: Any = None
+        self.tracer: tuple[Any, Any] = (None, None)
+        self.meters: tuple[Any, Meters | None] = (None, None)
+
+
+settings = Settings()
+
+
+def recorder() -> Recorder | None:
+    """Who records the run that begins now; None when nobody does. The native core asks, once a run."""
+    if not settings.enabled:
+        return None
+    tracer, meters = _tracer(), _meters()
+    if tracer is None and meters is None:
+        # Otherwise the spans tell it all.
+        return Recorder(None, None, None) if _logger.isEnabledFor(logging.DEBUG) else None
+    from opentelemetry.context import get_current
+
+    return Recorder(tracer, meters, get_current())
+
+
+def _tracer() -> Any:
+    provider = settings.tracer_provider or _configured("opentelemetry.trace", "get_tracer_provider")
+    if provider is None:
+        return None
+    if settings.tracer[0] is not provider:
+        settings.tracer = (provider, provider.get_tracer("turntree", __version__, schema_url=_SCHEMA))
+    return settings.tracer[1]
+
+
+def _meters() -> Meters | None:
+    provider = settings.meter_provider or _configured("opentelemetry.metrics", "get_meter_provider")
+    if provider is None:
+        return None
+    if settings.meters[0] is not provider:
+        settings.meters = (provider, Meters(provider.get_meter("turntree", __version__, schema_url=_SCHEMA)))
+    return settings.meters[1]
+
+
+def _configured(module: str, function: str) -> Any:
+    """The global provider; None while it is still one of the API's own, which record nothing."""
+    api = sys.modules.get(module)
+    if api is None:
+        return None
+    provider = getattr(api, function)()
+    return None if type(provider).__module__.startswith(module) else provider
+
+
+def _content_wanted() -> bool:
+    if settings.content is not None:
+        return settings.content
+    return os.environ.get(_CONTENT, "").lower() in ("1", "true", "span_only", "span_and_event")
+
+
+class Meters:
+    """The instruments of the conventions."""
+
+    __slots__ = ("duration", "tokens")
+
+    def __init__(self, meter: Any) -> None:
+        self.tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
+        )
+        self.duration = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
+        )
+
+    def record(self, attributes: dict[str, Any], seconds: float, context: Any) -> None:
+        dimensions = {name: attributes[name] for name in _DIMENSIONS if name in attributes}
+        self.duration.record(seconds, dimensions, context)
+        for kind in ("input", "output"):
+            tokens = attributes.get(f"gen_ai.usage.{kind}_tokens")
+            if tokens is not None:
+                self.tokens.record(tokens, {**dimensions, "gen_ai.token.type": kind}, context)
+
+
+class Recorder:
+    """Records one run: its spans are parts of the span that was current where it was started."""
+
+    __slots__ = ("content", "context", "meters", "tracer")
+
+    def __init__(self, tracer: Any, meters: Meters | None, context: Any) -> None:
+        self.tracer = tracer
+        self.meters = meters
+        self.context = context
+        self.content = _content_wanted()
+
+    def begin(self, name: str, is_remote: bool, attributes: dict[str, Any], parent: Span | None) -> Span:  # noqa: FBT001
+        return Span(self, name, is_remote, attributes, parent)
+
+
+class Span:
+    """A piece of work under way. Never the current span of whoever runs it, so there is nothing to detach."""
+
+    __slots__ = ("attributes", "context", "error_type", "meters", "name", "number", "parent", "span", "started")
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        name: str,
+        is_remote: bool,  # noqa: FBT001
+        attributes: dict[str, Any],
+        parent: Span | None,
+    ) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.context = recorder.context if parent is None else parent.context
+        self.meters = recorder.meters if attributes.get("gen_ai.operation.name") in _MEASURED else None
+        self.error_type: str | None = None
+        self.span: Any = None
+        self.number = 0
+        self.parent = 0 if parent is None else parent.number
+        if recorder.tracer is not None:
+            from opentelemetry.trace import SpanKind, set_span_in_context
+
+            kind = SpanKind.CLIENT if is_remote else SpanKind.INTERNAL
+            self.span = recorder.tracer.start_span(name, self.context, kind, attributes)
+            self.context = set_span_in_context(self.span, self.context)
+        elif self.meters is None:
+            self.number = next(_numbers)
+        self.started = perf_counter()
+
+    def attach(self) -> None:
+        """Make it current in a context of variables that nobody else has."""
+        if self.span is not None:
+            from opentelemetry.context import attach
+
+            attach(self.context)
+
+    def first_chunk(self) -> None:
+        """Keep how long the first piece of an answer took."""
+        self._set({"gen_ai.response.time_to_first_chunk": perf_counter() - self.started})
+
+    def failed(self, kind: str, message: str, exception: BaseException | None) -> None:
+        """Keep what the application's own code raised."""
+        self.error_type = kind
+        if self.span is not None and exception is not None:
+            self.span.record_exception(exception)
+        elif exception is None and message:
+            self._set({"turntree.error.message": message})
+
+    def end(
+        self,
+        attributes: dict[str, Any],
+        failure: tuple[str, str] | None,
+        exception: BaseException | None,
+    ) -> None:
+        """Close it, with what is known now."""
+        seconds = perf_counter() - self.started
+        message = None
+        if failure is not None:
+            kind, message = failure
+            # Ours say their code, which `kind` is.
+            if exception is not None and self.error_type is None and not isinstance(exception, UPPError):
+                self.failed(type(exception).__qualname__, "", exception)
+            attributes["error.type"] = self.error_type or kind
+        self._set(attributes)
+        if self.meters is not None:
+            self.meters.record(self.attributes, seconds, self.context)
+        if self.span is not None:
+            if failure is not None:
+                from opentelemetry.trace import Status, StatusCode
+
+                self.span.set_status(Status(StatusCode.ERROR, message or None))
+            self.span.end()
+        elif self.number:
+            self._log(seconds, message)
+
+    def _set(self, attributes: dict[str, Any]) -> None:
+        self.attributes.update(attributes)
+        if self.span is not None:
+            self.span.set_attributes(attributes)
+
+    def _log(self, seconds: float, message: str | None) -> None:
+        data = {
+            "span": self.name,
+            "id": self.number,
+            "parent": self.parent or None,
+            "seconds": seconds,
+            "attributes": self.attributes,
+        }
+        failed = "error.type" in self.attributes
+        if failed:
+            data["error"] = message or self.attributes["error.type"]
+        words = f"{self.name} {'failed after' if failed else 'took'} {seconds * 1000:.1f} ms"
+        _logger.debug("%s", words, extra={"turntree": data})
