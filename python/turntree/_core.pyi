@@ -108,6 +108,7 @@ __all__ = [
     "TokenUsage",
     "Turn",
     "StreamEvent",
+    "SubAgentRun",
     "Thread",
     "Embedding",
     "EmbeddingUsage",
@@ -2070,6 +2071,10 @@ class SessionCore:
     @property
     def state(self) -> ExecutionState | None:
         """The state of the run that is not finished; None where there is none."""
+
+    @property
+    def sub_agent_states(self) -> dict[str, dict[str, Any]]:
+        """Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls."""
 
     @property
     def pending(self) -> list[Message]:
