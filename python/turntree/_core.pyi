@@ -1149,6 +1149,7 @@ class StreamEvent(Data):
     ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
     ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
     ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
+    ``tool_execution_progress``                          the same with ``"progress"``: `ToolContext.report`
     ``message_start``, ``message_stop``                  ``{}``
     ``content_block_start``, ``content_block_stop``      ``{}``
     ===================================================  ==================================================

@@ -29,6 +29,7 @@ fn describe(event: &AgentStreamEvent) -> String {
             Delta::Text(delta) => format!("text {:?}", delta.text),
             delta => delta.kind().to_owned(),
         },
+        AgentStreamEvent::SubAgent(event) => format!("> {}", describe(&event.event)),
     }
 }
 

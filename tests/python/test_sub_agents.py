@@ -442,6 +442,12 @@ def test_a_depth_out_of_range_is_refused(limit):
         agent(max_sub_agent_depth=limit)
 
 
+@pytest.mark.parametrize("limit", ["8", 8.0, True])
+def test_a_depth_of_the_wrong_type_is_refused(limit):
+    with pytest.raises(TypeError, match="max_sub_agent_depth must be an int"):
+        agent(max_sub_agent_depth=limit)
+
+
 # Work and failures
 
 
@@ -944,6 +950,18 @@ def test_sessions_of_helpers_nest_and_keep_the_interval(run):
     assert inner["metadata"]["parentTurnId"] == outer["metadata"]["turnId"]
     assert len(inner["checkpoints"]) == 1
     assert Session.from_json(sess.to_json(), lead).to_json() == sess.to_json()
+
+
+def test_deep_sessions_are_written_in_little(run):
+    lead = chain(33, max_sub_agent_depth=32)
+    sess = session(lead)
+
+    run(sess.run("go"))
+
+    text = sess.to_json()
+    assert len(text) < 400_000
+    assert text.count('"depth":32') == 2
+    assert Session.from_json(text, lead).to_json() == text
 
 
 def test_ids_that_repeat_do_not_hide_a_session(run):
