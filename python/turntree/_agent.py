@@ -142,6 +142,9 @@ class Agent:
             message = f'model must come from a provider\'s factory as openai("…"), not {type(model).__name__}'
             raise TypeError(message)
         depth = options.get("max_sub_agent_depth")
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
+            message = f"max_sub_agent_depth must be an int, not {type(depth).__name__}"
+            raise TypeError(message)
         if depth is not None and not 0 <= depth <= _GREATEST_DEPTH:
             message = f"max_sub_agent_depth must be from 0 to {_GREATEST_DEPTH}, not {depth}"
             raise ValueError(message)

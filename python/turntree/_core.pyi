@@ -120,6 +120,7 @@ __all__ = [
     "TokenUsage",
     "Turn",
     "StreamEvent",
+    "SubAgentRun",
     "Thread",
     "Embedding",
     "EmbeddingUsage",
@@ -1160,6 +1161,7 @@ class StreamEvent(Data):
     ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
     ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
     ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
+    ``tool_execution_progress``                          the same with ``"progress"``: `ToolContext.report`
     ``message_start``, ``message_stop``                  ``{}``
     ``content_block_start``, ``content_block_stop``      ``{}``
     ===================================================  ==================================================
@@ -2085,6 +2087,10 @@ class SessionCore:
     @property
     def state(self) -> ExecutionState | None:
         """The state of the run that is not finished; None where there is none."""
+
+    @property
+    def sub_agent_states(self) -> dict[str, dict[str, Any]]:
+        """Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls."""
 
     @property
     def restored(self) -> list[Message]:

@@ -29,7 +29,7 @@ fn describe(event: &AgentStreamEvent) -> String {
             Delta::Text(delta) => format!("text {:?}", delta.text),
             delta => delta.kind().to_owned(),
         },
-        AgentStreamEvent::SubAgent(sub_agent) => format!("inside {}", sub_agent.run.agent_id),
+        AgentStreamEvent::SubAgent(event) => format!("> {}", describe(&event.event)),
     }
 }
 

@@ -43,6 +43,7 @@ mod rounds;
 mod scripted;
 mod session;
 mod sse;
+mod sub_agents;
 mod support;
 mod support_agents;
 mod thread_protocol;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::host::Host;
 use super::stream::EventQueue;
 use crate::agents::session::Ledger;
-use crate::core::json::RawObject;
+use crate::core::json::{RawJson, RawObject};
 use crate::upp::Model;
 use crate::upp::middleware::Chain;
 
@@ -25,6 +25,22 @@ pub struct Identity {
     pub session_id: Option<Arc<str>>,
     /// How many runs it is inside of; 0 for a run that no agent has started.
     pub depth: u32,
+}
+
+impl Identity {
+    /// Agent, run, and those that called them, in the words of UAP-1.0 §8.4: `agentId`, `turnId`, and `parentAgentId`,
+    /// `parentTurnId` where there is a parent.
+    pub fn tracking(&self) -> RawObject {
+        let mut facts = RawObject::new();
+        let mut tell = |key: &str, id: &str| facts.insert(key, RawJson::from_str_value(id));
+        tell("agentId", &self.agent_id);
+        tell("turnId", &self.turn_id);
+        if let Some(parent) = &self.parent {
+            tell("parentAgentId", &parent.agent_id);
+            tell("parentTurnId", &parent.turn_id);
+        }
+        facts
+    }
 }
 
 /// The run whose tool another run is.
@@ -90,7 +106,7 @@ pub struct RunContext {
     /// Whether a listener hears the agents too that run as tools of this one (decision A60).
     pub sub_agent_events: bool,
     /// Who listens already: the listener of the agent whose tool this run is.
-    pub(crate) events: Option<Arc<EventQueue>>,
+    pub events: Option<Arc<EventQueue>>,
 }
 
 impl RunContext {

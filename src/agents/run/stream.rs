@@ -27,9 +27,9 @@ use crate::upp::UppError;
 /// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
 const CAPACITY: usize = 256;
 
-/// Events between drivers and the listener.
+/// Events between drivers and the listener. Made by [`AgentStream`]; drivers hand it on.
 #[derive(Debug, Default)]
-pub(crate) struct EventQueue {
+pub struct EventQueue {
     waiting: Arc<Waiting>,
     /// Whose events are added here, where that is not the agent that is listened to.
     sub_agent: Option<Arc<SubAgentRun>>,

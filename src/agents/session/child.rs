@@ -102,11 +102,26 @@ impl Drop for Child {
         lock(&self.facts).insert(STATUS, RawJson::from_str_value(self.status));
         let mut book = self.parent.book();
         book.children.retain(|(_, session)| session.id() != self.session.id());
-        // Its metadata are ours, so they have JSON.
-        if let Ok(state) = self.session.snapshot() {
-            book.sub_agents.keep(&self.call, Arc::new(state));
+        if let Some(state) = state_of(&self.session) {
+            book.sub_agents.keep(&self.call, state);
         }
     }
+}
+
+/// The session of a sub-agent as another session holds it.
+///
+/// Only its last checkpoint holds its own sub-agents: all that it has called stand there, or with the run that is not
+/// finished. Were they in each, every level would multiply what is written by its steps.
+fn state_of(session: &Session) -> Option<Arc<SessionSnapshot>> {
+    // Its metadata are ours, so they have JSON.
+    let mut state = session.snapshot().ok()?;
+    let before = state.checkpoints.len().saturating_sub(1);
+    for checkpoint in state.checkpoints.iter_mut().take(before) {
+        if !checkpoint.sub_agent_states.is_empty() {
+            Arc::make_mut(checkpoint).sub_agent_states = SubAgentStates::default();
+        }
+    }
+    Some(Arc::new(state))
 }
 
 impl Book {
@@ -114,8 +129,8 @@ impl Book {
     pub(super) fn all_sub_agents(&self) -> SubAgentStates {
         let mut states = self.sub_agents.clone();
         for (call, session) in &self.children {
-            if let Ok(state) = session.snapshot() {
-                states.keep(call, Arc::new(state));
+            if let Some(state) = state_of(session) {
+                states.keep(call, state);
             }
         }
         states
