@@ -91,7 +91,7 @@ async def test_a_handler_lets_some_calls_through_and_leaves_others_to_a_person()
     assert sorted(done) == [("ann", 1), ("look", 1)]
     sess.approve_all()
     turn = await sess.resume()
-    assert [record.approved for record in turn.tool_executions] == [True, None, True]
+    assert sorted(str(record.approved) for record in turn.tool_executions) == ["None", "True", "True"]
 
 
 @pytest.mark.parametrize("answer", ["no", "yes", "", "ASK"])

@@ -474,8 +474,10 @@ async def test_what_was_saved_as_answered_is_never_run_again(tmp_path):
     for text, _, answers in texts[:-1]:
         other = World()
         sess = Session.from_json(text, other.agent)
-        unfinished = json.loads(text)["metadata"]["turntree"]["unfinished"]
-        answered = len(unfinished["run"]["collected"]["executions"])
+        run = json.loads(text)["metadata"]["turntree"]["unfinished"]["run"]
+        slots = run["phase"]["tools"]["slots"] if "tools" in run["phase"] else []
+        # A tool that has come back may still wait for the hooks after it.
+        answered = len(run["collected"]["executions"]) + sum("returned" in slot for slot in slots)
         turn = await sess.resume()
         assert essence(turn) == expected
         assert len(other.done) == 5 - answered

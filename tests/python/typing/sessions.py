@@ -10,6 +10,7 @@ from typing_extensions import assert_type
 from turntree import (
     Agent,
     AgentStream,
+    ApprovalRequired,
     Checkpoint,
     ExecutionState,
     PlanStep,
@@ -21,7 +22,7 @@ from turntree import (
     session,
 )
 from turntree.store import MemoryStore, memory
-from turntree.upp import Thread, Turn
+from turntree.upp import Message, Thread, ToolCall, Turn
 
 
 class Files:
@@ -38,6 +39,21 @@ async def sessions(helper: Agent) -> None:
     assert_type(await talk.run("hi"), Turn)
     assert_type(talk.run_sync("hi"), Turn)
     assert_type(talk.stream("hi"), AgentStream)
+    assert_type(talk.resume_stream(), AgentStream)
+    assert_type(talk.pending, list[ToolCall])
+    assert_type(talk.restored, list[Message])
+    talk.approve(talk.pending[0], arguments={"n": 1})
+    talk.deny("call_1", "no")
+    assert_type(talk.approve_all(), list[ToolCall])
+    assert_type(talk.deny_all("no"), list[ToolCall])
+    assert_type(talk.discard(), bool)
+    durable = session(helper, persistence=Files(), save_interval="tool")
+    try:
+        await durable.resume()
+    except ApprovalRequired as required:
+        assert_type(required.calls, list[ToolCall])
+        assert_type(required.session, Session | None)
+        assert_type(required.partial, Turn | None)
     assert_type(await talk.resume(), Turn)
     assert_type(await talk.restore("x"), None)
     assert_type(talk.fork("x"), str)
