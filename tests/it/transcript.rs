@@ -4,12 +4,8 @@ use proptest::prelude::*;
 use turntree::core::transcript::{Entry, EntryKind, Transcript};
 
 fn saying(text: &str) -> Transcript {
-    let entry = Entry {
-        kind: EntryKind::User,
-        head: text.to_owned(),
-        time: text.to_owned(),
-        text: text.to_owned(),
-    };
+    let entry =
+        Entry { kind: EntryKind::User, head: text.to_owned(), time: text.to_owned(), text: text.to_owned() };
     Transcript {
         title: text.to_owned(),
         summary: text.to_owned(),
@@ -32,7 +28,12 @@ fn text_is_one_paragraph_an_entry() {
 fn escape_sequences_of_a_document_do_not_reach_the_terminal() {
     let text = saying("\u{1b}[2J\u{1b}]0;title\u{7}\r\u{202E}gnp").text(false);
 
-    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}') && !text.contains('\u{202E}') && !text.contains('\r'));
+    assert!(
+        !text.contains('\u{1b}')
+            && !text.contains('\u{7}')
+            && !text.contains('\u{202E}')
+            && !text.contains('\r')
+    );
     assert!(saying("plain").text(true).contains("\u{1b}[1;36mplain\u{1b}[0m"));
 }
 

@@ -15,6 +15,9 @@ const READ: usize = 256 * 1024;
 /// Batches are handed over when they are at least this large.
 const BATCH: usize = 256 * 1024;
 
+/// Longer documents are put together from parts of this size.
+const PART: usize = 4 << 20;
+
 /// Where one document of a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
@@ -109,18 +112,21 @@ pub(super) struct Batches<'s> {
     framing: Framing,
     /// Most bytes of one document.
     limit: usize,
+    /// The beginning of a large document. Kept apart from `pending`, whose growth would copy it again and again.
+    parts: Vec<Vec<u8>>,
     /// What was read and not handed over.
     pending: Vec<u8>,
     /// Up to where `pending` is known to have no line end.
     searched: usize,
-    /// Bytes of a line over the limit that were thrown away so far.
+    /// Bytes of a document over the limit that were thrown away so far.
     thrown: Option<usize>,
     ended: bool,
 }
 
 impl<'s> Batches<'s> {
     pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize) -> Self {
-        Self { source, framing, limit, pending: Vec::new(), searched: 0, thrown: None, ended: false }
+        let (parts, pending) = (Vec::new(), Vec::new());
+        Self { source, framing, limit, parts, pending, searched: 0, thrown: None, ended: false }
     }
 
     /// The next batch; `None` at the end.
@@ -141,11 +147,6 @@ impl<'s> Batches<'s> {
 
     fn fill(&mut self) -> io::Result<()> {
         let held = self.pending.len();
-        let more = READ.max(held / 4);
-        if self.pending.capacity() - held < READ {
-            // By a quarter, not to twice its size: what is copied from and what is copied to exist side by side.
-            self.pending.reserve_exact(more);
-        }
         self.pending.resize(held + READ, 0);
         let read = self.source.read(self.pending.get_mut(held..).unwrap_or_default());
         self.pending.truncate(held + *read.as_ref().unwrap_or(&0));
@@ -158,57 +159,71 @@ impl<'s> Batches<'s> {
         if self.framing == Framing::Auto {
             self.framing = self.told()?;
         }
-        if self.thrown.is_some() || self.pending.len() > self.limit {
-            if let Some(batch) = self.over_limit() {
-                return Some(batch);
-            }
-            if self.thrown.is_some() {
-                return None;
-            }
-        }
-        if self.pending.is_empty() || (!self.ended && self.pending.len() < BATCH) {
-            return None;
-        }
-        if self.ended {
-            let rest = std::mem::take(&mut self.pending);
-            self.searched = 0;
-            return Some(if self.framing == Framing::Whole {
-                Batch::Whole(rest)
-            } else {
-                Batch::Lines(rest)
-            });
-        }
-        if self.framing == Framing::Whole {
+        if !self.ended && self.pending.len() < BATCH {
             return None;
         }
         let unsearched = self.pending.get(self.searched..).unwrap_or_default();
-        let Some(end) = memrchr(b'\n', unsearched).map(|found| self.searched + found + 1) else {
-            self.searched = self.pending.len();
-            return None;
+        let line_end = match self.framing {
+            Framing::Whole => None,
+            // The first end is where a large document ends; otherwise as many lines as there are.
+            _ if self.thrown.is_some() || !self.parts.is_empty() => memchr(b'\n', unsearched),
+            _ => memrchr(b'\n', unsearched),
         };
-        let rest = self.pending.get(end..).unwrap_or_default().to_vec();
-        self.pending.truncate(end);
+        let end = match line_end {
+            Some(found) => self.searched + found + 1,
+            None if self.ended => self.pending.len(),
+            None => {
+                self.searched = self.pending.len();
+                self.put_aside();
+                return None;
+            }
+        };
         self.searched = 0;
-        Some(Batch::Lines(std::mem::replace(&mut self.pending, rest)))
+        self.hand_over(end)
     }
 
-    /// Throws a line away that is over the limit, piece by piece, so that it needs no memory.
-    fn over_limit(&mut self) -> Option<Batch> {
-        let line_end = if self.framing == Framing::Whole { None } else { memchr(b'\n', &self.pending) };
-        if self.thrown.is_none() && line_end.is_some_and(|end| end <= self.limit) {
-            return None;
+    /// Keeps a part of a large document apart, or throws it away where the document is over the limit.
+    fn put_aside(&mut self) {
+        if self.pending.len() < PART {
+            return;
         }
-        let gone = line_end.unwrap_or(self.pending.len());
-        let found = self.thrown.unwrap_or(0) + gone;
-        let keep = line_end.map_or(self.pending.len(), |end| end + 1);
-        self.pending = self.pending.get(keep..).unwrap_or_default().to_vec();
+        let part = std::mem::take(&mut self.pending);
         self.searched = 0;
-        if line_end.is_some() || self.ended {
-            self.thrown = None;
-            return Some(Batch::TooLong { found, limit: self.limit });
+        let found = self.parts.iter().map(Vec::len).sum::<usize>() + part.len();
+        if let Some(thrown) = &mut self.thrown {
+            *thrown += part.len();
+        } else if found > self.limit {
+            self.parts.clear();
+            self.thrown = Some(found);
+        } else {
+            self.parts.push(part);
         }
-        self.thrown = Some(found);
-        None
+    }
+
+    /// What was put aside, and `pending` up to a place.
+    fn hand_over(&mut self, end: usize) -> Option<Batch> {
+        let rest = self.pending.get(end..).unwrap_or_default().to_vec();
+        self.pending.truncate(end);
+        let last = std::mem::replace(&mut self.pending, rest);
+        if let Some(thrown) = self.thrown.take() {
+            return Some(Batch::TooLong { found: thrown + last.len(), limit: self.limit });
+        }
+        let found = self.parts.iter().map(Vec::len).sum::<usize>() + last.len();
+        let bytes = if self.parts.is_empty() {
+            last
+        } else {
+            let mut bytes = Vec::with_capacity(found);
+            // Each part is let go of when it was copied.
+            for part in self.parts.drain(..).chain([last]) {
+                bytes.extend_from_slice(&part);
+            }
+            bytes
+        };
+        match self.framing {
+            _ if bytes.is_empty() => None,
+            Framing::Whole => Some(Batch::Whole(bytes)),
+            _ => Some(Batch::Lines(bytes)),
+        }
     }
 
     /// Whether documents are lines; `None` until a line was read.
@@ -219,7 +234,8 @@ impl<'s> Batches<'s> {
         let end = memchr(b'\n', self.pending.get(unsearched..).unwrap_or_default());
         if end.is_none() && !self.ended {
             self.searched = self.pending.len();
-            return (self.pending.len() > self.limit).then_some(Framing::Lines);
+            // A document with line ends in it has one sooner.
+            return (self.pending.len() >= PART).then_some(Framing::Lines);
         }
         self.searched = 0;
         let end = end.map_or(self.pending.len(), |end| unsearched + end);

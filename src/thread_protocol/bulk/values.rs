@@ -28,13 +28,13 @@ pub trait Values: Sync {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-impl Values for [Option<Vec<u8>>] {
+impl Values for &[Option<Vec<u8>>] {
     fn len(&self) -> usize {
-        <[Option<Vec<u8>>]>::len(self)
+        <[_]>::len(self)
     }
 
     fn get(&self, row: usize) -> Option<&[u8]> {
-        self.as_ref().get(row)?.as_deref()
+        <[_]>::get(self, row)?.as_deref()
     }
 }
 
