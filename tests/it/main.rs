@@ -50,4 +50,5 @@ mod thread_protocol_pydantic_ai;
 mod thread_protocol_view;
 mod tree;
 mod ui_stream_corpus;
+mod ui_stream_laws;
 mod vendors;
