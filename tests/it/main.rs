@@ -56,4 +56,5 @@ mod transcript;
 mod trace;
 mod tree;
 mod ui_stream_corpus;
+mod ui_stream_laws;
 mod vendors;

@@ -149,53 +149,67 @@ fn every_message_of_a_client_comes_back_from_the_thread() {
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What both paths must agree on: the actions without what only one of them can know.
-fn comparable(thread: &Thread) -> Vec<String> {
-    let mut actions = Vec::new();
-    for action in thread.actions.iter().filter(|action| !action.action_type().starts_with("system.pydantic_ai.")) {
+/// What both paths must agree on: the core actions, without what only one of them can know (times, numbers, usage, and
+/// the finish reason of all answers but the last).
+fn comparable(thread: &Thread) -> Vec<Value> {
+    let core = thread.actions.iter().filter(|action| {
+        !action.action_type().starts_with("system.") && action.action_type() != "user_message"
+    });
+    core.map(|action| {
         let mut value = as_value(&**action);
         let object = value.as_object_mut().unwrap();
         for key in ["timestamp", "sequence", "agent_id", "metadata", "finish_reason", "usage"] {
             object.remove(key);
         }
-        actions.push(String::from_utf8(canonical(&value.to_string())).unwrap());
+        value
+    })
+    .collect()
+}
+
+/// In what the paths may differ, by name: the importer of histories takes the response's provider for a thought that
+/// names none (A3), and keeps arguments that are no object (§10.9) and errors that are no text as they were written.
+fn exception(server: &Value, client: &Value) -> Option<&'static str> {
+    let mut patched = server.clone();
+    if client["provider_name"] == "unknown" {
+        patched["provider_name"] = client["provider_name"].clone();
+        return (patched == *client).then_some("provider of a thought");
     }
-    actions
+    if server["status"] == "error" && !server["content"].is_string() {
+        patched["content"] = client["content"].clone();
+        return (patched == *client).then_some("errors that are no text");
+    }
+    patched["args"] = client["args"].clone();
+    (patched == *client && !server["args"].is_object()).then_some("arguments that are no object")
 }
 
 #[test]
 fn the_server_s_history_and_the_client_s_stream_give_one_thread() {
     let Some(cases) = cases(&["pai"]) else { return };
-    let (mut same, mut failures): (usize, BTreeMap<String, Vec<String>>) = (0, BTreeMap::new());
     let cases: Vec<_> = cases.into_iter().filter(Case::has_history).collect();
+    let (mut same, mut exceptions, mut failures) = (0, BTreeMap::<&str, usize>::new(), Vec::new());
     for case in &cases {
         let history = std::fs::read(case.path("pai_messages.json")).unwrap();
         let portable = ImportOptions { profile: ProfileKind::Portable, ..ImportOptions::default() };
-        let server = from_pydantic_ai_json(&history, &portable).unwrap();
+        let server = comparable(&from_pydantic_ai_json(&history, &portable).unwrap());
         let (mut reader, _) = read(case, UiImportOptions { profile: ProfileKind::Portable, ..options() });
-        let client = reader.thread();
-        let not_user = |actions: Vec<String>| -> Vec<String> {
-            actions.into_iter().filter(|action| !action.contains(r#""action_type":"user_message""#)).collect()
-        };
-        let (server, client) = (not_user(comparable(&server)), not_user(comparable(&client)));
-        if client.ends_with(&server) || server.ends_with(&client) && !client.is_empty() {
-            same += 1;
-            continue;
+        let client = comparable(&reader.thread());
+        // One side may hold the conversation before the run, the other not.
+        let shared = server.len().min(client.len());
+        let (server, client) = (&server[server.len() - shared..], &client[client.len() - shared..]);
+        let mut found = Vec::new();
+        for (server, client) in server.iter().zip(client).filter(|(server, client)| server != client) {
+            match exception(server, client) {
+                Some(name) => *exceptions.entry(name).or_default() += 1,
+                None => found.push(format!("\n  S {server}\n  C {client}")),
+            }
         }
-        let kind = server.iter().zip(&client).find(|(one, two)| one != two).map_or_else(
-            || "length".to_owned(),
-            |(one, two)| {
-                let kind = |text: &str| serde_json::from_str::<Value>(text).unwrap()["action_type"].to_string();
-                format!("{} against {}", kind(one), kind(two))
-            },
-        );
-        failures.entry(kind).or_default().push(format!("{}\n  S {server:?}\n  C {client:?}", case.name));
+        same += usize::from(found.is_empty());
+        if !found.is_empty() {
+            failures.push(format!("{}{}", case.name, found.concat()));
+        }
     }
-    println!("{} runs, {same} the same", cases.len());
-    for (kind, cases) in &failures {
-        println!("{kind}: {}\n{}", cases.len(), cases.join("\n"));
-    }
-    assert!(failures.is_empty());
+    println!("{} runs, {same} the same; exceptions {exceptions:?}", cases.len());
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]

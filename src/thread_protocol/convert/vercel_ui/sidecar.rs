@@ -36,6 +36,10 @@ json_object! {
         pub raw: Option<RawJson> = "raw",
         /// Actions before the message that no message shows.
         pub lead: Option<RawJson> = "lead",
+        /// Actions after the message that no message shows.
+        pub tail: Option<RawJson> = "tail",
+        /// Whether actions of the message stand before it in the thread.
+        pub moved: Option<bool> = "moved",
         /// The thread without its actions; in the first message.
         pub thread: Option<RawObject> = "thread",
         /// The digest of the canonical actions.
@@ -162,9 +166,10 @@ impl Sidecar {
         Some(actions)
     }
 
-    /// The actions that no message shows.
-    pub(super) fn lead(&self) -> Vec<Action> {
-        self.lead.as_ref().and_then(|lead| lead.to().ok()).unwrap_or_default()
+    /// The actions before and after the message that no message shows.
+    pub(super) fn around(&self) -> (Vec<Action>, Vec<Action>) {
+        let read = |list: &Option<RawJson>| list.as_ref().and_then(|list| list.to().ok()).unwrap_or_default();
+        (read(&self.lead), read(&self.tail))
     }
 
     /// The time that the message says for its actions, for when they are not those that were sent.

@@ -315,7 +315,7 @@ impl Emitter {
             _ => {
                 self.data(&format!("tp-{fact}"), &system.data);
                 if rest.is_empty() && fact == "error" {
-                    self.ending.error = Some(text("error_text").unwrap_or_default());
+                    self.ending.error = text("error_text");
                 }
                 if rest.is_empty() && fact == "abort" {
                     self.ending.abort = Some(text("reason"));

@@ -13,11 +13,23 @@ use crate::thread_protocol::action::Action;
 use crate::thread_protocol::document::Thread;
 
 /// A run of actions that becomes one message.
+#[derive(Default)]
 struct Run {
     actions: Vec<Arc<Action>>,
+    /// Where they are in the thread.
+    places: Vec<usize>,
     agent_id: Option<String>,
     /// The message that was recorded, where there is one.
     recorded: Option<UiMessage>,
+    /// Whether actions that come earlier in the thread are among them.
+    moved: bool,
+}
+
+impl Run {
+    fn push(&mut self, place: usize, action: &Arc<Action>) {
+        self.places.push(place);
+        self.actions.push(Arc::clone(action));
+    }
 }
 
 impl Thread {
@@ -27,30 +39,31 @@ impl Thread {
     /// assembles to, with a sidecar in its metadata as far as the options say.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
         let source = exported(self, options);
-        let runs = runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>());
-        let mut places = Places::new(self, &source);
-        let mut messages = Vec::with_capacity(runs.len());
-        for run in runs {
-            let wanted = places.take(&run.actions);
-            if let Some(message) = run.recorded {
-                // What a client sent is not written over, unless everything has to come back.
-                messages.push(match options.sidecar {
-                    SidecarLevel::Full => with_sidecar(message, &wanted, &source, run.agent_id.as_deref()),
-                    _ => message,
-                });
+        let places = places(self, &source);
+        let mut messages = Vec::new();
+        // Actions that no message shows, for the next sidecar.
+        let mut lead: Vec<Arc<Action>> = Vec::new();
+        let with_sidecars = options.sidecar != SidecarLevel::None;
+        for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
+            let wanted: Vec<Arc<Action>> =
+                run.places.iter().filter_map(|place| places.get(*place).cloned().flatten()).collect();
+            let is_recorded = run.recorded.is_some();
+            let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, options));
+            if message.parts.is_empty() && !is_recorded {
+                lead.extend(wanted);
                 continue;
             }
-            let mut message = message_of(&run, options);
-            if message.parts.is_empty() {
-                continue;
-            }
-            if options.sidecar != SidecarLevel::None {
-                message = with_sidecar(message, &wanted, &source, run.agent_id.as_deref());
+            // What a client sent is not written over, unless everything has to come back.
+            if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
+                let mut sidecar = sidecar_of(&message, &wanted, &source, run.agent_id.as_deref());
+                sidecar.lead = list(&std::mem::take(&mut lead));
+                sidecar.moved = run.moved.then_some(true);
+                set(&mut message, &sidecar);
             }
             messages.push(message);
         }
-        if options.sidecar != SidecarLevel::None {
-            head(&mut messages, &source);
+        if with_sidecars {
+            finish(&mut messages, &source, &lead);
         }
         messages
     }
@@ -74,8 +87,8 @@ impl Thread {
             let message = assembled(&message_id, to_chunks::body(run, options.sdk));
             let mut sidecar = sidecar_of(&message, run, &source, agent_id.as_deref());
             sidecar.thread = Some(sidecar::header(&source));
-            if options.turns == Turns::All && !lead.is_empty() {
-                sidecar.lead = RawJson::from_value(&lead.iter().map(AsRef::as_ref).collect::<Vec<&Action>>()).ok();
+            if options.turns == Turns::All {
+                sidecar.lead = list(lead);
             }
             let member = RawJson::from_value(&sidecar).unwrap_or_default();
             let object: RawObject = [(sidecar::MEMBER, clean(member))].into_iter().collect();
@@ -94,40 +107,47 @@ fn exported(thread: &Thread, options: &ExportOptions) -> Thread {
     if options.sidecar == SidecarLevel::Full { thread.clone() } else { thread.core() }
 }
 
-/// Finds the actions of an exported thread again: they are those of the thread that are not hidden, in order.
-struct Places {
-    actions: std::vec::IntoIter<Arc<Action>>,
-    all: bool,
+/// The exported form of each action of a thread; the exported thread has those that are not hidden, in order.
+fn places(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
+    let all = source.actions.len() == thread.actions.len();
+    let mut exported = source.actions.iter();
+    thread
+        .actions
+        .iter()
+        .map(|action| if all || !hidden(action) { exported.next().map(Arc::clone) } else { None })
+        .collect()
 }
 
-impl Places {
-    fn new(thread: &Thread, source: &Thread) -> Self {
-        let actions: Vec<_> = source.actions.iter().map(Arc::clone).collect();
-        Self { all: actions.len() == thread.actions.len(), actions: actions.into_iter() }
-    }
-
-    fn take(&mut self, actions: &[Arc<Action>]) -> Vec<Arc<Action>> {
-        let count = actions.iter().filter(|action| self.all || !hidden(action)).count();
-        self.actions.by_ref().take(count).collect()
-    }
+fn list(actions: &[Arc<Action>]) -> Option<RawJson> {
+    let actions: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
+    (!actions.is_empty()).then(|| RawJson::from_value(&actions).unwrap_or_default())
 }
 
 /// The runs of a thread: recorded messages, user messages, and what one agent did without interruption.
+///
+/// System actions between user messages belong to no agent yet: they go with the next answer.
 fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    let mut open: Option<Run> = None;
+    let (mut open, mut leading) = (None::<Run>, None::<Run>);
     let mut place = 0;
     while let Some(action) = actions.get(place) {
-        if let Some(run) = recorded(actions.get(place..).unwrap_or_default()) {
+        if let Some(mut run) = recorded(actions.get(place..).unwrap_or_default()) {
+            run.places = (place..place + run.actions.len()).collect();
             place += run.actions.len();
+            runs.extend(leading.take());
             runs.extend(open.take());
             runs.push(run);
             continue;
         }
-        place += 1;
         if matches!(**action, Action::UserMessage(_)) {
-            runs.extend(open.take());
-            runs.push(Run { actions: vec![Arc::clone(action)], agent_id: None, recorded: None });
+            match open.take() {
+                Some(run) if run.agent_id.is_none() => leading = Some(Run { moved: true, ..run }),
+                run => runs.extend(run),
+            }
+            let mut run = Run::default();
+            run.push(place, action);
+            runs.push(run);
+            place += 1;
             continue;
         }
         let agent_id = action.agent_id().map(str::to_owned);
@@ -135,10 +155,12 @@ fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
         if is_other {
             runs.extend(open.take());
         }
-        let run = open.get_or_insert_with(|| Run { actions: Vec::new(), agent_id: None, recorded: None });
+        let run = open.get_or_insert_with(|| leading.take().unwrap_or_default());
         run.agent_id = run.agent_id.take().or(agent_id);
-        run.actions.push(Arc::clone(action));
+        run.push(place, action);
+        place += 1;
     }
+    runs.extend(leading);
     runs.extend(open);
     runs
 }
@@ -149,7 +171,7 @@ fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
     if first.action_type() == residue::MESSAGE {
         let Action::System(system) = &**first else { return None };
         let message = system.data.to::<UiMessage>().ok()?;
-        return Some(Run { actions: vec![Arc::clone(first)], agent_id: None, recorded: Some(message) });
+        return Some(Run { actions: vec![Arc::clone(first)], recorded: Some(message), ..Run::default() });
     }
     let residue = residue::in_action(first)?;
     let count = usize::try_from(residue.actions).ok()?;
@@ -161,7 +183,7 @@ fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
     }
     let message = residue::rebuild(&residue, &held)?;
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
-    Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message) })
+    Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
 }
 
 fn message_of(run: &Run, options: &ExportOptions) -> UiMessage {
@@ -207,31 +229,30 @@ fn sidecar_of(message: &UiMessage, wanted: &[Arc<Action>], source: &Thread, agen
     sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
 }
 
-fn with_sidecar(
-    mut message: UiMessage,
-    wanted: &[Arc<Action>],
-    source: &Thread,
-    agent_id: Option<&str>,
-) -> UiMessage {
-    let sidecar = sidecar_of(&message, wanted, source, agent_id);
-    set(&mut message, &sidecar);
-    message
-}
-
 fn set(message: &mut UiMessage, sidecar: &Sidecar) {
     let mut metadata = message.metadata.get().and_then(RawObject::from_raw).unwrap_or_default();
     metadata.insert(sidecar::MEMBER, clean(RawJson::from_value(sidecar).unwrap_or_default()));
     message.metadata = RawJson::from_value(&metadata).unwrap_or_default().into();
 }
 
-/// The first message with a sidecar says what the thread is.
-fn head(messages: &mut [UiMessage], source: &Thread) {
-    for message in messages {
-        let found = message.metadata_member(sidecar::MEMBER);
-        if let Some(mut sidecar) = found.and_then(|found| sidecar::read(&found)) {
-            sidecar.thread = Some(sidecar::header(source));
-            set(message, &sidecar);
-            return;
-        }
+/// The first message with a sidecar says what the thread is, the last one what comes after it.
+fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>]) {
+    let sidecar_in =
+        |message: &UiMessage| message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found));
+    if messages.is_empty() && !rest.is_empty() {
+        let mut message = UiMessage::assistant("msg-1");
+        let sidecar = sidecar_of(&message, &[], source, None);
+        set(&mut message, &sidecar);
+        messages.push(message);
+    }
+    let first = messages.iter_mut().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
+    if let Some((message, mut sidecar)) = first {
+        sidecar.thread = Some(sidecar::header(source));
+        set(message, &sidecar);
+    }
+    let last = messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
+    if let Some((message, mut sidecar)) = last {
+        sidecar.tail = list(rest);
+        set(message, &sidecar);
     }
 }

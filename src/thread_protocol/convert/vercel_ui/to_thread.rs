@@ -47,6 +47,8 @@ struct Reading<'o> {
     thread_id: Option<String>,
     /// Whether every message is the one that was sent.
     exact: bool,
+    /// Whether actions stand in messages after theirs.
+    moved: bool,
     timestamp: String,
 }
 
@@ -59,6 +61,7 @@ impl<'o> Reading<'o> {
             described: None,
             thread_id: None,
             exact: true,
+            moved: false,
             timestamp: options.timestamp.clone().unwrap_or_else(|| EPOCH.to_owned()),
         }
     }
@@ -76,8 +79,11 @@ impl<'o> Reading<'o> {
             let known = actions.len();
             self.add_facts(&mut actions, &facts, None);
             self.exact &= actions.len() == known;
-            self.actions.extend(sidecar.lead());
+            let (lead, tail) = sidecar.around();
+            self.actions.extend(lead);
             self.actions.append(&mut actions);
+            self.actions.extend(tail);
+            self.moved |= sidecar.moved == Some(true);
             return;
         }
         self.exact = false;
@@ -197,10 +203,10 @@ impl<'o> Reading<'o> {
     }
 
     fn finish(mut self, messages: &[UiMessage]) -> Thread {
-        if self.exact {
-            // Actions before a user message may have travelled with a later answer.
+        if self.moved {
             self.actions.sort_by_key(Action::sequence);
-        } else {
+        }
+        if !self.exact {
             for (action, sequence) in self.actions.iter_mut().zip(1_u64..) {
                 action.set_sequence(sequence);
             }

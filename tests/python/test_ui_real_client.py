@@ -1,0 +1,234 @@
+"""The real client and server of the Vercel AI SDK, majors 5, 6 and 7: what we write it reads, what it writes we read.
+
+The packages are those of ``tests/node/package-lock.json``; ``make test`` installs them. Without Node.js or the packages
+the tests are skipped, loudly; with CI=1 or TURNTREE_REQUIRE_NODE=1 that is a failure.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_ui_stream import ROWS, STEP, agent_that, body_of, wants
+
+from turntree import thread_protocol as tp
+
+HERE = Path(__file__).resolve().parents[1] / "node"
+CORPUS = os.environ.get("TURNTREE_CORPUS")
+REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_NODE"))
+
+needs_corpus = pytest.mark.skipif(CORPUS is None, reason="NOT TESTED on real streams: TURNTREE_CORPUS is not set")
+
+
+class Client:
+    """The process that runs the real package."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            ["node", "client.mjs"], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, "the Node.js process ended"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+def missing() -> str | None:
+    """Say what is missing, and how to get it."""
+    if shutil.which("node") is None:
+        return "node is not installed (Debian: apt-get install nodejs npm)"
+    if not (HERE / "node_modules" / "ai7").is_dir():
+        return "the packages are not installed (make node, or: cd tests/node && npm ci)"
+    return None
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    reason = missing()
+    if reason is not None:
+        message = f"NOT TESTED against the real Vercel AI SDK: {reason}"
+        if REQUIRED:
+            pytest.fail(message)
+        pytest.skip(message)
+    client = Client()
+    yield client
+    client.close()
+
+
+def plain(value: Any) -> Any:
+    """The value as JavaScript has it: one kind of number."""
+    if isinstance(value, dict):
+        return {key: plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [plain(member) for member in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return value
+
+
+def accepted(client: Client, thread: tp.Thread, sdk: Any) -> None:
+    """The client takes stream and messages of a thread, and sends back what the thread is made of again."""
+    body = thread.to_ui_stream_bytes(sdk)
+    answer = client.ask(do="read", sdk=sdk, body=body.decode())
+    reader = tp.UiStreamReader()
+    reader.feed(body)
+    told = [action.data["error_text"] for action in list(thread)[-1:] if action.action_type == "system.tp.error"]
+    assert answer["errors"] == told
+    assert plain(answer["message"]) == plain(reader.message)
+    if answer["message"]["parts"]:
+        assert client.ask(do="validate", sdk=sdk, messages=[answer["message"]])["errors"] == []
+    assert tp.from_ui_messages([answer["message"]]).canonical_json() == thread.canonical_json()
+    messages = thread.to_ui_messages(sdk)
+    assert client.ask(do="validate", sdk=sdk, messages=messages)["errors"] == []
+    back = json.loads(json.dumps(messages))
+    assert tp.from_ui_messages(back).canonical_json() == thread.canonical_json()
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_the_client_takes_every_row_of_the_mapping(client: Client, row: str, sdk: Any) -> None:
+    thread = tp.from_ui_stream([*STEP, *ROWS[row][0]], profile="portable")
+    if not len(thread):
+        assert client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk).decode())["errors"] == []
+        return
+
+    accepted(client, thread, sdk)
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+async def test_the_client_takes_a_run(client: Client, sdk: int) -> None:
+    agent = agent_that(wants("weather"), wants("broken"), "18 degrees")
+    body = await body_of(tp.ui_response(agent.stream("hi"), message_id="m", metadata={"k": 1}))
+
+    answer = client.ask(do="read", sdk=sdk, body=body.decode())
+
+    assert answer["errors"] == []
+    reader = tp.UiStreamReader()
+    reader.feed(body)
+    assert answer["message"] == reader.message
+    assert client.ask(do="validate", sdk=sdk, messages=[answer["message"]])["errors"] == []
+    assert [part["type"] for part in answer["message"]["parts"]] == [
+        "step-start", "tool-weather", "step-start", "tool-broken", "step-start", "text",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+async def test_the_client_is_told_of_an_error(client: Client, sdk: int) -> None:
+    agent = agent_that(wants("weather"), RuntimeError("secret"))
+    body = await body_of(tp.ui_response(agent.stream("hi")))
+
+    answer = client.ask(do="read", sdk=sdk, body=body.decode())
+
+    assert answer["errors"] == ["An error occurred."]
+    assert answer["message"]["parts"][1]["state"] == "output-available"
+
+
+def usage(sdk: int) -> dict[str, Any]:
+    if sdk == 5:
+        return {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
+    return {"inputTokens": {"total": 1}, "outputTokens": {"total": 1}}
+
+
+def turn(sdk: int, parts: list[dict[str, Any]], reason: str) -> list[dict[str, Any]]:
+    finish: Any = reason if sdk == 5 else {"unified": reason, "raw": reason}
+    start = {"type": "stream-start", "warnings": []}
+    return [start, *parts, {"type": "finish", "finishReason": finish, "usage": usage(sdk)}]
+
+
+def spoken(kind: str, words: str) -> list[dict[str, Any]]:
+    return [
+        {"type": f"{kind}-start", "id": "1"},
+        {"type": f"{kind}-delta", "id": "1", "delta": words},
+        {"type": f"{kind}-end", "id": "1"},
+    ]
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_what_the_server_sends_is_read(client: Client, sdk: int) -> None:
+    def calls(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+        return {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": arguments}
+
+    turns = [
+        turn(sdk, [*spoken("reasoning", "hm"), calls("c1", "weather", '{"city":"Łódź"}')], "tool-calls"),
+        turn(sdk, [calls("c2", "broken", '{"city":"x"}'), calls("c3", "weather", '{"no":1')], "tool-calls"),
+        turn(sdk, spoken("text", "18 degrees"), "stop"),
+    ]
+    body = client.ask(do="serve", sdk=sdk, turns=turns, prompt="hi")["body"]
+    message = client.ask(do="read", sdk=sdk, body=body)["message"]
+
+    reader = tp.UiStreamReader()
+    reader.feed(body)
+    thread = reader.thread()
+
+    assert reader.message == message
+    assert thread.to_ui_messages() == [message]
+    kinds = [action.action_type for action in thread]
+    assert kinds == ["thinking", "tool_call", "tool_return", "tool_call", "tool_call", "tool_return", "tool_return",
+                     "assistant_message"]  # fmt: skip
+    assert [action.status for action in thread if action.action_type == "tool_return"] == ["success", "error", "error"]
+    assert list(thread)[-1].finish_reason == "stop"
+
+
+@needs_corpus
+@pytest.mark.timeout(600)
+def test_the_client_takes_every_thread_of_real_streams(client: Client) -> None:
+    counts: Counter[str] = Counter()
+    failures = []
+    for path in sorted(Path(CORPUS or "", "ui-streams").glob("*/*.chunks.jsonl")):
+        facts = json.loads(path.with_name(path.name.replace(".chunks.jsonl", ".json")).read_text(encoding="utf-8"))
+        chunks = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        prior = facts.get("prior_messages") or None
+        thread = tp.from_ui_stream(chunks, messages=prior, profile="portable", errors="stop")
+        if not len(thread):
+            continue
+        for sdk in (5, 6, 7):
+            counts["streams"] += 1
+            try:
+                accepted(client, thread, sdk)
+            except AssertionError as error:
+                failures.append(f"{path.parent.name}/{path.name} {sdk}: {str(error)[:400]}")
+
+    print(f"{counts['streams']} streams sent, {len(failures)} not taken")
+    assert failures == []
+
+
+@needs_corpus
+@pytest.mark.timeout(600)
+def test_the_client_takes_every_history(client: Client) -> None:
+    paths = sorted(Path(CORPUS or "", "histories").rglob("*.json"))
+    failures, count = [], 0
+    for path in paths:
+        if path.name == "index.json":
+            continue
+        thread = tp.from_pydantic_ai(path.read_bytes())
+        for sdk in (6, 7):
+            count += 1
+            answer = client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk).decode())
+            messages = thread.to_ui_messages(sdk)
+            problems = answer["errors"] + (client.ask(do="validate", sdk=sdk, messages=messages)["errors"] if messages else [])
+            full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"))
+            if len(thread) and full != thread:
+                problems.append("the full sidecar does not give the thread back")
+            if problems:
+                failures.append(f"{path.name} {sdk}: {problems[0][:300]}")
+
+    print(f"{count} histories sent, {len(failures)} not taken")
+    assert failures == []

@@ -1,0 +1,638 @@
+"""Streams and messages of the Vercel AI SDK: one fixture for each row of the mapping, both ways, and live runs."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from fastapi.testclient import TestClient
+
+import turntree
+from turntree import thread_protocol as tp
+from turntree.upp import scripted, tool
+
+START = {"type": "start", "messageId": "m"}
+STEP = [START, {"type": "start-step"}]
+END = [{"type": "finish-step"}, {"type": "finish", "finishReason": "stop"}]
+
+
+def text(words: str, block: str = "t") -> list[dict[str, Any]]:
+    return [
+        {"type": "text-start", "id": block},
+        {"type": "text-delta", "id": block, "delta": words},
+        {"type": "text-end", "id": block},
+    ]
+
+
+def call(name: str = "t", arguments: Any = None, **more: Any) -> dict[str, Any]:
+    return {"type": "tool-input-available", "toolCallId": "c", "toolName": name, "input": arguments, **more}
+
+
+def actions(thread: tp.Thread) -> list[dict[str, Any]]:
+    """The actions without what every action has."""
+    shown = []
+    for action in thread:
+        data = action.model_dump(mode="json", exclude_none=True)
+        shown.append({k: v for k, v in data.items() if k not in ("timestamp", "sequence", "agent_id", "metadata")})
+    return shown
+
+
+def read(chunks: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:
+    return actions(tp.from_ui_stream(chunks, profile="portable", **options))
+
+
+def said(words: str, **more: Any) -> dict[str, Any]:
+    return {"action_type": "assistant_message", "content": words, **more}
+
+
+def called(args: dict[str, Any], name: str = "t") -> dict[str, Any]:
+    return {"action_type": "tool_call", "tool_name": name, "tool_call_id": "c", "args": args}
+
+
+def returned(content: Any, status: str = "success", name: str = "t") -> dict[str, Any]:
+    shape = {"action_type": "tool_return", "tool_call_id": "c", "tool_name": name, "status": status}
+    # A dump leaves None out.
+    return shape if content is None else {**shape, "content": content}
+
+
+def system(name: str, data: Any) -> dict[str, Any]:
+    return {"action_type": f"system.{name}", "data": data}
+
+
+ROWS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "adjacent texts join": ([*text("a", "1"), *text("b", "2")], [said("ab")]),
+    "an empty text is nothing": (text(""), []),
+    "reasoning with the proof of pydantic-ai": (
+        [
+            {
+                "type": "reasoning-start",
+                "id": "r",
+                "providerMetadata": {"pydantic_ai": {"id": "i", "signature": "s", "provider_name": "anthropic"}},
+            },
+            {"type": "reasoning-delta", "id": "r", "delta": "hm"},
+            {"type": "reasoning-end", "id": "r"},
+        ],
+        [
+            {
+                "action_type": "thinking",
+                "content": "hm",
+                "signature": "s",
+                "thinking_id": "i",
+                "provider_name": "anthropic",
+            }
+        ],
+    ),
+    "reasoning with a proof of another provider": (
+        [
+            {"type": "reasoning-start", "id": "r", "providerMetadata": {"b": {}, "openai": {"itemId": "i"}}},
+            {
+                "type": "reasoning-end",
+                "id": "r",
+                "providerMetadata": {"b": {}, "openai": {"itemId": "i", "reasoningEncryptedContent": "x"}},
+            },
+        ],
+        [{"action_type": "thinking", "signature": "x", "thinking_id": "i", "provider_name": "openai"}],
+    ),
+    "reasoning of nobody": (
+        [
+            {"type": "reasoning-start", "id": "r"},
+            {"type": "reasoning-delta", "id": "r", "delta": "hm"},
+            {"type": "reasoning-end", "id": "r"},
+        ],
+        [{"action_type": "thinking", "content": "hm", "provider_name": "unknown"}],
+    ),
+    "unfinished input is nothing": (
+        [
+            {"type": "tool-input-start", "toolCallId": "c", "toolName": "t"},
+            {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": '{"a": 1'},
+        ],
+        [],
+    ),
+    "arguments that are null": ([call()], [called({})]),
+    "arguments that are text of an object": ([call(arguments='{"a": 1}')], [called({"a": 1})]),
+    "arguments that are no object": ([call(arguments="[1")], [called({"INVALID_JSON": "[1"})]),
+    "input that was refused": (
+        [{"type": "tool-input-error", "toolCallId": "c", "toolName": "t", "input": {"a": 1}, "errorText": "no"}],
+        [called({"a": 1}), returned("no", "error")],
+    ),
+    "a result": (
+        [call(arguments={}), {"type": "tool-output-available", "toolCallId": "c", "output": {"x": 1}}],
+        [called({}), returned({"x": 1})],
+    ),
+    "a missing result is null": (
+        [call(arguments={}), {"type": "tool-output-available", "toolCallId": "c"}],
+        [called({}), returned(None)],
+    ),
+    "a preliminary result is nothing": (
+        [call(arguments={}), {"type": "tool-output-available", "toolCallId": "c", "output": 1, "preliminary": True}],
+        [called({})],
+    ),
+    "the last of several results counts": (
+        [
+            call(arguments={}),
+            {"type": "tool-output-available", "toolCallId": "c", "output": 1, "preliminary": True},
+            {"type": "tool-output-available", "toolCallId": "c", "output": 2},
+        ],
+        [called({}), returned(2)],
+    ),
+    "a failed tool": (
+        [call(arguments={}), {"type": "tool-output-error", "toolCallId": "c", "errorText": "no"}],
+        [called({}), returned("no", "error")],
+    ),
+    "a denied tool": (
+        [
+            call(arguments={}),
+            {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "c"},
+            {"type": "tool-approval-response", "approvalId": "p", "approved": False, "reason": "never"},
+            {"type": "tool-output-denied", "toolCallId": "c"},
+        ],
+        [called({}), system("tp.tool_denied", {"tool_call_id": "c"}), returned("never", "error")],
+    ),
+    "a denial without a reason": (
+        [call(arguments={}), {"type": "tool-output-denied", "toolCallId": "c"}],
+        [
+            called({}),
+            system("tp.tool_denied", {"tool_call_id": "c"}),
+            returned("The tool call was denied.", "error"),
+        ],
+    ),
+    "an approval that waits": (
+        [call(arguments={}), {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "c"}],
+        [called({})],
+    ),
+    "an interrupted tool of pydantic-ai": (
+        [
+            call(arguments={}),
+            {
+                "type": "tool-output-available",
+                "toolCallId": "c",
+                "output": "The tool call was interrupted before a result was produced.",
+            },
+        ],
+        [called({}), returned("The tool call was interrupted before a result was produced.", "error")],
+    ),
+    "a dynamic tool": ([call(arguments={}, dynamic=True)], [called({})]),
+    "a file of an answer": (
+        [{"type": "file", "url": "data:image/png;base64,aGk=", "mediaType": "image/png"}],
+        [said([{"type": "image", "image_base64": "aGk=", "media_type": "image/png"}])],  # type: ignore[arg-type]
+    ),
+    "a file of a tool": (
+        [call(arguments={}), {"type": "file", "url": "https://x.org/a", "mediaType": "text/plain"}],
+        [called({}), system("tp.file", {"media_type": "text/plain", "url": "https://x.org/a"})],
+    ),
+    "sources": (
+        [
+            {"type": "source-url", "sourceId": "s", "url": "https://x.org", "title": "X"},
+            {"type": "source-document", "sourceId": "d", "mediaType": "text/plain", "title": "D", "filename": "d"},
+        ],
+        [
+            system("tp.source_url", {"source_id": "s", "url": "https://x.org", "title": "X"}),
+            system(
+                "tp.source_document", {"source_id": "d", "media_type": "text/plain", "title": "D", "filename": "d"}
+            ),
+        ],
+    ),
+    "data keeps its name": ([{"type": "data-a-b", "data": [1]}], [system("a-b", [1])]),
+    "data with an id is kept once": (
+        [{"type": "data-p", "id": "1", "data": 1}, {"type": "data-p", "id": "1", "data": 2}],
+        [system("p", 2)],
+    ),
+    "transient data is nothing": ([{"type": "data-p", "data": 1, "transient": True}], []),
+    "a custom part": ([{"type": "custom", "kind": "openai.x"}], [system("tp.custom", {"kind": "openai.x"})]),
+    "a steering message": (
+        [{"type": "steering-message", "id": "s", "parts": [{"type": "text", "text": "stop"}]}],
+        [{"action_type": "user_message", "content": "stop"}],
+    ),
+    "an error ends the one open call": (
+        [call(arguments={}), {"type": "error", "errorText": "boom"}],
+        [called({}), returned("boom", "error")],
+    ),
+    "an error without a call": ([{"type": "error", "errorText": "boom"}], [system("tp.error", {"error_text": "boom"})]),
+    "an abort": ([*text("a"), {"type": "abort", "reason": "user"}], [said("a"), system("tp.abort", {"reason": "user"})]),
+    "text, a call, and text again": (
+        [*text("a", "1"), call(arguments={}, providerExecuted=True),
+         {"type": "tool-output-available", "toolCallId": "c", "output": 1}, *text("b", "2")],
+        [said("a"), called({}), returned(1), said("b")],
+    ),
+    "returns stand in the order of the calls": (
+        [
+            call(arguments={}),
+            {"type": "tool-input-available", "toolCallId": "d", "toolName": "t", "input": {}},
+            {"type": "tool-output-available", "toolCallId": "d", "output": 2},
+            {"type": "tool-output-available", "toolCallId": "c", "output": 1},
+        ],
+        [
+            called({}),
+            {**called({}), "tool_call_id": "d"},
+            returned(1),
+            {**returned(2), "tool_call_id": "d"},
+        ],
+    ),
+    "a step that was reset": ([*text("a"), {"type": "reset-step"}, *text("b")], [said("b")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_the_mapping(row: str) -> None:
+    chunks, wanted = ROWS[row]
+
+    assert read([*STEP, *chunks]) == wanted
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_a_row_comes_back_from_the_stream_and_from_the_messages(row: str, sdk: Any) -> None:
+    thread = tp.from_ui_stream([*STEP, *ROWS[row][0]], profile="portable")
+
+    assert tp.from_ui_stream(thread.to_ui_stream(sdk)) == thread
+    assert tp.from_ui_stream(thread.to_ui_stream_bytes(sdk)) == thread
+    if len(thread):
+        assert tp.from_ui_messages(thread.to_ui_messages(sdk)) == thread
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_message_of_a_client_comes_back_as_it_was(row: str) -> None:
+    reader = tp.UiStreamReader(messages=[{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}])
+    for chunk in [*STEP, *ROWS[row][0]]:
+        reader.feed(chunk)
+
+    thread = tp.Thread.model_validate_json(reader.thread().model_dump_json())
+
+    assert thread.to_ui_messages() == reader.messages
+
+
+@pytest.mark.parametrize(
+    ("reason", "recorded"),
+    [("stop", "stop"), ("length", "length"), ("content-filter", "content_filter"), ("tool-calls", "tool_call"),
+     ("error", None), ("other", None), ("interrupted", None), ("unknown", None), (None, None)],
+)  # fmt: skip
+def test_finish_reasons(reason: str | None, recorded: str | None) -> None:
+    finish = {"type": "finish"} if reason is None else {"type": "finish", "finishReason": reason}
+
+    [answer] = tp.from_ui_stream([*STEP, *text("a"), finish])
+
+    assert answer.finish_reason == recorded
+    kinds = {chunk.get("finishReason") for chunk in tp.from_ui_stream([*STEP, *text("a"), finish]).to_ui_stream()}
+    assert kinds - {None} == ({reason} if recorded else set())
+
+
+def test_a_tool_that_gives_nothing_still_has_an_output_on_the_wire() -> None:
+    chunks = [*STEP, call(arguments={}), {"type": "tool-output-available", "toolCallId": "c", "output": None}]
+
+    sent = list(tp.from_ui_stream(chunks, profile="portable").to_ui_stream())
+
+    assert [chunk["output"] for chunk in sent if chunk["type"] == "tool-output-available"] == [None]
+
+
+def test_what_ends_a_client_is_not_sent() -> None:
+    harmful = {"__proto__": {"a": 1}, "constructor": {"prototype": 1}, "kept": [{"__proto__": 1, "x": 1}]}
+    thread = tp.from_ui_stream([*STEP, call(arguments=harmful), {"type": "data-x", "data": harmful}])
+
+    sent = thread.to_ui_stream_bytes()
+
+    assert b'"__proto__"' not in sent
+    assert b'"prototype"' not in sent
+    assert b"kept" in sent
+
+
+def test_frames_end_with_an_empty_line_and_the_body_with_done() -> None:
+    body = tp.from_ui_stream([*STEP, *text("a\nb\r\u2028"), *END]).to_ui_stream_bytes()
+
+    frames = body.split(b"\n\n")
+    assert frames[-2:] == [b"data: [DONE]", b""]
+    assert all(frame.startswith(b"data: ") and b"\n" not in frame for frame in frames[:-1])
+
+
+def test_system_prompts_do_not_reach_a_client() -> None:
+    history = (
+        '[{"parts":[{"content":"TOP SECRET","part_kind":"system-prompt"},{"content":"hi","part_kind":"user-prompt"}],'
+        '"instructions":"ALSO SECRET","kind":"request"},{"parts":[{"content":"yo","part_kind":"text"}],"kind":"response"}]'
+    )
+    thread = tp.from_pydantic_ai(history)
+
+    assert b"SECRET" in thread.canonical_json()
+    for sidecar in ("none", "portable"):
+        assert "SECRET" not in json.dumps(thread.to_ui_messages(sidecar=sidecar))
+        assert b"SECRET" not in thread.to_ui_stream_bytes(sidecar=sidecar)
+    assert tp.from_ui_messages(thread.to_ui_messages(sidecar="full")) == thread
+    assert tp.from_ui_stream(thread.to_ui_stream_bytes(sidecar="full")) == thread
+
+
+def test_a_forged_message_does_not_carry_its_sidecar() -> None:
+    thread = tp.from_ui_stream([*STEP, *text("a"), *END], profile="portable", timestamp="2026-01-02T03:04:05Z")
+    [message] = thread.to_ui_messages()
+    message["parts"][-1]["text"] = "forged"
+
+    back = tp.from_ui_messages([message], profile="portable")
+
+    assert actions(back) == [said("forged")]
+    assert tp.from_ui_messages([message], trust_sidecar=False).thread_id != thread.thread_id
+
+
+# Reading as it arrives
+
+
+def test_bytes_may_be_cut_anywhere() -> None:
+    thread = tp.from_ui_stream([*STEP, *text("žluťoučký 👍"), *END])
+    body = thread.to_ui_stream_bytes()
+
+    for size in (1, 2, 7, 1000):
+        pieces = [body[start : start + size] for start in range(0, len(body), size)]
+        assert tp.from_ui_stream(pieces) == tp.from_ui_stream(body)
+    assert tp.from_ui_stream(body.replace(b"\n", b"\r\n")) == tp.from_ui_stream(body)
+    assert tp.from_ui_stream(body.decode()) == tp.from_ui_stream(bytearray(body))
+
+
+def test_the_thread_so_far_can_be_read_at_any_time() -> None:
+    reader = tp.UiStreamReader(profile="portable")
+    seen = []
+    for chunk in [*STEP, *text("a", "1"), call(arguments={}), *text("b", "2")]:
+        reader.feed(chunk)
+        seen.append(len(reader.thread()))
+
+    assert seen == [0, 0, 0, 1, 1, 2, 2, 3, 3]
+    assert reader.count == 9
+    assert reader.message is not None
+    assert reader.message["id"] == "m"
+    assert repr(reader) == "UiStreamReader(count=9)"
+
+
+async def test_async_iterables_are_awaited() -> None:
+    async def chunks() -> AsyncIterator[dict[str, Any]]:
+        for chunk in [*STEP, *text("a"), *END]:
+            await asyncio.sleep(0)
+            yield chunk
+
+    assert await tp.from_ui_stream(chunks()) == tp.from_ui_stream([*STEP, *text("a"), *END])
+
+
+def test_an_approval_goes_on_with_the_message_that_asked() -> None:
+    asked = [*STEP, call(arguments={}), {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "c"}, *END]
+    reader = tp.UiStreamReader(messages=[{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}])
+    for chunk in asked:
+        reader.feed(chunk)
+    messages = reader.messages
+    messages[-1]["parts"][-1] |= {"state": "approval-responded", "approval": {"id": "p", "approved": True}}
+
+    answer = [START, {"type": "tool-output-available", "toolCallId": "c", "output": 1}, {"type": "start-step"}]
+    thread = tp.from_ui_stream([*answer, *text("done"), *END], messages=messages)
+
+    kinds = [action.action_type for action in thread]
+    assert kinds == ["user_message", "tool_call", "system.tp.approval", "tool_return", "assistant_message"]
+    assert [message["id"] for message in thread.to_ui_messages()] == ["u", "m"]
+
+
+def test_the_id_of_a_chat() -> None:
+    uuid = "550E8400-E29B-41D4-A716-446655440000"
+
+    assert tp.from_ui_stream([*STEP], chat_id=uuid).thread_id == uuid.lower()
+    assert tp.from_ui_stream([*STEP], chat_id="nano").thread_id == tp.from_ui_stream([], chat_id="nano").thread_id
+    assert tp.from_ui_stream([*STEP], thread_id="t", chat_id="nano").thread_id == "t"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("chunk", "told"),
+    [
+        ({"type": "text-delta", "id": "x", "delta": "a"}, "no open text"),
+        ({"type": "tool-input-delta", "toolCallId": "x", "inputTextDelta": "a"}, "tool-input-start first"),
+        ({"type": "tool-output-available", "toolCallId": "x", "output": 1}, 'no call "x"'),
+        ({"type": "tool-approval-response", "approvalId": "x", "approved": True}, 'no approval "x"'),
+        ({"type": "text-start"}, 'needs "id"'),
+        ({"type": "source-url", "sourceId": "s"}, 'needs "url"'),
+        ({"type": "text-start", "id": 5}, "/id"),
+        ({"typ": "text-start"}, "type"),
+    ],
+)
+def test_what_ends_the_real_client_is_an_error_that_names_the_chunk(chunk: dict[str, Any], told: str) -> None:
+    with pytest.raises(turntree.ValidationError, match="chunk 5 of the stream") as caught:
+        tp.from_ui_stream([*STEP, *text("a"), chunk])
+
+    assert told in str(caught.value)
+    assert caught.value.errors()[0]["pointer"] == "/5"
+    assert actions(tp.from_ui_stream([*STEP, *text("a"), chunk], errors="stop")) == [said("a")]
+
+
+def test_a_reader_that_failed_keeps_what_it_read() -> None:
+    reader = tp.UiStreamReader()
+    for chunk in [*STEP, *text("a")]:
+        reader.feed(chunk)
+    with pytest.raises(turntree.ValidationError):
+        reader.feed(b"data: nonsense\n\n")
+    with pytest.raises(turntree.ValidationError, match="ended with an error before"):
+        reader.feed({"type": "start-step"})
+
+    assert actions(reader.thread()) == [said("a")]
+
+
+@pytest.mark.parametrize("body", [b"data: {\"type\":\"start\"\n\n", b"data: \xff\n\n", b"data: []\n\n", b"data: NaN\n\n"])
+def test_bodies_that_are_no_stream(body: bytes) -> None:
+    with pytest.raises(turntree.ValidationError, match="chunk 0"):
+        tp.from_ui_stream(body)
+
+
+def test_an_unfinished_event_is_left_out_as_the_client_does() -> None:
+    assert len(tp.from_ui_stream(tp.from_ui_stream([*STEP, *text("a")]).to_ui_stream_bytes()[:40])) == 0
+
+
+def test_wrong_types_are_named() -> None:
+    with pytest.raises(TypeError, match="a chunk must be a dict"):
+        tp.from_ui_stream([5])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="messages must be a list"):
+        tp.from_ui_messages(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sdk must be 5, 6 or 7"):
+        tp.from_ui_messages([]).to_ui_messages(4)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="errors must be"):
+        tp.from_ui_stream([], errors="x")  # type: ignore[call-overload]
+    with pytest.raises(turntree.ValidationError) as caught:
+        tp.from_ui_messages([{"role": "user", "parts": [{"type": 5}]}])
+    assert caught.value.errors()[0]["pointer"] == "/0/parts/0/type"
+
+
+def test_lone_surrogates_become_replacement_characters() -> None:
+    body = b'data: {"type":"text-start","id":"t"}\n\ndata: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
+
+    assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
+
+
+# Live runs
+
+
+@tool
+async def weather(city: str) -> dict[str, Any]:
+    """Weather of a city."""
+    return {"city": city, "degrees": 18}
+
+
+@tool
+async def broken(city: str) -> str:
+    """Fails."""
+    message = f"no luck in {city}"
+    raise RuntimeError(message)
+
+
+def agent_that(*replies: Any) -> turntree.Agent:
+    return turntree.agent(model=scripted(list(replies)), tools=[weather, broken])
+
+
+def wants(name: str) -> list[dict[str, Any]]:
+    return [{"type": "tool_call", "toolCallId": "c", "toolName": name, "arguments": {"city": "Łódź"}}]
+
+
+async def body_of(response: tp.UiResponse) -> bytes:
+    return b"".join([frame async for frame in response])
+
+
+async def test_a_run_is_a_stream() -> None:
+    body = await body_of(tp.ui_response(agent_that(wants("weather"), "18 degrees").stream("hi"), message_id="m"))
+
+    thread = tp.from_ui_stream(body)
+    assert actions(thread) == [
+        called({"city": "Łódź"}, "weather"),
+        returned({"city": "Łódź", "degrees": 18}, name="weather"),
+        said("18 degrees", finish_reason="stop"),
+    ]
+    assert body.startswith(b'data: {"type":"start","messageId":"m"}\n\n')
+    assert body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_tool_that_fails_is_an_error_of_its_call() -> None:
+    body = await body_of(tp.ui_response(agent_that(wants("broken"), "sorry").stream("hi")))
+
+    kinds = [json.loads(line[6:])["type"] for line in body.decode().splitlines() if line.startswith("data: {")]
+    assert "tool-output-error" in kinds
+    assert kinds[-1] == "finish"
+    assert "error" not in kinds
+
+
+async def test_an_error_after_the_first_byte_is_an_error_chunk() -> None:
+    def response(**options: Any) -> tp.UiResponse:
+        return tp.ui_response(agent_that(wants("weather"), RuntimeError("secret")).stream("hi"), **options)
+
+    body = (await body_of(response())).decode()
+    told = (await body_of(response(on_error=lambda error: f"sorry: {type(error).__name__}"))).decode()
+
+    assert '{"type":"error","errorText":"An error occurred."}' in body
+    assert "secret" not in body
+    assert '"errorText":"sorry: RuntimeError"' in told
+    assert body.endswith('data: {"type":"finish","finishReason":"error"}\n\ndata: [DONE]\n\n')
+
+
+async def test_an_error_closes_the_calls_that_wait() -> None:
+    async def events() -> AsyncIterator[turntree.upp.StreamEvent]:
+        yield turntree.upp.StreamEvent(
+            "tool_call_delta", 0, {"toolCallId": "c", "toolName": "t", "argumentsJson": "{}"}
+        )
+        raise ValueError
+
+    thread = tp.from_ui_stream(await body_of(tp.ui_response(events())))
+
+    assert actions(thread) == [
+        called({}),
+        returned("Tool execution was interrupted by an error.", "error"),
+        system("tp.error", {"error_text": "An error occurred."}),
+    ]
+
+
+async def test_an_aborted_run_says_so() -> None:
+    stream = agent_that(wants("weather"), "18 degrees").stream("hi")
+    frames = []
+    async for frame in tp.ui_response(stream):
+        frames.append(frame)
+        stream.abort()
+
+    assert b'"type":"abort"' in b"".join(frames)
+
+
+async def test_a_run_can_be_sent_once() -> None:
+    response = tp.ui_response(agent_that("hi").stream("hi"))
+    await body_of(response)
+
+    with pytest.raises(RuntimeError, match="once"):
+        await body_of(response)
+
+
+async def test_a_reader_that_leaves_stops_the_run() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Takes forever."""
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+        return ""
+
+    call_slow = [{"type": "tool_call", "toolCallId": "c", "toolName": "slow", "arguments": {}}]
+    stream = turntree.agent(model=scripted([call_slow, "x"]), tools=[slow]).stream("hi")
+    app = tp.ui_response(stream)
+
+    async with serving(app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /api/chat HTTP/1.1\r\nhost: x\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"x-vercel-ai-ui-message-stream: v1" in head.lower()
+        await asyncio.wait_for(started.wait(), 10)
+        writer.close()
+        await asyncio.wait_for(stopped.wait(), 10)
+
+
+def test_fastapi_sends_a_run() -> None:
+    app = FastAPI()
+
+    @app.post("/api/chat")
+    async def chat() -> StreamingResponse:
+        ui = tp.ui_response(agent_that("hello").stream("hi"))
+        return StreamingResponse(ui, headers=ui.headers)
+
+    answer = TestClient(app).post("/api/chat")
+
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    assert actions(tp.from_ui_stream(answer.content)) == [said("hello", finish_reason="stop")]
+
+
+async def test_over_a_socket() -> None:
+    async with serving(tp.ui_response(agent_that("hello").stream("hi"))) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /api/chat HTTP/1.1\r\nhost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        body = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+
+    assert actions(tp.from_ui_stream(body)) == [said("hello", finish_reason="stop")]
+
+
+@asynccontextmanager
+async def serving(app: tp.UiResponse) -> AsyncIterator[int]:
+    """A small ASGI server on the loopback interface: one request a connection, the body until it closes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+        async def receive() -> dict[str, Any]:
+            await reader.read()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = b"".join(b"%s: %s\r\n" % pair for pair in message["headers"] if pair[0] != b"connection")
+                writer.write(b"HTTP/1.1 %d OK\r\nconnection: close\r\n%s\r\n" % (message["status"], headers))
+            else:
+                writer.write(message["body"])
+            await writer.drain()
+
+        await app({"type": "http", "method": "POST", "path": "/api/chat", "headers": []}, receive, send)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
