@@ -7,7 +7,7 @@ use super::options::AgentOptions;
 use super::run::{
     AgentStream, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
-use super::strategy::Strategy;
+use super::strategy::{Schemas, Strategy};
 use super::structure::Structure;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
@@ -31,6 +31,7 @@ struct Inner {
     tools: Arc<[Tool]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
+    schemas: Schemas,
     structure: Option<Arc<Structure>>,
 }
 
@@ -39,10 +40,11 @@ impl Agent {
     pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
         let id = options.id.clone().unwrap_or_else(|| ids.string().into());
         let tools: Arc<[Tool]> = options.tools.as_slice().into();
-        let definitions = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let strategy = options.effective_strategy();
+        let schemas = strategy.schemas(&definitions);
         let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
-        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, structure }) }
+        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, schemas, structure }) }
     }
 
     /// Its id.
@@ -187,6 +189,7 @@ impl Agent {
         if let Some(structure) = structure {
             structure.check_schema(model.provider())?;
         }
+        self.inner.schemas.check(&*model)?;
         // Middleware may still change what is said; then it is checked when that is done.
         if context.middleware.is_empty() {
             let said = history.iter().chain(state.messages());
@@ -198,6 +201,8 @@ impl Agent {
             params,
             tools: Arc::clone(&self.inner.definitions),
             structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            plan_schema: self.inner.schemas.sent.clone(),
+            plan_rules: self.inner.schemas.rules.clone(),
             is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: options.structure_repair,
             provider: Arc::from(model.provider()),
@@ -214,7 +219,11 @@ impl Agent {
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
-        Ok((machine, Drive { structure, cancellation, ..driver }))
+        let own = match &self.inner.strategy {
+            Strategy::Own(own) => Some(own.clone()),
+            _ => None,
+        };
+        Ok((machine, Drive { structure, cancellation, own, ..driver }))
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.

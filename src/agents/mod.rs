@@ -22,6 +22,6 @@ pub use checkpoint::Checkpoint;
 pub use llm::{Llm, LlmOptions, LlmStream};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Session, SessionError, SessionOptions};
-pub use strategy::{LoopOptions, Strategy};
+pub use strategy::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
 pub use structure::{Structure, Violation};
 pub use tool::{Tool, ToolFunction};

@@ -111,6 +111,16 @@ class LLM:
             middleware=_core.MiddlewareChain(middleware),
         )
 
+    @classmethod
+    def _of(cls, native: _core.LlmCore, owner: Any) -> Self:
+        """An LLM around a native one; `owner` is the agent or the LLM whose model it is."""
+        made = cls.__new__(cls)
+        made._native = native
+        made._model = owner.model
+        made._system = owner.system
+        made._params = owner.params if isinstance(owner, LLM) else owner.options.get("params")
+        return made
+
     @property
     def model(self) -> _core.ModelReference:
         """Its model."""

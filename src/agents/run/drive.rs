@@ -4,8 +4,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures_util::StreamExt as _;
+use futures_util::future::poll_fn;
+use futures_util::{FutureExt as _, StreamExt as _};
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{Identity, Inheritance};
 use super::event::{
-    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, UapData, UapEvent,
 };
 use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
@@ -22,6 +24,7 @@ use super::passage::Passage;
 use super::pipeline::Stopped;
 use super::state::RunState;
 use super::stream::EventQueue;
+use crate::agents::strategy::{Own, OwnContext, OwnEvents};
 use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
@@ -62,6 +65,10 @@ pub struct Drive {
     pub(crate) events: Option<Arc<EventQueue>>,
     /// Who keeps the run's state beside the host: the session.
     pub(crate) keeper: Option<Arc<dyn Keeper>>,
+    /// The application's strategy, where the agent has one.
+    pub(crate) own: Option<Own>,
+    /// Hooks of the host that are not called: those of the run that this one is a part of.
+    pub(crate) silent: HookSet,
 }
 
 /// Keeps the state of a run wherever it can be taken up again. Never waits and never fails.
@@ -95,6 +102,8 @@ impl Drive {
             middleware: None,
             events: None,
             keeper: None,
+            own: None,
+            silent: HookSet::NONE,
         }
     }
 }
@@ -128,7 +137,8 @@ pub(super) async fn perform(machine: &mut Machine, drive: &Drive) -> Result<Arc<
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
-    let scope = Scope { drive, hooks: drive.host.hooks(), inheritance, cancellation: tools };
+    let hooks = drive.host.hooks().without(drive.silent);
+    let scope = Scope { drive, hooks, inheritance, cancellation: tools };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         None => Some(scope.work(machine, &mut fold).await),
@@ -167,6 +177,7 @@ impl Scope<'_> {
                     self.run_tools(machine, &round).await?;
                     continue;
                 }
+                Action::Execute => self.execute(machine).await?,
                 Action::Notify(point) => self.notify(machine, point).await?,
                 Action::AskStop => self.ask_stop(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(answer).await?,
@@ -233,6 +244,33 @@ impl Scope<'_> {
         Err(UppError::invalid_response(self.provider(), words))
     }
 
+    /// Has the application's strategy perform the run, and passes on what it tells meanwhile.
+    async fn execute(&self, machine: &Machine) -> Result<Reply, UppError> {
+        let Some(Own(own)) = &self.drive.own else {
+            let words = "the run was started with a strategy of the application; give the agent that strategy to go on";
+            return Ok(Reply::Failed(UppError::invalid_request(self.provider(), words)));
+        };
+        let listened = self.drive.events.as_ref().map(|events| (events, OwnEvents::new()));
+        let (events, mut told) = match listened {
+            Some((events, (sender, receiver))) => (Some(sender), Some((events, receiver))),
+            None => (None, None),
+        };
+        let context = OwnContext::new(machine.setup(), machine.state(), self.drive, events);
+        let mut work = self.drive.host.execute(&**own, context);
+        let performed = poll_fn(|context| {
+            let polled = work.poll_unpin(context);
+            if let Some((events, receiver)) = &mut told {
+                // As long as it works, the listener is asked first whether there is room.
+                while polled.is_ready() || events.has_room() {
+                    let Poll::Ready(Some(event)) = receiver.poll_recv(context) else { break };
+                    events.push(event);
+                }
+            }
+            polled
+        });
+        self.reply(own.name(), performed.await, |performed| Reply::Performed(Box::new(performed)))
+    }
+
     /// Runs all calls of a round at once, and feeds each result as it comes.
     async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
@@ -260,6 +298,9 @@ impl Scope<'_> {
         let (place, outcome) = match point {
             Point::StepStart if self.has(HookSet::STEP_START) => {
                 ("on_step_start", host.on_step_start(step, state.execution_state()).await)
+            }
+            Point::Reason if self.has(HookSet::REASON) => {
+                ("on_reason", host.on_reason(step, state.last_thought().to_owned()).await)
             }
             Point::Act { hook: true } if self.has(HookSet::ACT) => {
                 let calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
@@ -296,12 +337,17 @@ impl Scope<'_> {
         let last = machine.state().messages().last();
         let data = match point {
             Point::StepStart => {
-                let step_id = Some(Arc::clone(machine.step_id()));
-                UapData::StepStart(StepStart { step_number, step_id, extra: Extra::new() })
+                let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
+                UapData::StepStart(StepStart { step_number, step_id, plan_step_id, extra: Extra::new() })
             }
             Point::StepEnd => {
-                let (step_id, usage) = (Some(Arc::clone(machine.step_id())), machine.step_usage());
-                UapData::StepEnd(StepEnd { step_number, step_id, usage, extra: Extra::new() })
+                let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
+                let usage = machine.step_usage();
+                UapData::StepEnd(StepEnd { step_number, step_id, plan_step_id, usage, extra: Extra::new() })
+            }
+            Point::Reason => {
+                let text = machine.state().last_thought().to_owned();
+                UapData::Reasoning(Reasoning { text, extra: Extra::new() })
             }
             Point::Act { .. } => {
                 let tool_calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
@@ -342,7 +388,7 @@ impl Scope<'_> {
 
     async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
         let wanted = match boundary {
-            Boundary::StepEnded => HookSet::CHECKPOINT_STEPS,
+            Boundary::StepEnded | Boundary::Planned => HookSet::CHECKPOINT_STEPS,
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
         };
         let kept = self.drive.keeper.as_ref().and_then(|keeper| keeper.keep(boundary, machine.state()));

@@ -20,7 +20,7 @@ pub mod machine;
 pub(crate) mod passage;
 mod pipeline;
 pub mod plan_step;
-mod saved;
+pub(crate) mod saved;
 pub mod state;
 pub mod stream;
 

@@ -8,9 +8,10 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
+use super::strategy::strategy_from;
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
-use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
+use crate::agents::{Agent as CoreAgent, AgentOptions, Tool as CoreTool, ToolUseStrategy};
 use crate::core::ids::RandomIds;
 use crate::core::json::{Extra, RawObject};
 use crate::core::time::SystemClock;
@@ -92,13 +93,18 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, id, name))]
+    #[pyo3(signature = (
+        *, model, params, config, execution, execute, max_iterations, tools, system, structure,
+        structure_repair, answer, hooks, id, name
+    ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
         params: Option<&Bound<'_, PyAny>>,
         config: &Bound<'_, PyAny>,
-        max_iterations: u32,
+        execution: &Bound<'_, PyDict>,
+        execute: Option<&Bound<'_, PyAny>>,
+        max_iterations: Option<u32>,
         tools: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
@@ -118,12 +124,13 @@ impl AgentCore {
             tools,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
-            strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
+            strategy: Some(strategy_from(execution)?),
+            tool_strategy: ToolUseStrategy { max_iterations },
             id: id.map(Into::into),
             name: name.map(Into::into),
             ..AgentOptions::default()
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 

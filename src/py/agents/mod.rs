@@ -1,6 +1,7 @@
 //! Agents as Python sees them. [`agent`] builds and runs, [`host`] is the application behind a run (tools, approval,
 //! hooks), [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with
-//! one of them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]).
+//! one of them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]). [`strategy`] says how
+//! a run goes on, or lets Python say it.
 
 pub(crate) mod agent;
 pub(crate) mod checkpoint;
@@ -10,5 +11,6 @@ pub(crate) mod llm;
 pub(crate) mod persistence;
 pub(crate) mod session;
 pub(crate) mod state;
+pub(crate) mod strategy;
 pub(crate) mod stream;
 pub(crate) mod tree;

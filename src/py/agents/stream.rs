@@ -231,6 +231,13 @@ impl AgentStream {
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
+impl AgentStreamEvent {
+    /// The event.
+    pub(super) const fn core(&self) -> &CoreEvent {
+        &self.0
+    }
+}
+
 #[pymethods]
 impl AgentStreamEvent {
     /// Whose event: "uap" of the agent, "upp" of the model or a tool.
