@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from turntree import _core
-from turntree._execution import LoopStrategy, PlanStrategy, Performer, ReactStrategy, checked, loop, native_execution
+from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.upp._structure import structure_of
 from turntree.upp._tools import as_tool
@@ -64,8 +64,8 @@ def agent(
             ``"anthropic:claude-sonnet-4-5"``.
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
-        execution: How it runs: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of your own with
-            ``name`` and ``async execute(context)``; see `turntree.execution`. Default ``loop()``.
+        execution: How it runs: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of your own
+            with ``name`` and ``async execute(context)``; see `turntree.execution`. Default ``loop()``.
         tools: Tools or plain functions, and the vendor's own tools; names must differ.
         system: The system prompt, a text or a list of blocks.
         structure: What the answer must look like: a JSON Schema (``turn.data`` is plain data), a pydantic model, a

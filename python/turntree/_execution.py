@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,9 +36,9 @@ class CustomStrategy(Protocol):
 class ExecutionStrategy:
     """What `loop`, `react`, `plan` and the combinators make. Immutable; equal when made alike."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
-    name: ClassVar[str]
+    name: str = ""
 
     async def execute(self, context: ExecutionContext) -> upp.Turn:
         """Run to the end as a part of another strategy's run. UAP-1.0 §5.1.
@@ -167,9 +166,9 @@ def plan(
 
     The plan is a structured answer. One that cannot be carried out (cycles, unknown or repeated ids, unknown tools) is
     asked for once more, and then raises `UPPError` INVALID_RESPONSE. A step fails when its model call fails or the last
-    call of the tool that the plan names for it did; then the rest is planned anew, with what is completed kept. Hooks and
-    stop conditions see the plan as ``state.plan``. A plan without steps is followed by one answer. The model must have
-    structured output.
+    call of the tool that the plan names for it did; then the rest is planned anew, with what is completed kept. Hooks
+    and stop conditions see the plan as ``state.plan``. A plan without steps is followed by one answer. The model must
+    have structured output.
 
     Args:
         max_plan_steps: Most steps of a plan; what is beyond is cut off after they were put in order.
@@ -191,7 +190,11 @@ def plan(
     if schema is not None:
         from turntree.upp._structure import structure_of
 
-        schema, _ = structure_of(plan_schema)
+        try:
+            schema, _ = structure_of(plan_schema)
+        except TypeError as error:
+            message = str(error).replace("structure", "plan_schema", 1)
+            raise TypeError(message) from error
     limit = _count("max_plan_steps", max_plan_steps, 1)
     return PlanStrategy(limit, allow_replan, schema, _count("max_replans", max_replans, 0))
 
@@ -265,6 +268,8 @@ class SelectStrategy(ExecutionStrategy):
 
     async def execute(self, context: ExecutionContext) -> upp.Turn:
         """Give the turn of the strategy that was chosen."""
+        import inspect
+
         chosen = self.choose(context)
         if inspect.isawaitable(chosen):
             chosen = await chosen
@@ -302,6 +307,8 @@ def checked(strategy: Any) -> None:
         found = strategy.__name__ if isinstance(strategy, type) else type(strategy).__name__
         message = f"execution must be a strategy as loop(), or an object with `name` and `execute`, not {found}"
         raise TypeError(message)
+    import inspect
+
     if not inspect.iscoroutinefunction(getattr(strategy, "execute", None)):
         message = f"strategy {name!r} must have `async def execute(self, context)`"
         raise TypeError(message)
@@ -369,8 +376,8 @@ class ExecutionContext:
         self.tools: Sequence[upp.Tool[..., Any]] = agent.tools
         """The agent's tools."""
         self.strategy: AgentStrategy = hooks
-        """The hooks of the agent. Those of steps are the strategy's to call; ``on_complete`` and ``on_error`` are called
-        for it."""
+        """The hooks of the agent. Those of steps are the strategy's to call; ``on_complete`` and ``on_error`` are
+        called for it."""
         self.signal: AbortSignal = AbortSignal(native)
         """Whether the run is still wanted."""
         self.state: StrategyState = StrategyState(self.input, native.metadata)
@@ -461,13 +468,16 @@ class Performer:
         return turn, max(state.step, 1), state.reasoning, state.plan
 
     async def _streamed(self, stream: Callable[[ExecutionContext], Any], context: ExecutionContext) -> Any:
+        import inspect
+
         from turntree.upp import Turn
 
         events = stream(context)
         if inspect.iscoroutine(events):
             events = await events
         if not hasattr(events, "__aiter__"):
-            message = f"stream of strategy {self._strategy.name!r} must give an async iterator of events, not {events!r}"
+            found = type(events).__name__
+            message = f"stream of strategy {self._strategy.name!r} must give an async iterator of events, not {found}"
             raise TypeError(message)
         turn = None
         async for event in events:
@@ -481,8 +491,8 @@ class Performer:
                 turn = await turn
         if turn is None:
             message = (
-                f"stream of strategy {self._strategy.name!r} ended without a turn; yield it last, or give a stream with a "
-                "`turn` to await"
+                f"stream of strategy {self._strategy.name!r} ended without a turn; yield it last, or give a stream "
+                "with a `turn` to await"
             )
             raise TypeError(message)
         return turn

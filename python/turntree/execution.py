@@ -19,6 +19,7 @@ from turntree._execution import (
     react,
     select,
 )
+from turntree._names import claim as _claim
 
 __all__ = [
     "AbortSignal",
@@ -37,3 +38,5 @@ __all__ = [
     "react",
     "select",
 ]
+
+_claim(__name__, globals())

@@ -35,7 +35,15 @@ impl World {
     fn new(limit: u32, answers: &[Answer]) -> Self {
         let answers = answers.to_vec();
         let (structured, repair, failing_approval) = (false, false, false);
-        Self { strategy: Strategy::loop_(limit), structured, repair, answers, order: vec![0], stop_after: None, failing_approval }
+        Self {
+            strategy: Strategy::loop_(limit),
+            structured,
+            repair,
+            answers,
+            order: vec![0],
+            stop_after: None,
+            failing_approval,
+        }
     }
 
     fn setup(&self) -> Setup {
@@ -55,8 +63,7 @@ impl World {
 
     fn machine(&self) -> Machine {
         let input = Arc::new(Message::user("Hello", &CountingIds::default(), &clock()));
-        Machine::new(self.setup(), RunState::new(&self.strategy, input, Arc::default()))
-            .unwrap()
+        Machine::new(self.setup(), RunState::new(&self.strategy, input, Arc::default())).unwrap()
     }
 
     /// What the world replies to the `number`th action. `None` at the end.
@@ -386,8 +393,13 @@ fn a_structured_run_without_an_answer_gives_its_turn() {
 fn any_answer() -> impl Strategy_<Value = Answer> {
     let names = prop_oneof![Just("echo"), Just("fail"), Just("guarded"), Just("owl")];
     let call = (names, prop_oneof![Just("{}"), Just(r#"{"city":"Tōkyō","days":1.50}"#)]);
-    let data =
-        prop_oneof![Just(None), Just(Some(raw("null"))), Just(Some(raw("[1]"))), Just(Some(raw("{}"))), any_plan()];
+    let data = prop_oneof![
+        Just(None),
+        Just(Some(raw("null"))),
+        Just(Some(raw("[1]"))),
+        Just(Some(raw("{}"))),
+        any_plan()
+    ];
     ("[a-z ]{0,12}", proptest::collection::vec(call, 0..4), data).prop_map(|(text, calls, data)| {
         let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
         Answer { text, calls: calls.collect(), data }
@@ -396,7 +408,11 @@ fn any_answer() -> impl Strategy_<Value = Answer> {
 
 /// Plans, most of them good.
 fn any_plan() -> impl Strategy_<Value = Option<RawJson>> {
-    let step = (0..6_u8, proptest::option::weighted(0.3, 0..6_u8), prop_oneof![Just("null"), Just("\"fail\""), Just("\"echo\"")]);
+    let step = (
+        0..6_u8,
+        proptest::option::weighted(0.3, 0..6_u8),
+        prop_oneof![Just("null"), Just("\"fail\""), Just("\"echo\"")],
+    );
     proptest::collection::vec(step, 0..4).prop_map(|steps| {
         let steps: Vec<String> = steps
             .iter()

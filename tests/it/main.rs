@@ -31,6 +31,7 @@ mod middleware;
 mod native;
 mod ndjson;
 mod ollama;
+mod own_strategies;
 mod partial_json;
 mod plan;
 mod producer;

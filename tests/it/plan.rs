@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
-use turntree::agents::run::{
-    AgentStreamEvent, Boundary, PlanStatus, RunContext, RunState, UapData, drive,
-};
+use turntree::agents::run::{AgentStreamEvent, Boundary, PlanStatus, RunContext, RunState, UapData, drive};
 use turntree::agents::{PlanOptions, Strategy};
-use turntree::message::message::History;
 use turntree::message::Turn;
+use turntree::message::message::History;
 use turntree::upp::{Capabilities, ErrorCode, UppError};
 
-use crate::support_agents::{
-    Answer, ScriptModel, TestHost, agent_with, assert_valid_history, block_on, raw,
-};
+use crate::support_agents::{Answer, ScriptModel, TestHost, agent_with, assert_valid_history, block_on, raw};
 
 fn strategy() -> Strategy {
     Strategy::Plan(PlanOptions::default())
@@ -119,7 +115,10 @@ fn a_plan_is_saved_before_its_first_step_and_hooks_see_its_statuses() {
 #[test]
 fn a_plan_that_breaks_a_rule_is_asked_for_once_more() {
     let cases = [
-        (plan(&[step("a", None, &["b"]), step("b", None, &["a"])]), "/steps: these steps wait for each other"),
+        (
+            plan(&[step("a", None, &["b"]), step("b", None, &["a"])]),
+            "/steps: these steps wait for each other",
+        ),
         (plan(&[step("a", None, &["z"])]), "/steps/0/dependsOn/0: no step has the id \"z\""),
         (plan(&[step("a", None, &[]), step("a", None, &[])]), "/steps/1/id: \"a\" is the id of another"),
         (plan(&[step("", None, &[])]), "/steps/0/id: a step needs an id"),
@@ -144,8 +143,7 @@ fn a_plan_that_breaks_a_rule_is_asked_for_once_more() {
 
 #[test]
 fn a_step_whose_tool_fails_is_kept_and_the_rest_is_planned_anew() {
-    let first =
-        plan(&[step("a", None, &[]), step("b", Some("fail"), &["a"]), step("c", None, &["b"])]);
+    let first = plan(&[step("a", None, &[]), step("b", Some("fail"), &["a"]), step("c", None, &["b"])]);
     let second = plan(&[step("d", None, &["a"])]);
     let script = [
         first,
@@ -226,7 +224,8 @@ fn without_replanning_what_does_not_depend_on_the_failure_goes_on() {
 
 #[test]
 fn replans_are_bounded() {
-    let again = |id: &str| [plan(&[step(id, Some("fail"), &[])]), Answer::calls(&["fail"]), Answer::text("no")];
+    let again =
+        |id: &str| [plan(&[step(id, Some("fail"), &[])]), Answer::calls(&["fail"]), Answer::text("no")];
     let script: Vec<_> = ["a", "b", "c", "d"].iter().flat_map(|id| again(id)).collect();
     let options = PlanOptions { max_replans: 2, ..PlanOptions::default() };
 
@@ -261,7 +260,8 @@ fn the_last_step_carries_the_structure() {
     let planned = plan(&[step("a", None, &[]), step("b", None, &[])]);
     let answer = Answer::text("{}").with_data(r#"{"done":true}"#);
     let model = Arc::new(ScriptModel::new([planned, Answer::text("a"), answer]));
-    let agent = agent_with(Arc::clone(&model) as _, strategy(), Some(r#"{"type":"object","required":["done"]}"#));
+    let agent =
+        agent_with(Arc::clone(&model) as _, strategy(), Some(r#"{"type":"object","required":["done"]}"#));
 
     let turn = block_on(agent.run("Hello", RunContext::new(Arc::<TestHost>::default()))).unwrap();
 
@@ -269,7 +269,9 @@ fn the_last_step_carries_the_structure() {
     let requests = model.requests.lock().unwrap();
     let asked: Vec<bool> = requests
         .iter()
-        .map(|request| request.structure.as_ref().is_some_and(|schema| schema.get().contains(r#""required":["done"]"#)))
+        .map(|request| {
+            request.structure.as_ref().is_some_and(|schema| schema.get().contains(r#""required":["done"]"#))
+        })
         .collect();
     assert_eq!(asked, [false, false, true]);
 }
@@ -309,8 +311,7 @@ fn an_own_schema_is_sent_and_held_to_and_its_members_are_kept() {
     let schema = r#"{"type":"object","properties":{"steps":{"type":"array","items":{"required":["cost"]}}}}"#;
     let options = PlanOptions { plan_schema: Some(Arc::new(raw(schema))), ..PlanOptions::default() };
     let good = r#"{"steps":[{"id":"a","description":"do a","cost":7}]}"#;
-    let script =
-        [plan(&[step("a", None, &[])]), Answer::text(good).with_data(good), Answer::text("done")];
+    let script = [plan(&[step("a", None, &[])]), Answer::text(good).with_data(good), Answer::text("done")];
 
     let ran = Ran::new(Strategy::Plan(options), ok(script));
 

@@ -65,7 +65,9 @@ fn the_model_sees_its_prompts_and_thoughts_in_order() {
     assert!(last[3].starts_with("Now act on your reasoning"));
     assert_eq!(requests[3].messages[4].tool_calls().len(), 2);
     assert_eq!(requests[3].messages[5].results().len(), 2);
-    assert!(last[6].starts_with("## Observations\n\n### echo\n\n{}\n\n### fail (failed)\n\nit broke\n\nThink"));
+    assert!(
+        last[6].starts_with("## Observations\n\n### echo\n\n{}\n\n### fail (failed)\n\nit broke\n\nThink")
+    );
     assert_eq!(last[7], "I know enough.");
     assert!(last[8].starts_with("Now act"));
     // Each request goes on from the one before.
@@ -183,10 +185,8 @@ fn observations_are_told_in_each_format_and_an_own_prompt_ends_the_request() {
 
 #[test]
 fn the_structure_is_asked_of_actions_alone() {
-    let script = [
-        Answer::text("thinking").with_data(r#"{"no":1}"#),
-        Answer::text("{}").with_data(r#"{"yes":1}"#),
-    ];
+    let script =
+        [Answer::text("thinking").with_data(r#"{"no":1}"#), Answer::text("{}").with_data(r#"{"yes":1}"#)];
     let model = Arc::new(ScriptModel::new(script));
     let agent = agent_with(Arc::clone(&model) as _, react(10), Some(r#"{"type":"object"}"#));
 
@@ -239,8 +239,9 @@ fn a_stream_tells_thoughts_actions_and_observations() {
 #[test]
 fn what_arrives_of_a_thought_is_not_the_answer_of_an_aborted_run() {
     let model = Arc::new(ScriptModel::new(two_steps()));
-    let mut stream =
-        agent_with(model, react(10), None).stream("Hello", RunContext::new(Arc::<TestHost>::default())).unwrap();
+    let mut stream = agent_with(model, react(10), None)
+        .stream("Hello", RunContext::new(Arc::<TestHost>::default()))
+        .unwrap();
 
     let turn = block_on(async {
         while let Some(event) = futures_util::StreamExt::next(&mut stream).await {

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::future::poll_fn;
-use futures_util::{FutureExt as _, StreamExt as _};
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{Identity, Inheritance};
 use super::event::{
-    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, UapData, UapEvent,
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, UapData,
+    UapEvent,
 };
 use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 
 use super::{Decision, Move, Moves, Strategy};
 use crate::agents::run::{
-    AgentStream, AgentStreamEvent, Drive, ExecutionState, HookSet, HostError, Machine, PlanStep, RunState, Setup,
-    drive,
+    AgentStream, AgentStreamEvent, Drive, ExecutionState, HookSet, HostError, Machine, PlanStep, RunState,
+    Setup, drive,
 };
 use crate::message::Turn;
 use crate::message::message::History;
@@ -51,7 +51,12 @@ pub struct OwnContext {
 
 impl OwnContext {
     /// The context for a run that is driven so.
-    pub(crate) fn new(setup: &Arc<Setup>, state: &RunState, drive: &Drive, events: Option<OwnEvents>) -> Self {
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        state: &RunState,
+        drive: &Drive,
+        events: Option<OwnEvents>,
+    ) -> Self {
         // What the run around it does for all of it, is not done again for a part.
         let around = HookSet::COMPLETE | HookSet::ERROR | HookSet::METADATA;
         let silent = around | HookSet::CHECKPOINT_STEPS | HookSet::CHECKPOINT_WITHIN_STEPS;
@@ -76,7 +81,8 @@ impl OwnContext {
         let metadata = Arc::clone(&self.state.metadata);
         let state = RunState::of_messages(strategy, input, metadata);
         if let Strategy::Own(own) = strategy {
-            let part = Self { setup: Arc::new(Setup { history, ..Setup::clone(&self.setup) }), ..self.clone() };
+            let part =
+                Self { setup: Arc::new(Setup { history, ..Setup::clone(&self.setup) }), ..self.clone() };
             let part = Self { state: state.execution_state(), ..part };
             let performed = own.0.execute(part).await;
             return match performed {
@@ -94,8 +100,8 @@ impl OwnContext {
         };
         let provider = self.drive.model.provider();
         let machine = Machine::new(setup, state);
-        let mut machine =
-            machine.map_err(|error| UppError::invalid_request(provider, error.to_string()).with_cause(error))?;
+        let mut machine = machine
+            .map_err(|error| UppError::invalid_request(provider, error.to_string()).with_cause(error))?;
         let Some(events) = &self.events else {
             return drive(&mut machine, &self.drive).await;
         };

@@ -130,7 +130,8 @@ impl AgentCore {
             name: name.map(Into::into),
             ..AgentOptions::default()
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));
+        let callables =
+            Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 

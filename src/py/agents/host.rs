@@ -176,7 +176,9 @@ impl Callables {
     pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
         let hooks = self.hooks.iter().filter(|(name, _)| OF_TOOLS.contains(name));
         let of_tools = HOOKS.into_iter().filter(|(name, _)| OF_TOOLS.contains(name));
-        let set = of_tools.filter(|(_, flag)| self.set.contains(*flag)).fold(HookSet::NONE, |set, (_, flag)| set | flag);
+        let set = of_tools
+            .filter(|(_, flag)| self.set.contains(*flag))
+            .fold(HookSet::NONE, |set, (_, flag)| set | flag);
         let callables = Self {
             tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
             hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
@@ -417,7 +419,9 @@ impl Host for PyHost {
             // A cancelled run drops this future; a tool that is cancelled all the same has done that to itself, as when
             // it awaits a task that somebody cancelled.
             answer.map_err(|error| match error.kind {
-                HostErrorKind::Fatal if is_cancellation(&error) => HostError { kind: HostErrorKind::Raised, ..error },
+                HostErrorKind::Fatal if is_cancellation(&error) => {
+                    HostError { kind: HostErrorKind::Raised, ..error }
+                }
                 _ => error,
             })
         })
@@ -493,8 +497,7 @@ impl Host for PyHost {
     }
 
     fn on_reason(&self, step: u32, reasoning: String) -> HostFuture<'_, ()> {
-        let started =
-            self.hook("on_reason", |py| Ok((step, reasoning).into_pyobject(py)?.unbind()));
+        let started = self.hook("on_reason", |py| Ok((step, reasoning).into_pyobject(py)?.unbind()));
         Box::pin(value_of(started, |_| Ok(())))
     }
 

@@ -49,12 +49,14 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
             Strategy::React(ReactOptions {
                 max_steps: option("max_steps")?.extract()?,
                 reasoning_prompt: option("reasoning_prompt")?.extract::<Option<String>>()?.map(Into::into),
-                observation_format: known.ok_or_else(|| PyValueError::new_err("unknown observation_format"))?,
+                observation_format: known
+                    .ok_or_else(|| PyValueError::new_err("unknown observation_format"))?,
             })
         }
         "plan" => {
             let schema = option("plan_schema")?;
-            let schema = if schema.is_none() { None } else { Some(Arc::new(to_raw(&schema, "plan_schema")?)) };
+            let schema =
+                if schema.is_none() { None } else { Some(Arc::new(to_raw(&schema, "plan_schema")?)) };
             Strategy::Plan(PlanOptions {
                 max_plan_steps: option("max_plan_steps")?.extract()?,
                 allow_replan: option("allow_replan")?.extract()?,
@@ -92,7 +94,8 @@ pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<Performed> {
         let step = extract::<PlanStep>(&step, &format!("state.plan[{place}]"))?;
         Ok(Arc::unwrap_or_clone(step))
     };
-    let plan = plan.map(|steps| steps.into_iter().enumerate().map(read).collect::<PyResult<_>>()).transpose()?;
+    let plan =
+        plan.map(|steps| steps.into_iter().enumerate().map(read).collect::<PyResult<_>>()).transpose()?;
     Ok(Performed { turn: extract::<PyTurn>(&turn, "the turn of the strategy")?, step, reasoning, plan })
 }
 
@@ -123,7 +126,9 @@ impl Lease {
 
     fn get(&self) -> PyResult<OwnContext> {
         let context = lock(&self.context).clone();
-        context.ok_or_else(|| PyRuntimeError::new_err("the run of this context is over; a context serves one run"))
+        context.ok_or_else(|| {
+            PyRuntimeError::new_err("the run of this context is over; a context serves one run")
+        })
     }
 }
 

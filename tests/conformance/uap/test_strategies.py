@@ -171,9 +171,11 @@ async def test_uap_13_react_keeps_its_thoughts_in_the_state():
 
 async def test_uap_14_react_respects_max_steps():
     def for_ever(request):
-        return "hm" if request.messages[-1].text.startswith("Think") or "Think" in request.messages[-1].text else [
-            call("search", query="x")
-        ]
+        return (
+            "hm"
+            if request.messages[-1].text.startswith("Think") or "Think" in request.messages[-1].text
+            else [call("search", query="x")]
+        )
 
     model = scripted(for_ever)
 
@@ -287,7 +289,8 @@ async def test_uap_22_plan_keeps_the_plan_in_the_state():
 
 async def test_uap_23_plan_updates_statuses():
     log = Log()
-    script = [planned(step("a"), step("b", tool="broken"), step("c", "b")), "1", [call("broken")], "no", planned(), "so"]
+    first = planned(step("a"), step("b", tool="broken"), step("c", "b"))
+    script = [first, "1", [call("broken")], "no", planned(), "so"]
 
     await agent(model=scripted(script), tools=[broken], execution=plan(), strategy=log.hooks).run("go")
 

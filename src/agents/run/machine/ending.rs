@@ -23,7 +23,8 @@ impl Machine {
         }
         let collected = &mut self.state.collected;
         // A run that is stopped before the call that was to answer has no answer either.
-        let is_unanswered = self.state.strategy.moves().purpose() != Purpose::Answer || collected.is_unanswered();
+        let is_unanswered =
+            self.state.strategy.moves().purpose() != Purpose::Answer || collected.is_unanswered();
         match (is_unanswered, &collected.data, collected.ending) {
             (true, ..) => {
                 collected.data = None;

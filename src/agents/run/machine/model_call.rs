@@ -23,7 +23,8 @@ impl Machine {
         };
         // A plan is made without tools; but some vendors refuse a conversation in which tools were called and that
         // declares none.
-        let declares = purpose != Purpose::Plan || self.transcript.iter().any(|message| message.has_tool_calls());
+        let declares =
+            purpose != Purpose::Plan || self.transcript.iter().any(|message| message.has_tool_calls());
         ModelRequest {
             messages: self.transcript.clone(),
             system: setup.system.clone(),

@@ -21,7 +21,6 @@ use crate::message::{ToolDefinition, ToolExecution};
 use crate::upp::llm::gate;
 use crate::upp::{Model, UppError};
 
-
 /// Options of `plan`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
@@ -80,7 +79,8 @@ impl Schemas {
         gate::check_features(model, true, false)?;
         let Some(rules) = &self.rules else { return Ok(()) };
         if rules.is_wrapped() || !rules.schema().is_object() {
-            let words = "plan_schema: a plan is an object with the member \"steps\"; give the JSON Schema of one";
+            let words =
+                "plan_schema: a plan is an object with the member \"steps\"; give the JSON Schema of one";
             return Err(UppError::invalid_request(model.provider(), words));
         }
         rules.check_schema(model.provider())

@@ -9,7 +9,7 @@ import pytest
 
 from turntree import Session, agent, session
 from turntree.execution import CustomStrategy, ExecutionContext, fallback, loop, plan, react, select
-from turntree.upp import ErrorCode, Turn, UPPError, UserMessage, scripted, tool
+from turntree.upp import ErrorCode, Turn, UPPError, UserMessage, create_provider, scripted, tool
 
 
 def call(name, /, **arguments):
@@ -58,7 +58,7 @@ def texts(messages):
         (lambda: plan(max_plan_steps=0), ValueError, "max_plan_steps must be from 1"),
         (lambda: plan(max_replans=-1), ValueError, "max_replans must be from 0"),
         (lambda: plan(allow_replan=1), TypeError, "allow_replan must be a bool"),
-        (lambda: plan(plan_schema=3), TypeError, ""),
+        (lambda: plan(plan_schema=3), TypeError, "plan_schema must be a JSON Schema or a type, not int"),
         (lambda: agent(execution="loop"), TypeError, "execution must be a strategy"),
         (lambda: agent(execution=object()), TypeError, "execution must be a strategy"),
         (lambda: agent(execution=react(), tool_strategy={"max_iterations": 0}), ValueError, "use loop"),
@@ -156,15 +156,11 @@ async def test_a_plan_schema_may_be_a_type():
 
 
 async def test_a_provider_without_structured_output_cannot_plan():
-    class Plain:
-        name = "plain"
-
+    class Answers:
         async def generate(self, request):
             return "hi"
 
-    from turntree.upp import create_provider
-
-    model = create_provider("plain", generate=Plain().generate, capabilities={"structured_output": False})("m")
+    model = create_provider("test_strategy", Answers(), capabilities={"structured_output": False})("m")
 
     with pytest.raises(UPPError, match="structured output") as raised:
         await agent(model=model, execution=plan()).run("go")
