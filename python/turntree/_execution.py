@@ -455,12 +455,14 @@ class Performer:
         self, native: _core.StrategyContext
     ) -> tuple[upp.Turn, int, list[str] | None, list[_core.PlanStep] | None]:
         """Run; give the turn, the last step, thoughts and plan."""
-        from turntree.upp._llm import LLM
+        from turntree.upp._llm import LLM, HeardLLM
 
         stream = getattr(self._strategy, "stream", None) if native.listened else None
-        model = LLM._of(native.llm(), self._agent)
+        model: LLM
         if native.listened and stream is None:
-            model = _heard(model, native)
+            model = HeardLLM._of(native.llm(), self._agent).telling(native.pass_on)
+        else:
+            model = LLM._of(native.llm(), self._agent)
         context = ExecutionContext(native, self._agent, self._hooks, model)
         turn = await self._strategy.execute(context) if stream is None else await self._streamed(stream, context)
         self._check(turn)
@@ -480,15 +482,21 @@ class Performer:
             message = f"stream of strategy {self._strategy.name!r} must give an async iterator of events, not {found}"
             raise TypeError(message)
         turn = None
-        async for event in events:
-            if isinstance(event, Turn):
-                turn = event
-            else:
-                await context.emit(event)
-        if turn is None and hasattr(events, "turn"):
-            turn = events.turn
-            if inspect.isawaitable(turn):
-                turn = await turn
+        try:
+            async for event in events:
+                if isinstance(event, Turn):
+                    turn = event
+                else:
+                    await context.emit(event)
+            if turn is None and hasattr(events, "turn"):
+                turn = events.turn
+                if inspect.isawaitable(turn):
+                    turn = await turn
+        finally:
+            # Left in the middle, it is to end now and not when the garbage collector comes.
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
         if turn is None:
             message = (
                 f"stream of strategy {self._strategy.name!r} ended without a turn; yield it last, or give a stream "
@@ -503,20 +511,3 @@ class Performer:
         if not isinstance(turn, Turn):
             message = f"execute of strategy {self._strategy.name!r} must give a Turn, not {type(turn).__name__}"
             raise TypeError(message)
-
-
-def _heard(model: upp.LLM, native: _core.StrategyContext) -> upp.LLM:
-    """The model, each of whose answers is heard by whoever streams the run."""
-    from turntree.upp._llm import LLM
-
-    class HeardLLM(LLM):
-        __slots__ = ()
-
-        async def generate(self, *arguments: Any) -> upp.Turn:
-            stream = self.stream(*arguments)
-            async for event in stream:
-                await native.pass_on(event)
-            return await stream.turn
-
-    heard: upp.LLM = HeardLLM._of(model._native, model)
-    return heard

@@ -473,6 +473,28 @@ async def test_cancelling_and_aborting_stop_an_own_strategy():
     assert ended == [True, True]
 
 
+async def test_an_abort_ends_the_generator_of_a_stream():
+    ended = []
+
+    class Endless(Plain):
+        async def stream(self, context):
+            try:
+                while True:
+                    await context.emit("reasoning", {"text": "on and on"})
+                    await asyncio.sleep(0)
+            finally:
+                ended.append(context.signal.aborted)
+            yield
+
+    async with agent(model=scripted([]), execution=Endless()).stream("go") as stream:
+        async for _ in stream:
+            break
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+    assert ended == [True]
+
+
 async def _turn(stream):
     return await stream.turn
 

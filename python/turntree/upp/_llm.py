@@ -218,6 +218,23 @@ class LLM:
         return f"LLM(model={self._model!r})"
 
 
+class HeardLLM(LLM):
+    """An LLM of which somebody hears what it answers with `generate` too."""
+
+    __slots__ = ("_tell",)
+
+    def telling(self, tell: Callable[[upp.StreamEvent], Awaitable[None]]) -> Self:
+        """Tell every event to `tell`, which may wait."""
+        self._tell = tell
+        return self
+
+    async def generate(self, *arguments: Any) -> upp.Turn:
+        stream = self.stream(*arguments)
+        async for event in stream:
+            await self._tell(event)
+        return await stream.turn
+
+
 class StreamResult:
     """A call that is listened to: an async iterator of events, and the turn. UPP-1.2 §11.2.
 
