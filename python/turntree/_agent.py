@@ -6,9 +6,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from turntree import _core
+from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
 from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.exceptions import ApprovalRequired
-from turntree.execution import LoopStrategy, loop
 from turntree.upp._structure import structure_of
 from turntree.upp._tools import Tool, as_tool
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from turntree import Session, upp
+    from turntree._execution import CustomStrategy, ExecutionStrategy
     from turntree._hooks import AgentStrategy, ToolUseStrategy
     from turntree.middleware import Middleware
 
@@ -37,7 +38,7 @@ class AgentOptions(TypedDict, total=False):
     model: _core.ModelReference | str | None
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
-    execution: LoopStrategy | None
+    execution: CustomStrategy | ExecutionStrategy | None
     tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
@@ -55,7 +56,7 @@ def agent(
     model: _core.ModelReference | str | None = None,
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
-    execution: LoopStrategy | None = None,
+    execution: CustomStrategy | ExecutionStrategy | None = None,
     tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
@@ -74,7 +75,8 @@ def agent(
             ``"anthropic:claude-sonnet-4-5"``.
         params: The model's own parameters, passed on as they are.
         config: How to reach the provider; goes over what the model's factory was given.
-        execution: How it runs. Default ``loop()``.
+        execution: How it runs: ``loop()``, ``react()``, ``plan()``, a combination of them, or an object of your own
+            with ``name`` and ``async execute(context)``; see `turntree.execution`. Default ``loop()``.
         tools: Tools or plain functions, the vendor's own tools, and other agents (as `Agent.to_tool` makes them);
             names must differ.
         system: The system prompt, a text or a list of blocks.
@@ -126,12 +128,14 @@ class Agent:
         hooks = strategy_of(options.get("strategy"))
         tool_strategy = tool_strategy_of(options.get("tool_strategy"))
         execution = options.get("execution")
+        limit = tool_strategy.max_iterations
         if execution is None:
-            limit = tool_strategy.max_iterations
             execution = loop() if limit is None else loop(limit)
-        if not isinstance(execution, LoopStrategy):
-            message = f"execution must be a strategy as loop(), not {type(execution).__name__}"
-            raise TypeError(message)
+        checked(execution)
+        if limit == 0 and isinstance(execution, (ReactStrategy, PlanStrategy)):
+            message = f"max_iterations=0 leaves tools to you, which {execution.name}() cannot; use loop(0)"
+            raise ValueError(message)
+        is_ours = isinstance(execution, (LoopStrategy, ReactStrategy, PlanStrategy))
         model = options.get("model")
         if isinstance(model, str):
             from turntree.upp._registry import model as named
@@ -156,7 +160,9 @@ class Agent:
             model=model,
             params=options.get("params"),
             config=options.get("config"),
-            max_iterations=execution.max_iterations,
+            execution=native_execution(execution, 10 if limit is None else limit),
+            execute=None if is_ours else Performer(self, hooks, execution),
+            max_iterations=limit,
             tools=list[Any](tools),
             system=options.get("system"),
             structure=schema,

@@ -25,6 +25,7 @@ from turntree.upp.prices import Price
 
 __all__ = [
     "AgentCore",
+    "StrategyContext",
     "SessionCore",
     "ToolContext",
     "Checkpoint",
@@ -1856,8 +1857,8 @@ class UapEvent:
     ==================  ============================================================================
     `type`              `data`
     ==================  ============================================================================
-    ``step_start``      ``{"stepNumber"}``, and ``"stepId"`` where the step has one
-    ``step_end``        ``{"stepNumber", "usage"}``, and ``"stepId"``; the usage is of this step alone
+    ``step_start``      ``{"stepNumber"}``, and ``"stepId"`` where the step has one; ``"planStepId"`` in `plan`
+    ``step_end``        ``{"stepNumber", "usage"}``, and the ids; the usage is of this step alone
     ``reasoning``       ``{"text"}``
     ``action``          ``{"toolCalls"}``: calls as dicts
     ``observation``     ``{"results"}``: results as dicts, in the order of the calls
@@ -1961,7 +1962,9 @@ class AgentCore:
         model: ModelReference | None,
         params: Mapping[str, Any] | None,
         config: ProviderConfig | Mapping[str, Any] | None,
-        max_iterations: int,
+        execution: dict[str, Any],
+        execute: Callable[..., Any] | None,
+        max_iterations: int | None,
         tools: list[Tool[..., Any] | NativeTool],
         system: str | Sequence[Mapping[str, Any]] | None,
         structure: Any,
@@ -2023,6 +2026,50 @@ class AgentCore:
 
         Raises:
             UPPError: As `run`.
+        """
+
+@final
+class StrategyContext:
+    """The native half of ``turntree.execution.ExecutionContext``; serves one run.
+
+    Raises:
+        RuntimeError: The run is over; from everything but `metadata` and `ended`.
+    """
+
+    @property
+    def history(self) -> list[Message]:
+        """What was said before, in a list of its own."""
+
+    @property
+    def input(self) -> list[Message]:
+        """What is to be answered."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The run's own dict."""
+
+    @property
+    def listened(self) -> bool:
+        """Whether somebody listens to the run."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over, by its end or by an abort."""
+
+    def llm(self) -> LlmCore:
+        """The agent's model with the agent's tools, and without its hooks of steps."""
+
+    def run(self, execution: dict[str, Any], history: _History | None, input: _Input | None) -> Coroutine[Turn]:
+        """Run one of our strategies as a part of this run; the coroutine gives its turn."""
+
+    def pass_on(self, event: AgentStreamEvent | StreamEvent) -> Coroutine[None]:
+        """Tell an event of a stream to whoever listens."""
+
+    def emit(self, kind: str, step: int, data: Any) -> Coroutine[None]:
+        """Tell an event of this run to whoever listens.
+
+        Raises:
+            ValueError: Data that the event does not have.
         """
 
 @final

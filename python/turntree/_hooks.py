@@ -152,6 +152,9 @@ def native_hooks(strategy: AgentStrategy, tools: ToolUseStrategy) -> dict[str, H
     return {
         "stop_condition": strategy.stop_condition,
         "on_step_start": strategy.on_step_start,
+        "on_reason": strategy.on_reason,
+        "on_act": strategy.on_act,
+        "on_observe": strategy.on_observe,
         "on_step_end": strategy.on_step_end,
         "on_complete": strategy.on_complete,
         "on_error": strategy.on_error,

@@ -8,7 +8,7 @@ use super::run::context::GREATEST_DEPTH;
 use super::run::{
     AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
 };
-use super::strategy::Strategy;
+use super::strategy::{Schemas, Strategy};
 use super::structure::Structure;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
@@ -32,6 +32,7 @@ struct Inner {
     tools: Arc<[Tool]>,
     definitions: Arc<[ToolDefinition]>,
     strategy: Strategy,
+    schemas: Schemas,
     structure: Option<Arc<Structure>>,
 }
 
@@ -40,10 +41,11 @@ impl Agent {
     pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
         let id = options.id.clone().unwrap_or_else(|| ids.string().into());
         let tools: Arc<[Tool]> = options.tools.as_slice().into();
-        let definitions = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let strategy = options.effective_strategy();
+        let schemas = strategy.schemas(&definitions);
         let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
-        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, structure }) }
+        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, schemas, structure }) }
     }
 
     /// Its id.
@@ -189,6 +191,7 @@ impl Agent {
         if let Some(structure) = structure {
             structure.check_schema(model.provider())?;
         }
+        self.inner.schemas.check(&*model)?;
         // Middleware may still change what is said; then it is checked when that is done.
         let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
         if is_last_word {
@@ -201,6 +204,8 @@ impl Agent {
             params,
             tools: Arc::clone(&self.inner.definitions),
             structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            plan_schema: self.inner.schemas.sent.clone(),
+            plan_rules: self.inner.schemas.rules.clone(),
             is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: options.structure_repair,
             provider: Arc::from(model.provider()),
@@ -222,7 +227,11 @@ impl Agent {
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();
-        let driver = Drive { structure, cancellation, agent_name, around, ..driver };
+        let own = match &self.inner.strategy {
+            Strategy::Own(own) => Some(own.clone()),
+            _ => None,
+        };
+        let driver = Drive { structure, cancellation, agent_name, around, own, ..driver };
         Ok((machine, Drive { events, sub_agent_events, deepest, ..driver }))
     }
 

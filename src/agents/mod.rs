@@ -24,7 +24,7 @@ pub use checkpoint::Checkpoint;
 pub use llm::{Llm, LlmOptions, LlmStream};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Session, SessionError, SessionOptions};
-pub use strategy::{LoopOptions, Strategy};
+pub use strategy::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
 pub use structure::{Structure, Violation};
 pub use sub_agent::{SubAgent, ToToolOptions};
 pub use tool::{Tool, ToolFunction};

@@ -50,6 +50,8 @@ mod _core {
     #[pymodule_export]
     use super::agents::session::SessionCore;
     #[pymodule_export]
+    use super::agents::strategy::StrategyContext;
+    #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};
     #[pymodule_export]
     use super::data::{_restore, Data};

@@ -9,12 +9,13 @@ use tokio_util::sync::CancellationToken;
 use turntree::agents::run::{
     AgentStream, AgentStreamEvent, Approval, HookSet, RunContext, UapData, partial_turn,
 };
+use turntree::agents::{PlanOptions, ReactOptions, Strategy};
 use turntree::message::{Delta, Turn};
 use turntree::upp::{ErrorCode, UppError};
 
 use crate::support_agents::{
-    Answer, ScriptModel, TestHost, agent, assert_valid_history, block_on, is_marked_aborted, one_round,
-    records, told,
+    Answer, ScriptModel, TestHost, agent, agent_with, assert_valid_history, block_on, is_marked_aborted,
+    one_round, records, told,
 };
 
 fn stream(script: &[Answer], host: &Arc<TestHost>) -> AgentStream {
@@ -240,11 +241,36 @@ fn any_answer() -> impl proptest::strategy::Strategy<Value = Answer> {
     })
 }
 
+/// An answer that is a plan, of two steps of which the first may fail.
+fn any_plan() -> impl proptest::strategy::Strategy<Value = Answer> {
+    use proptest::strategy::Strategy as _;
+    let tool = prop_oneof![Just("null"), Just("\"fail\""), Just("\"echo\"")];
+    (0..9_u8, tool).prop_map(|(id, tool)| {
+        let step = |id: u8, tool: &str, needed: &str| {
+            format!(r#"{{"id":"s{id}","description":"do it","tool":{tool},"dependsOn":[{needed}]}}"#)
+        };
+        let steps = [step(id, tool, ""), step(id + 9, "null", &format!("\"s{id}\""))];
+        let text = format!(r#"{{"steps":[{}]}}"#, steps.join(","));
+        Answer::text(&text).with_data(&text)
+    })
+}
+
+fn any_strategy() -> impl proptest::strategy::Strategy<Value = Strategy> {
+    use proptest::strategy::Strategy as _;
+    let react = (1..4_u32)
+        .prop_map(|max_steps| Strategy::React(ReactOptions { max_steps, ..ReactOptions::default() }));
+    let plan = (any::<bool>(), 0..3_u32).prop_map(|(allow_replan, max_replans)| {
+        let options = PlanOptions { allow_replan, max_replans, ..PlanOptions::default() };
+        Strategy::Plan(PlanOptions { max_iterations: 2, ..options })
+    });
+    prop_oneof![(0..4_u32).prop_map(Strategy::loop_), react, plan]
+}
+
 proptest! {
     #[test]
     fn a_stream_is_the_same_run(
-        script in proptest::collection::vec(any_answer(), 0..5),
-        limit in 0..4_u32,
+        script in proptest::collection::vec(prop_oneof![3 => any_answer(), 2 => any_plan()], 0..7),
+        strategy in any_strategy(),
         denied in any::<bool>(),
     ) {
         let approval = if denied { Approval::Denied } else { Approval::Granted };
@@ -255,8 +281,9 @@ proptest! {
             Arc::new(ScriptModel::failing(script))
         };
         let (one, other) = (host(), host());
-        let ran = block_on(agent(model(), limit).run("Hello", RunContext::new(Arc::clone(&one) as _)));
-        let mut stream = agent(model(), limit).stream("Hello", RunContext::new(Arc::clone(&other) as _)).unwrap();
+        let ran = block_on(agent_with(model(), strategy.clone(), None).run("Hello", RunContext::new(Arc::clone(&one) as _)));
+        let agent = agent_with(model(), strategy, None);
+        let mut stream = agent.stream("Hello", RunContext::new(Arc::clone(&other) as _)).unwrap();
         let streamed = block_on(stream.turn());
 
         let words = |outcome: &Result<Arc<Turn>, UppError>| match outcome {

@@ -8,12 +8,12 @@ use turntree::agents::run::{
     Abort, Action, Machine, PartialTurn, Point, Reply, RunState, Setup, Stamp, StateError, ToolOutcome,
     ToolRound, partial_turn,
 };
-use turntree::agents::{Strategy, Violation};
+use turntree::agents::{ObservationFormat, PlanOptions, ReactOptions, Strategy, Violation};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{Extra, RawJson};
 use turntree::core::time::Clock as _;
 use turntree::message::fold::Folded;
-use turntree::message::{ContentBlock, Message, ToolExecution, Turn};
+use turntree::message::{ContentBlock, Message, MessageKind, ToolExecution, Turn};
 use turntree::upp::{ErrorCode, UppError};
 
 use crate::support_agents::{Answer, assert_valid_history, clock, is_marked_aborted, raw, tool};
@@ -21,7 +21,7 @@ use crate::support_agents::{Answer, assert_valid_history, clock, is_marked_abort
 /// What happens outside a machine, decided beforehand.
 #[derive(Debug, Clone)]
 struct World {
-    limit: u32,
+    strategy: Strategy,
     structured: bool,
     repair: bool,
     answers: Vec<Answer>,
@@ -35,7 +35,15 @@ impl World {
     fn new(limit: u32, answers: &[Answer]) -> Self {
         let answers = answers.to_vec();
         let (structured, repair, failing_approval) = (false, false, false);
-        Self { limit, structured, repair, answers, order: vec![0], stop_after: None, failing_approval }
+        Self {
+            strategy: Strategy::loop_(limit),
+            structured,
+            repair,
+            answers,
+            order: vec![0],
+            stop_after: None,
+            failing_approval,
+        }
     }
 
     fn setup(&self) -> Setup {
@@ -47,6 +55,7 @@ impl World {
             tools: tools.into_iter().map(|tool| tool.definition).collect(),
             structure: self.structured.then(|| Arc::new(raw("{}"))),
             structure_repair: self.repair,
+            plan_schema: Some(Arc::new(raw("{}"))),
             provider: "scripted".into(),
             ..Setup::default()
         }
@@ -54,16 +63,16 @@ impl World {
 
     fn machine(&self) -> Machine {
         let input = Arc::new(Message::user("Hello", &CountingIds::default(), &clock()));
-        Machine::new(self.setup(), RunState::new(&Strategy::loop_(self.limit), input, Arc::default()))
-            .unwrap()
+        Machine::new(self.setup(), RunState::new(&self.strategy, input, Arc::default())).unwrap()
     }
 
     /// What the world replies to the `number`th action. `None` at the end.
     fn reply(&self, number: usize, action: &Action, machine: &Machine) -> Option<Reply> {
         Some(match action {
             Action::Stamp => Reply::Stamp(stamp(number)),
-            Action::CallModel(_) => {
-                let asked = machine.state().step() as usize;
+            Action::CallModel(request) => {
+                let answers = request.messages.iter().filter(|said| said.kind() == MessageKind::Assistant);
+                let asked = answers.count() + 1;
                 match self.answers.get(asked - 1) {
                     Some(answer) => Reply::Answer(Ok(answer.response(asked))),
                     None => Reply::Answer(Err(UppError::new(ErrorCode::ProviderError, "scripted", "down"))),
@@ -384,21 +393,62 @@ fn a_structured_run_without_an_answer_gives_its_turn() {
 fn any_answer() -> impl Strategy_<Value = Answer> {
     let names = prop_oneof![Just("echo"), Just("fail"), Just("guarded"), Just("owl")];
     let call = (names, prop_oneof![Just("{}"), Just(r#"{"city":"Tōkyō","days":1.50}"#)]);
-    let data =
-        prop_oneof![Just(None), Just(Some(raw("null"))), Just(Some(raw("[1]"))), Just(Some(raw("{}")))];
+    let data = prop_oneof![
+        Just(None),
+        Just(Some(raw("null"))),
+        Just(Some(raw("[1]"))),
+        Just(Some(raw("{}"))),
+        any_plan()
+    ];
     ("[a-z ]{0,12}", proptest::collection::vec(call, 0..4), data).prop_map(|(text, calls, data)| {
         let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
         Answer { text, calls: calls.collect(), data }
     })
 }
 
+/// Plans, most of them good.
+fn any_plan() -> impl Strategy_<Value = Option<RawJson>> {
+    let step = (
+        0..6_u8,
+        proptest::option::weighted(0.3, 0..6_u8),
+        prop_oneof![Just("null"), Just("\"fail\""), Just("\"echo\"")],
+    );
+    proptest::collection::vec(step, 0..4).prop_map(|steps| {
+        let steps: Vec<String> = steps
+            .iter()
+            .map(|(id, needed, tool)| {
+                let needed: Vec<String> = needed.iter().map(|id| format!("\"{id}\"")).collect();
+                let needed = needed.join(",");
+                format!(r#"{{"id":"{id}","description":"do it","tool":{tool},"dependsOn":[{needed}]}}"#)
+            })
+            .collect();
+        Some(raw(&format!(r#"{{"steps":[{}]}}"#, steps.join(","))))
+    })
+}
+
+fn any_strategy() -> impl Strategy_<Value = Strategy> {
+    let format = prop_oneof![
+        Just(ObservationFormat::Markdown),
+        Just(ObservationFormat::Json),
+        Just(ObservationFormat::Text)
+    ];
+    let react = (1..4_u32, format).prop_map(|(max_steps, observation_format)| {
+        Strategy::React(ReactOptions { max_steps, observation_format, reasoning_prompt: None })
+    });
+    let plan = (1..4_u32, any::<bool>(), 0..3_u32).prop_map(|(max_plan_steps, allow_replan, max_replans)| {
+        let options = PlanOptions { max_plan_steps, allow_replan, max_replans, ..PlanOptions::default() };
+        Strategy::Plan(PlanOptions { max_iterations: 2, ..options })
+    });
+    prop_oneof![(0..5_u32).prop_map(Strategy::loop_), react, plan]
+}
+
 fn any_world() -> impl Strategy_<Value = World> {
-    let answers = proptest::collection::vec(any_answer(), 0..6);
+    let answers = proptest::collection::vec(any_answer(), 0..9);
     let order = proptest::collection::vec(0..4_usize, 1..8);
     let stop = prop_oneof![3 => Just(None), 1 => (1..4_u32).prop_map(Some)];
-    (0..5_u32, any::<(bool, bool)>(), answers, order, stop, proptest::bool::weighted(0.2)).prop_map(
-        |(limit, (structured, repair), answers, order, stop_after, failing_approval)| World {
-            limit,
+    (any_strategy(), any::<(bool, bool)>(), answers, order, stop, proptest::bool::weighted(0.2)).prop_map(
+        |(strategy, (structured, repair), answers, order, stop_after, failing_approval)| World {
+            strategy,
             structured,
             repair,
             answers,
@@ -458,7 +508,28 @@ proptest! {
             assert_valid_history(&turn.messages);
             prop_assert!(is_marked_aborted(&turn) && !turn.response().has_tool_calls());
             prop_assert_eq!(turn.messages.last(), Some(turn.response()));
-            prop_assert!(arrived.is_empty() || turn.response().text() == arrived);
+            // What arrives of a thought is no answer.
+            let is_answer = !action.starts_with("CallModel") || world.strategy.name() == "loop";
+            prop_assert!(!is_answer || arrived.is_empty() || turn.response().text() == arrived);
         }
+    }
+
+    #[test]
+    fn a_turn_has_the_input_first_everything_once_and_counts_every_call(world in any_world()) {
+        let recording = record(&world);
+        let of_kind = |start: &str| {
+            recording.boundaries.iter().filter(|(_, action, _)| action.starts_with(start)).count()
+        };
+        let Ok(turn) = &recording.end else { return Ok(()) };
+
+        prop_assert_eq!(turn.cycles as usize, of_kind("CallModel"));
+        prop_assert_eq!(turn.usage.cycles.as_ref().map(Vec::len), Some(of_kind("CallModel")));
+        prop_assert_eq!(turn.messages[0].text(), "Hello");
+        let mut ids: Vec<_> = turn.messages.iter().map(|message| &message.id).collect();
+        ids.sort();
+        ids.dedup();
+        prop_assert_eq!(ids.len(), turn.messages.len());
+        let users = turn.messages.iter().filter(|message| message.kind() == MessageKind::User);
+        prop_assert!(users.count() <= 1 + usize::from(world.repair));
     }
 }

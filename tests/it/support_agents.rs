@@ -15,7 +15,8 @@ use turntree::core::ids::{CountingIds, IdSource};
 use turntree::core::json::{Extra, RawJson, RawObject};
 use turntree::core::time::{Clock, FixedClock, Timestamp};
 use turntree::message::{
-    Body, ContentBlock, Message, MessageKind, StreamEvent, TokenUsage, ToolCall, ToolDefinition, Turn,
+    Body, ContentBlock, Message, MessageKind, StreamEvent, TokenUsage, ToolCall, ToolDefinition, ToolResult,
+    Turn,
 };
 use turntree::upp::{
     Capabilities, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, StopReason, UppError,
@@ -363,8 +364,16 @@ impl Host for TestHost {
         self.hook("on_step_start", &step.to_string(), ())
     }
 
+    fn on_reason(&self, step: u32, reasoning: String) -> HostFuture<'_, ()> {
+        self.hook("on_reason", &format!("{step} {reasoning}"), ())
+    }
+
     fn on_act(&self, step: u32, _: Vec<ToolCall>) -> HostFuture<'_, ()> {
         self.hook("on_act", &step.to_string(), ())
+    }
+
+    fn on_observe(&self, step: u32, results: Vec<ToolResult>) -> HostFuture<'_, ()> {
+        self.hook("on_observe", &format!("{step} {}", results.len()), ())
     }
 
     fn on_step_end(&self, step: u32, result: StepResult) -> HostFuture<'_, ()> {
@@ -410,12 +419,18 @@ pub(crate) fn tool(name: &str) -> Tool {
 
 /// An agent with every tool that [`TestHost`] knows.
 pub(crate) fn agent(model: Arc<dyn Model>, max_iterations: u32) -> Agent {
+    agent_with(model, Strategy::loop_(max_iterations), None)
+}
+
+/// As [`agent`], with another strategy, and a structure where one is given.
+pub(crate) fn agent_with(model: Arc<dyn Model>, strategy: Strategy, structure: Option<&str>) -> Agent {
     let tools = ["echo", "fail", "slow", "never", "picky"].map(tool).into_iter();
     let guarded = tool("guarded").with_approval();
     let options = AgentOptions {
         model: Some(model),
         tools: tools.chain([guarded]).collect(),
-        strategy: Some(Strategy::loop_(max_iterations)),
+        strategy: Some(strategy),
+        structure: structure.map(|schema| Arc::new(raw(schema))),
         id: Some("00000000-0000-4000-8000-00000000000a".into()),
         ..AgentOptions::default()
     };

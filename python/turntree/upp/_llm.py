@@ -111,6 +111,16 @@ class LLM:
             middleware=_core.MiddlewareChain(middleware),
         )
 
+    @classmethod
+    def _of(cls, native: _core.LlmCore, owner: Any) -> Self:
+        """An LLM around a native one; `owner` is the agent or the LLM whose model it is."""
+        made = cls.__new__(cls)
+        made._native = native
+        made._model = owner.model
+        made._system = owner.system
+        made._params = owner.params if isinstance(owner, LLM) else owner.options.get("params")
+        return made
+
     @property
     def model(self) -> _core.ModelReference:
         """Its model."""
@@ -206,6 +216,23 @@ class LLM:
 
     def __repr__(self) -> str:
         return f"LLM(model={self._model!r})"
+
+
+class HeardLLM(LLM):
+    """An LLM of which somebody hears what it answers with `generate` too."""
+
+    __slots__ = ("_tell",)
+
+    def telling(self, tell: Callable[[upp.StreamEvent], Awaitable[None]]) -> Self:
+        """Tell every event to `tell`, which may wait."""
+        self._tell = tell
+        return self
+
+    async def generate(self, *arguments: Any) -> upp.Turn:
+        stream = self.stream(*arguments)
+        async for event in stream:
+            await self._tell(event)
+        return await stream.turn
 
 
 class StreamResult:

@@ -53,8 +53,8 @@ impl Point {
     /// The state of the run.
     pub(crate) fn run(&self) -> RunState {
         let mut run = self.rest.clone();
-        let Collected { messages, executions, usage, .. } = self.record.lock().cut(self.mark);
-        run.collected = Collected { messages, executions, usage, ..run.collected };
+        let Collected { data, ending, .. } = run.collected;
+        run.collected = Collected { data, ending, ..self.record.lock().cut(self.mark) };
         run
     }
 

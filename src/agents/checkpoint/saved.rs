@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use imbl::Vector;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -190,6 +191,7 @@ pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState
     }
     run.collected.messages = state.messages;
     run.metadata = state.metadata;
+    run.collected.reasoning = state.reasoning.unwrap_or_default();
     run.check().map_err(|error| flaw(&[], error.to_string()))?;
     Ok((run, state.extra))
 }
@@ -198,6 +200,7 @@ pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState
 pub(crate) fn bare(run: &RunState) -> RunState {
     let mut bare = run.clone();
     bare.collected.messages = History::new();
+    bare.collected.reasoning = Vector::new();
     bare.metadata = Arc::default();
     bare
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::approval::Decision;
+use crate::agents::strategy::Performed;
 use crate::agents::structure::Violation;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
@@ -31,6 +32,8 @@ pub enum Action {
     Stamp,
     /// Call the model: [`Reply::Answer`].
     CallModel(ModelRequest),
+    /// Have the application's strategy perform the run: [`Reply::Performed`], or [`Reply::Failed`].
+    Execute,
     /// Run tools, all at once: one [`Reply::Tool`] or [`Reply::Asked`] a call, in any order.
     RunTools(ToolRound),
     /// Tell hooks and listeners where the run is: [`Reply::Continue`], or [`Reply::Failed`] when a hook raised.
@@ -82,6 +85,8 @@ impl ToolRound {
 pub enum Point {
     /// A step begins: event `step_start`, hook `on_step_start`.
     StepStart,
+    /// The model has thought: event `reasoning`, hook `on_reason`.
+    Reason,
     /// The model wants tools: event `action`, and hook `on_act` where the strategy has that phase.
     Act {
         /// Whether the strategy has the phase.
@@ -103,7 +108,9 @@ pub enum Point {
 /// A place where saving the state spares work after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Boundary {
-    /// A model has answered and its answer wants tools: the call was paid.
+    /// There is a plan, and no step of it has begun.
+    Planned,
+    /// A model has answered, and more is to come in its step: the call was paid.
     Answered,
     /// A tool has answered, others may not have.
     ToolFinished,
@@ -175,6 +182,8 @@ pub enum Reply {
         /// The call, with the arguments that the tool would get.
         call: Arc<ToolCall>,
     },
+    /// To [`Action::Execute`].
+    Performed(Box<Performed>),
     /// Done; nothing to say.
     Continue,
     /// To [`Action::AskStop`]: whether to stop.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use futures_util::StreamExt as _;
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{BoxFuture, Either, poll_fn, select};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::approval::ApprovalRequired;
@@ -17,7 +17,7 @@ use super::around::{self, Around};
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
 use super::event::{
-    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, SubAgentRun, UapData,
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, SubAgentRun, UapData,
     UapEvent,
 };
 use super::failure;
@@ -30,6 +30,7 @@ use super::stream::EventQueue;
 use super::trace::{Open, Trace};
 use crate::agents::Agent;
 use crate::agents::session::child::Child;
+use crate::agents::strategy::{Own, OwnContext, OwnEvents};
 use crate::agents::structure::{Structure, unwrapped};
 use crate::agents::tool::Tool;
 use crate::core::json::{Extra, RawJson};
@@ -80,6 +81,12 @@ pub struct Drive {
     pub(crate) deepest: u32,
     /// The run of an agent that a call of a bare model is inside of: tools of the call are inside of it too.
     pub(crate) enclosing: Option<Arc<Enclosing>>,
+    /// The application's strategy, where the agent has one.
+    pub(crate) own: Option<Own>,
+    /// Hooks of the host that are not called: those of the run that this one is a part of.
+    pub(crate) silent: HookSet,
+    /// A part of a run, which the application's strategy performs: middleware and spans are around that run already.
+    pub(crate) is_part: bool,
 }
 
 /// Keeps the state of a run wherever it can be taken up again. Never waits and never fails.
@@ -128,6 +135,9 @@ impl Drive {
             sub_agent_events: false,
             deepest: DEFAULT_DEPTH,
             enclosing: None,
+            own: None,
+            silent: HookSet::NONE,
+            is_part: false,
         }
     }
 
@@ -167,8 +177,8 @@ pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, Up
     let trace = Trace::begin(machine, drive);
     let outcome = match (&drive.middleware, &drive.around) {
         (Some(passage), _) => passage.through(machine, drive, &trace).await,
-        (None, Some(around)) => around.through(machine, drive, &trace).await,
-        (None, None) => perform(machine, drive, &trace).await,
+        (None, Some(around)) if !drive.is_part => around.through(machine, drive, &trace).await,
+        (None, _) => perform(machine, drive, &trace).await,
     };
     trace.end(&outcome);
     outcome
@@ -187,7 +197,7 @@ pub(super) async fn perform(
     let params = Arc::clone(&machine.setup().params);
     let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
     let enclosing = drive.as_enclosing(&inheritance, &tools);
-    let (hooks, closing) = (drive.host.hooks(), AtomicBool::new(false));
+    let (hooks, closing) = (drive.host.hooks().without(drive.silent), AtomicBool::new(false));
     let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing, closing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
@@ -269,6 +279,7 @@ impl Scope<'_> {
                     self.run_tools(machine, &round).await?;
                     continue;
                 }
+                Action::Execute => self.execute(machine).await?,
                 Action::Notify(point) => {
                     self.trace.before(machine, self.drive, point);
                     let reply = self.notify(machine, point).await?;
@@ -388,6 +399,33 @@ impl Scope<'_> {
         Err(UppError::invalid_response(self.provider(), words))
     }
 
+    /// Has the application's strategy perform the run, and passes on what it tells meanwhile.
+    async fn execute(&self, machine: &Machine) -> Result<Reply, UppError> {
+        let Some(Own(own)) = &self.drive.own else {
+            let words = "the run was started with a strategy of the application; give the agent that strategy to go on";
+            return Ok(Reply::Failed(UppError::invalid_request(self.provider(), words)));
+        };
+        let listened = self.drive.events.as_ref().map(|events| (events, OwnEvents::new()));
+        let (events, mut told) = match listened {
+            Some((events, (sender, receiver))) => (Some(sender), Some((events, receiver))),
+            None => (None, None),
+        };
+        let context = OwnContext::new(machine.setup(), machine.state(), self.drive, events);
+        let mut work = self.drive.host.execute(&**own, context);
+        let performed = poll_fn(|context| {
+            let polled = work.poll_unpin(context);
+            if let Some((events, receiver)) = &mut told {
+                // As long as it works, the listener is asked first whether there is room.
+                while polled.is_ready() || events.has_room() {
+                    let Poll::Ready(Some(event)) = receiver.poll_recv(context) else { break };
+                    events.push(event);
+                }
+            }
+            polled
+        });
+        self.reply(own.name(), performed.await, |performed| Reply::Performed(Box::new(performed)))
+    }
+
     /// Runs all calls of a round at once, and feeds each result as it comes.
     async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
@@ -425,6 +463,9 @@ impl Scope<'_> {
             Point::StepStart if self.has(HookSet::STEP_START) => {
                 ("on_step_start", host.on_step_start(step, state.execution_state()).await)
             }
+            Point::Reason if self.has(HookSet::REASON) => {
+                ("on_reason", host.on_reason(step, state.last_thought().to_owned()).await)
+            }
             Point::Act { hook: true } if self.has(HookSet::ACT) => {
                 let calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
                 ("on_act", host.on_act(step, calls).await)
@@ -461,12 +502,17 @@ impl Scope<'_> {
         let last = machine.state().messages().last();
         let data = match point {
             Point::StepStart => {
-                let step_id = Some(Arc::clone(machine.step_id()));
-                UapData::StepStart(StepStart { step_number, step_id, extra: Extra::new() })
+                let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
+                UapData::StepStart(StepStart { step_number, step_id, plan_step_id, extra: Extra::new() })
             }
             Point::StepEnd => {
-                let (step_id, usage) = (Some(Arc::clone(machine.step_id())), machine.step_usage());
-                UapData::StepEnd(StepEnd { step_number, step_id, usage, extra: Extra::new() })
+                let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
+                let usage = machine.step_usage();
+                UapData::StepEnd(StepEnd { step_number, step_id, plan_step_id, usage, extra: Extra::new() })
+            }
+            Point::Reason => {
+                let text = machine.state().last_thought().to_owned();
+                UapData::Reasoning(Reasoning { text, extra: Extra::new() })
             }
             Point::Act { .. } => {
                 let tool_calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
@@ -523,7 +569,7 @@ impl Scope<'_> {
 
     async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
         let wanted = match boundary {
-            Boundary::StepEnded => HookSet::CHECKPOINT_STEPS,
+            Boundary::StepEnded | Boundary::Planned => HookSet::CHECKPOINT_STEPS,
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
         };
         let kept = self.drive.keeper.as_ref().and_then(|keeper| keeper.keep(boundary, machine.state()));

@@ -70,6 +70,8 @@ json_object! {
         pub step_number: u32 = "stepNumber",
         /// The step's id.
         pub step_id: Option<Arc<str>> = "stepId",
+        /// The step of the plan that it carries out, where the strategy makes plans.
+        pub plan_step_id: Option<Arc<str>> = "planStepId",
     }
 }
 
@@ -81,6 +83,8 @@ json_object! {
         pub step_number: u32 = "stepNumber",
         /// The step's id.
         pub step_id: Option<Arc<str>> = "stepId",
+        /// As in [`StepStart`].
+        pub plan_step_id: Option<Arc<str>> = "planStepId",
         /// Tokens of this step alone.
         pub usage: TokenUsage = "usage", default,
     }

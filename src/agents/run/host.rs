@@ -15,6 +15,7 @@ use super::progress::Progress;
 use super::state::{ExecutionState, RunState};
 use super::trace::{Span, Tracer};
 use crate::agents::Agent;
+use crate::agents::strategy::{OwnContext, OwnStrategy, Performed};
 use crate::agents::structure::Violation;
 use crate::core::ids::IdSource;
 use crate::core::json::{RawJson, RawObject};
@@ -118,7 +119,7 @@ impl HookSet {
     pub const COMPLETE: Self = Self(1 << 10);
     /// [`Host::on_error`].
     pub const ERROR: Self = Self(1 << 11);
-    /// [`Host::checkpoint`] at [`Boundary::StepEnded`].
+    /// [`Host::checkpoint`] at [`Boundary::StepEnded`] and [`Boundary::Planned`].
     pub const CHECKPOINT_STEPS: Self = Self(1 << 12);
     /// [`Host::checkpoint`] at [`Boundary::Answered`] and [`Boundary::ToolFinished`].
     pub const CHECKPOINT_WITHIN_STEPS: Self = Self(1 << 13);
@@ -130,6 +131,12 @@ impl HookSet {
     pub const CHECK_ANSWER: Self = Self(1 << 16);
     /// All.
     pub const ALL: Self = Self((1 << 17) - 1);
+
+    /// Those that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 
     /// Whether all hooks of `other` are in it.
     pub const fn contains(self, other: Self) -> bool {
@@ -354,6 +361,14 @@ pub trait Host: Send + Sync {
     /// The run has failed; gives a turn to complete with instead. Asked at most once a run.
     fn on_error(&self, _error: UppError, _state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
         Box::pin(ready(Ok(None)))
+    }
+
+    /// Performs a run by a strategy of the application; only for agents that have one.
+    ///
+    /// # Errors
+    /// What the strategy failed with; `on_error` is asked.
+    fn execute(&self, strategy: &dyn OwnStrategy, context: OwnContext) -> HostFuture<'_, Performed> {
+        strategy.execute(context)
     }
 
     /// Saves the state; gives the id of the checkpoint when one was made.

@@ -3,19 +3,19 @@
 //! [`Machine::next`] says what has to be done, [`Machine::feed`] takes what came of it. A checkpoint, a crash recovery
 //! and a property test are the same thing: a state, and the replies from there on.
 
+mod ending;
+mod model_call;
+
 use std::sync::Arc;
 
-use super::action::{Abort, Action, Boundary, Point, Reply, Slot, Stamp, ToolOutcome, ToolRound};
-use super::failure;
+use super::action::{Action, Boundary, Point, Reply, Slot, Stamp, ToolOutcome, ToolRound};
 use super::saved::SavedError;
-use super::state::{Ending, Phase, Round, RunState, Setup, StateError};
+use super::state::{Phase, Round, RunState, Setup, StateError};
 use crate::agents::strategy::{Decision, Move, Moves};
-use crate::agents::structure::{self, Violation};
-use crate::core::json::{Extra, RawJson, RawObject};
-use crate::message::fold::Folded;
+use crate::core::json::Extra;
 use crate::message::message::History;
-use crate::message::{Body, ContentBlock, Message, MessageKind, TokenUsage, ToolCall, ToolResult, Turn};
-use crate::upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
+use crate::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
+use crate::upp::UppError;
 
 /// What a call is answered with that ended together with its run.
 const ABORTED: &str = "Tool execution was aborted";
@@ -86,7 +86,7 @@ impl Machine {
         }
         let mut transcript = setup.history.clone();
         // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
-        transcript.extend(state.collected.messages.iter().map(Arc::clone));
+        transcript.extend(state.collected.told().map(Arc::clone));
         Ok(Self { setup, state, transcript })
     }
 
@@ -103,27 +103,30 @@ impl Machine {
     /// Starts from another conversation: what is set up for it, and the messages that are new. Only before the first
     /// action has been answered.
     pub(super) fn rewrite(&mut self, setup: Setup, new: History) {
-        self.transcript = setup.history.clone();
-        self.transcript.extend(new.iter().map(Arc::clone));
-        self.setup = Arc::new(setup);
         self.state.collected.messages = new;
+        self.transcript = setup.history.clone();
+        self.transcript.extend(self.state.collected.told().map(Arc::clone));
+        self.setup = Arc::new(setup);
     }
 
     /// What has to be done now. The same until it is answered.
     pub fn next(&self) -> Action {
-        let hook = self.state.strategy.calls_phase_hooks();
+        let hook = self.state.strategy.moves().calls_phase_hooks();
         match &self.state.phase {
-            Phase::StepId | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
+            Phase::Execute => Action::Execute,
+            Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
             Phase::StepStart => Action::Notify(Point::StepStart),
             Phase::Model => Action::CallModel(self.request()),
-            Phase::Answered => Action::Checkpoint(Boundary::Answered),
+            Phase::Answered | Phase::Reasoned => Action::Checkpoint(Boundary::Answered),
+            Phase::Reason => Action::Notify(Point::Reason),
+            Phase::Planned => Action::Checkpoint(Boundary::Planned),
             Phase::Act => Action::Notify(Point::Act { hook }),
             Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
             Phase::Tools(round) if !round.is_running() => Action::AwaitApproval(round.asked().cloned().collect()),
             Phase::Tools(round) => self.run_tools(round),
             Phase::Observe => Action::Notify(Point::Observe { hook }),
             Phase::StepEnd => Action::Notify(Point::StepEnd),
-            Phase::Save => Action::Checkpoint(Boundary::StepEnded),
+            Phase::Save | Phase::Executed(_) => Action::Checkpoint(Boundary::StepEnded),
             Phase::Stop => Action::AskStop,
             Phase::Exceeded(limit) => Action::Notify(Point::MaxIterations(*limit)),
             Phase::Checking => Action::CheckAnswer(self.state.collected.data.clone().unwrap_or_default()),
@@ -161,10 +164,16 @@ impl Machine {
                 phase
             }
             (phase, Reply::Aborted(abort)) => self.abort(phase, *abort),
+            (Phase::Execute, Reply::Performed(performed)) => self.take_performed(*performed),
+            (Phase::Executed(turn), Reply::Continue) => Phase::Completing(turn),
             (Phase::StepId, Reply::Stamp(stamp)) => self.begin_step(&stamp),
             (Phase::StepStart, Reply::Continue) => self.decide(|moves, decision| moves.begun(decision)),
             (Phase::Model, Reply::Answer(Ok(response))) => self.take_answer(response),
-            (Phase::Model, Reply::Answer(Err(error))) => self.fail(error),
+            (Phase::Model, Reply::Answer(Err(error))) => self.take_failure(error),
+            (Phase::Prompt, Reply::Stamp(stamp)) => self.prompt(stamp),
+            (Phase::Reasoned, Reply::Continue) => Phase::Reason,
+            (Phase::Reason, Reply::Continue) => self.decide(|moves, decision| moves.reasoned(decision)),
+            (Phase::Planned, Reply::Continue) => Phase::StepId,
             (Phase::Answered, Reply::Continue) => Phase::Act,
             (Phase::Act, Reply::Continue) => self.begin_round(),
             (Phase::Tools(round), Reply::Tool { position, outcome }) => {
@@ -208,39 +217,35 @@ impl Machine {
 
     /// Asks the strategy and turns its move into a phase.
     fn decide(&mut self, ask: impl FnOnce(&mut dyn Moves, &Decision<'_>) -> Move) -> Phase {
-        let decision =
-            Decision { collected: &self.state.collected, tools_declared: !self.setup.tools.is_empty() };
-        match ask(self.state.strategy.moves(), &decision) {
+        let RunState { step, mark, .. } = self.state;
+        let decision = Decision { setup: &self.setup, collected: &self.state.collected, step, mark };
+        let next = ask(self.state.strategy.moves_mut(), &decision);
+        self.carry_out(next)
+    }
+
+    fn carry_out(&mut self, next: Move) -> Phase {
+        match next {
             Move::CallModel => Phase::Model,
+            Move::Ask => Phase::Prompt,
             Move::RunTools => Phase::Answered,
+            Move::Planned => Phase::Planned,
             Move::EndStep => Phase::StepEnd,
             Move::NextStep => Phase::StepId,
             Move::Finish => self.finish(),
             Move::Exceeded(limit) => Phase::Exceeded(limit),
+            Move::Invalid(words) => self.fail(UppError::invalid_response(&*self.setup.provider, words)),
         }
     }
 
     fn begin_step(&mut self, stamp: &Stamp) -> Phase {
         let state = &mut self.state;
+        let mark = state.collected.mark();
         // The first step's turn starts with the input, which is there already.
-        if state.step > 0 {
-            state.mark = state.collected.mark();
-        }
+        state.mark = if state.step > 0 { mark } else { mark.with_input() };
         state.step = state.step.saturating_add(1);
         state.step_id = Arc::from(stamp.id.as_str());
+        state.strategy.moves_mut().entered();
         Phase::StepStart
-    }
-
-    fn take_answer(&mut self, response: ModelResponse) -> Phase {
-        self.push(response.message);
-        self.state.collected.usage.push_back(Arc::new(response.usage));
-        self.state.collected.ending = Ending::of(response.stop_reason);
-        // A turn cannot tell `null` from no data, and no schema of an object allows it.
-        let data = response.data.filter(|data| self.setup.structure.is_some() && !data.is_null());
-        if data.is_some() {
-            self.state.collected.data = data;
-        }
-        self.decide(|moves, decision| moves.answered(decision))
     }
 
     fn begin_round(&self) -> Phase {
@@ -314,133 +319,6 @@ impl Machine {
         self.fail(UppError::invalid_request(&*self.setup.provider, words))
     }
 
-    /// The run has said what it has to say. A structured answer is checked first; a turn that has none, because its
-    /// calls were left to the caller or the model refused, is whole without.
-    fn finish(&mut self) -> Phase {
-        if self.setup.structure.is_none() {
-            return self.complete();
-        }
-        let collected = &mut self.state.collected;
-        match (collected.is_unanswered(), &collected.data, collected.ending) {
-            (true, ..) => {
-                collected.data = None;
-                self.complete()
-            }
-            (false, Some(_), _) => Phase::Checking,
-            (false, None, Ending::Cut) => {
-                let words = "it was cut off at the limit of tokens; raise the limit";
-                self.take_check(vec![Violation::new("", "json", words)])
-            }
-            (false, None, _) => self.take_check(vec![Violation::no_json()]),
-        }
-    }
-
-    fn take_check(&mut self, violations: Vec<Violation>) -> Phase {
-        if violations.is_empty() {
-            if self.setup.is_wrapped {
-                let answer = self.state.collected.data.take();
-                self.state.collected.data =
-                    answer.as_ref().and_then(structure::unwrapped).filter(|answer| !answer.is_null());
-            }
-            return self.complete();
-        }
-        if self.setup.structure_repair && !std::mem::replace(&mut self.state.asked_repair, true) {
-            return Phase::Repair(violations);
-        }
-        let remedy = if self.setup.structure_repair { "relax it" } else { "relax it, or allow a repair" };
-        let found = Violation::list(&violations, "; ");
-        let words = format!("the answer does not fit the structure: {found}; {remedy}");
-        self.fail(UppError::invalid_response(&*self.setup.provider, words))
-    }
-
-    /// One more step, in which the model hears what is wrong.
-    fn ask_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
-        self.state.collected.data = None;
-        let found = Violation::list(violations, "\n- ");
-        let words = format!(
-            "Your answer does not fit the required structure:\n- {found}\nAnswer again, with all of the corrected JSON."
-        );
-        let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(words)] });
-        self.push(Arc::new(marked(message, "turntree", "structureRepair")));
-        Phase::StepId
-    }
-
-    fn complete(&mut self) -> Phase {
-        match self.state.collected.turn() {
-            Ok(turn) => Phase::Completing(Arc::new(turn)),
-            Err(error) => {
-                let words = format!("{error}; the model answered with another kind of message");
-                let failure = UppError::new(ErrorCode::InvalidResponse, &*self.setup.provider, words);
-                self.fail(failure.with_cause(error))
-            }
-        }
-    }
-
-    /// `on_error` is asked once: an error after a recovery is final.
-    fn fail(&mut self, error: UppError) -> Phase {
-        let error = SavedError(self.with_partial(error));
-        if std::mem::replace(&mut self.state.asked_recovery, true) {
-            Phase::Failed(error)
-        } else {
-            Phase::Failing(error)
-        }
-    }
-
-    fn with_partial(&self, error: UppError) -> UppError {
-        match self.state.collected.turn() {
-            Ok(turn) => failure::attach(error, turn),
-            Err(_) => error,
-        }
-    }
-
-    /// Ends the run with what it has. UAP-1.0 §12.5; decisions A56, A57.
-    ///
-    /// Calls without a result are answered, so that the messages are a history to go on from. What arrived of an
-    /// unfinished answer becomes the response, without its tool calls; nothing arrived leaves an empty response. An
-    /// answer that is whole already, and wants nothing more, is the response itself.
-    fn abort(&mut self, phase: Phase, abort: Abort) -> Phase {
-        let round = match phase {
-            Phase::Completing(turn) => return Phase::Done(turn),
-            Phase::Tools(round) | Phase::Results(round) => Some(round),
-            _ => None,
-        };
-        if let Some(message) = self.state.collected.unanswered() {
-            let round = round.unwrap_or_else(|| Round::new(message, &[]));
-            let results = round.results(message, ABORTED);
-            self.push(Arc::new(stamped(abort.results, Body::ToolResult { results })));
-        }
-        self.mark_aborted(abort.partial, abort.response);
-        match self.state.collected.turn() {
-            Ok(turn) => Phase::Done(Arc::new(turn)),
-            // Cannot happen: a response was just added.
-            Err(error) => self.fail(UppError::cancelled(&*self.setup.provider).with_cause(error)),
-        }
-    }
-
-    fn mark_aborted(&mut self, partial: Folded, stamp: Stamp) {
-        let whole = self.state.collected.last().filter(|last| last.kind() == MessageKind::Assistant);
-        let response = match whole {
-            Some(whole) if partial.content.is_empty() => {
-                let whole = Message::clone(whole);
-                self.state.collected.messages.pop_back();
-                self.transcript.pop_back();
-                whole
-            }
-            _ => stamped(stamp, Body::Assistant { content: partial.content, tool_calls: None }),
-        };
-        self.push(Arc::new(marked(response, "uap", "aborted")));
-    }
-
-    fn request(&self) -> ModelRequest {
-        ModelRequest {
-            messages: self.transcript.clone(),
-            system: self.setup.system.clone(),
-            params: Arc::clone(&self.setup.params),
-            tools: Arc::clone(&self.setup.tools),
-            structure: self.setup.structure.clone(),
-        }
-    }
-
     fn push(&mut self, message: Arc<Message>) {
         self.transcript.push_back(Arc::clone(&message));
         self.state.collected.messages.push_back(message);
@@ -449,6 +327,11 @@ impl Machine {
     /// The id of the step that runs.
     pub fn step_id(&self) -> &Arc<str> {
         &self.state.step_id
+    }
+
+    /// The id of the step of the plan that is carried out.
+    pub fn plan_step_id(&self) -> Option<Arc<str>> {
+        self.state.strategy.moves().plan_step().map(Into::into)
     }
 
     /// What the step that runs has brought so far. `None` before its model has answered.
@@ -482,18 +365,9 @@ fn take_asked(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<
 
 /// Phases that call the application's hooks or save: where it may fail.
 const fn waits_for_host(phase: &Phase) -> bool {
-    !matches!(phase, Phase::StepId | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
+    !matches!(phase, Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
 }
 
 fn stamped(stamp: Stamp, body: Body) -> Message {
     Message { id: stamp.id, timestamp: stamp.at, metadata: None, body, extra: Extra::new() }
-}
-
-/// The message with `{key: true}` under a namespace of its metadata.
-fn marked(message: Message, namespace: &str, key: &str) -> Message {
-    let mut metadata = message.metadata.unwrap_or_default();
-    let yes = RawJson::from_value(&true).unwrap_or_default();
-    let mark: RawObject = [(key, yes)].into_iter().collect();
-    metadata.insert(namespace, RawJson::from_value(&mark).unwrap_or_default());
-    Message { metadata: Some(metadata), ..message }
 }

@@ -23,7 +23,7 @@ pub(crate) mod passage;
 mod pipeline;
 pub mod plan_step;
 pub mod progress;
-mod saved;
+pub(crate) mod saved;
 pub mod state;
 pub mod stream;
 pub mod trace;

@@ -101,6 +101,8 @@ impl Passage {
             // All of them: calls are found by their place. What is offered is said with each request.
             tools: Arc::clone(&before.tools),
             structure: drive.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            plan_schema: before.plan_schema.clone(),
+            plan_rules: before.plan_rules.clone(),
             is_wrapped: drive.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: before.structure_repair,
             provider: Arc::clone(&before.provider),

@@ -13,7 +13,7 @@ use super::approval::Decision;
 use super::plan_step::PlanStep;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
-use crate::agents::structure::Violation;
+use crate::agents::structure::{Structure, Violation};
 use crate::core::json::object::Field;
 use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
@@ -36,6 +36,10 @@ pub struct Setup {
     pub tools: Arc<[ToolDefinition]>,
     /// JSON Schema of the structured answer, when one is wanted.
     pub structure: Option<Arc<RawJson>>,
+    /// JSON Schema of the plan, where the strategy makes one.
+    pub plan_schema: Option<Arc<RawJson>>,
+    /// What a plan is held to beside the rules for all plans.
+    pub plan_rules: Option<Arc<Structure>>,
     /// Whether the answer stands in the member [`WRAPPED`](crate::agents::structure::WRAPPED) of what the model gives.
     pub is_wrapped: bool,
     /// Whether the model is asked once more when its answer does not fit.
@@ -58,6 +62,15 @@ pub enum StateError {
     Contradiction(&'static str),
 }
 
+/// What the model is told, or thinks, beside the conversation: it is sent with every request from there on, and is in no
+/// turn and no thread (decision A11).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Aside {
+    /// How many messages of the run stand before it.
+    pub(crate) at: usize,
+    pub(crate) message: Arc<Message>,
+}
+
 /// What a run has brought.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,6 +78,12 @@ pub(crate) struct Collected {
     /// The input, then everything new, in order.
     #[serde(with = "list")]
     pub(crate) messages: History,
+    /// What is between them for the model alone, in order.
+    #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
+    pub(crate) asides: Vector<Arc<Aside>>,
+    /// What the model thought, one text a step.
+    #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
+    pub(crate) reasoning: Vector<String>,
     /// Records of tools, in the order they finished.
     #[serde(with = "list")]
     pub(crate) executions: Vector<Arc<ToolExecution>>,
@@ -113,6 +132,17 @@ pub(crate) struct Mark {
     messages: usize,
     executions: usize,
     usage: usize,
+    #[serde(default)]
+    asides: usize,
+    #[serde(default)]
+    reasoning: usize,
+}
+
+impl Mark {
+    /// The same place, but for the messages, which begin with the run's first.
+    pub(crate) const fn with_input(self) -> Self {
+        Self { messages: 0, ..self }
+    }
 }
 
 impl Collected {
@@ -123,7 +153,13 @@ impl Collected {
 
     /// The place after everything that is there.
     pub(crate) fn mark(&self) -> Mark {
-        Mark { messages: self.messages.len(), executions: self.executions.len(), usage: self.usage.len() }
+        Mark {
+            messages: self.messages.len(),
+            executions: self.executions.len(),
+            usage: self.usage.len(),
+            asides: self.asides.len(),
+            reasoning: self.reasoning.len(),
+        }
     }
 
     /// All of it as a turn.
@@ -134,10 +170,27 @@ impl Collected {
     /// What came after a mark, as a turn.
     pub(crate) fn turn_since(&self, mark: Mark) -> Result<Turn, TurnError> {
         let messages = self.messages.iter().skip(mark.messages).map(Arc::clone).collect();
-        let executions = self.executions.iter().skip(mark.executions);
-        let executions = executions.map(|execution| ToolExecution::clone(execution)).collect();
+        let executions = self.executions_since(mark).cloned().collect();
         let cycles = u32::try_from(self.usage.len().saturating_sub(mark.usage)).unwrap_or(u32::MAX);
         Turn::new(messages, executions, self.usage_since(mark), cycles, self.data.clone())
+    }
+
+    /// Records of the tools that finished after a mark.
+    pub(crate) fn executions_since(&self, mark: Mark) -> impl Iterator<Item = &ToolExecution> {
+        self.executions.iter().skip(mark.executions).map(AsRef::as_ref)
+    }
+
+    /// What the model is sent of it: the messages, with the asides between them.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Arc<Message>> {
+        let mut asides = self.asides.iter().peekable();
+        let mut messages = self.messages.iter().enumerate().peekable();
+        std::iter::from_fn(move || {
+            let place = messages.peek().map_or(usize::MAX, |(place, _)| *place);
+            match asides.next_if(|aside| aside.at <= place) {
+                Some(aside) => Some(&aside.message),
+                None => messages.next().map(|(_, message)| message),
+            }
+        })
     }
 
     /// Tokens spent after a mark.
@@ -156,6 +209,8 @@ impl Collected {
             messages: self.messages.take(mark.messages),
             executions: self.executions.take(mark.executions),
             usage: self.usage.take(mark.usage),
+            asides: self.asides.take(mark.asides),
+            reasoning: self.reasoning.take(mark.reasoning),
             ..Self::default()
         }
     }
@@ -169,6 +224,7 @@ impl Collected {
         begins(&self.messages, &earlier.messages)
             && begins(&self.executions, &earlier.executions)
             && begins(&self.usage, &earlier.usage)
+            && begins(&self.asides, &earlier.asides)
     }
 
     /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
@@ -183,6 +239,14 @@ impl Collected {
         mark.messages <= self.messages.len()
             && mark.executions <= self.executions.len()
             && mark.usage <= self.usage.len()
+            && mark.asides <= self.asides.len()
+            && mark.reasoning <= self.reasoning.len()
+    }
+
+    /// Whether the asides have places among the messages, and are in order.
+    fn places_asides(&self) -> bool {
+        let places = self.asides.iter().map(|aside| aside.at);
+        places.is_sorted() && self.asides.last().is_none_or(|last| last.at <= self.messages.len())
     }
 }
 
@@ -190,13 +254,25 @@ impl Collected {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Phase {
+    /// A strategy of the application performs the run.
+    Execute,
+    /// It has given this turn.
+    Executed(Arc<Turn>),
     /// A step needs an id.
     #[default]
     StepId,
     /// A step begins.
     StepStart,
+    /// The model is to be told something aside.
+    Prompt,
     /// The model is called.
     Model,
+    /// It has thought.
+    Reasoned,
+    /// What it thought is announced.
+    Reason,
+    /// It has planned.
+    Planned,
     /// An answer that wants tools is there.
     Answered,
     /// The tools it wants are announced.
@@ -352,7 +428,12 @@ impl RunState {
             // The first step's turn starts with the input.
             mark: Mark::default(),
             metadata,
-            phase: Phase::StepId,
+            phase: match strategy {
+                // The plan comes before the first step.
+                Strategy::Plan(_) => Phase::Prompt,
+                Strategy::Own(_) => Phase::Execute,
+                Strategy::Loop(_) | Strategy::React(_) => Phase::StepId,
+            },
             asked_recovery: false,
             asked_repair: false,
         }
@@ -378,14 +459,20 @@ impl RunState {
         &self.collected.messages
     }
 
+    /// What the model thought last; empty before it has.
+    pub(crate) fn last_thought(&self) -> &str {
+        self.collected.reasoning.last().map_or("", String::as_str)
+    }
+
     /// What hooks and stop conditions see (UAP-1.0 §5.1).
     pub fn execution_state(&self) -> ExecutionState {
+        let moves = self.strategy.moves();
         ExecutionState {
             step: self.step,
             messages: self.collected.messages.clone(),
             metadata: Arc::clone(&self.metadata),
-            reasoning: None,
-            plan: None,
+            reasoning: moves.calls_phase_hooks().then(|| self.collected.reasoning.clone()),
+            plan: moves.plan().cloned(),
             extra: Extra::new(),
         }
     }
@@ -413,6 +500,9 @@ impl RunState {
         }
         if !self.collected.holds(self.mark) {
             return Err(StateError::Contradiction("its step begins after its end"));
+        }
+        if !self.collected.places_asides() {
+            return Err(StateError::Contradiction("what the model alone is told has no place in it"));
         }
         let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());
         match &self.phase {

@@ -81,7 +81,12 @@ impl EventQueue {
     /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
     /// before it polls the driver.
     pub(crate) async fn room(&self) {
-        poll_fn(|_| if self.lock().len() < CAPACITY { Poll::Ready(()) } else { Poll::Pending }).await;
+        poll_fn(|_| if self.has_room() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Whether the listener can be given more before it has taken what is there.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().len() < CAPACITY
     }
 
     /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].

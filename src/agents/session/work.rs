@@ -393,7 +393,8 @@ impl Keeper for RunKeeper {
         if let Some(unfinished) = &mut book.unfinished {
             unfinished.run = Some(state.clone());
         }
-        if boundary != Boundary::StepEnded || shared.interval != CheckpointInterval::Step {
+        let is_kept = matches!(boundary, Boundary::StepEnded | Boundary::Planned);
+        if !is_kept || shared.interval != CheckpointInterval::Step {
             return None;
         }
         let stand = Stand::Unfinished(Box::new(self.record.point(state)), Extra::new());

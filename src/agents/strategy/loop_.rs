@@ -41,8 +41,7 @@ impl Moves for LoopState {
     }
 
     fn answered(&mut self, decision: &Decision<'_>) -> Move {
-        let wants_tools = decision.collected.last().is_some_and(|answer| answer.has_tool_calls());
-        if !wants_tools || !decision.tools_declared || self.max_iterations == 0 {
+        if !decision.wants_tools() || self.max_iterations == 0 {
             return Move::EndStep;
         }
         if self.rounds >= self.max_iterations {
@@ -59,9 +58,5 @@ impl Moves for LoopState {
 
     fn stepped(&mut self, _: &Decision<'_>) -> Move {
         if self.goes_on { Move::NextStep } else { Move::Finish }
-    }
-
-    fn calls_phase_hooks(&self) -> bool {
-        false
     }
 }

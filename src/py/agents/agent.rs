@@ -10,12 +10,11 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::enclosing::run_context;
 use super::middleware::hooks::onion_from;
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
+use super::strategy::strategy_from;
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::sub_agent::{result_of, task_of};
-use crate::agents::{
-    Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, ToToolOptions, Tool as CoreTool,
-};
+use crate::agents::{Agent as CoreAgent, AgentOptions, ToToolOptions, Tool as CoreTool, ToolUseStrategy};
 use crate::core::ids::RandomIds;
 use crate::core::json::{Extra, RawObject};
 use crate::core::time::SystemClock;
@@ -99,14 +98,18 @@ pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
 #[pymethods]
 impl AgentCore {
     #[new]
-    #[pyo3(signature = (*, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, middleware,
-        hooks, id, name, max_sub_agent_depth))]
+    #[pyo3(signature = (
+        *, model, params, config, execution, execute, max_iterations, tools, system, structure,
+        structure_repair, answer, middleware, hooks, id, name, max_sub_agent_depth
+    ))]
     #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
     fn new(
         model: Option<&Bound<'_, ModelReference>>,
         params: Option<&Bound<'_, PyAny>>,
         config: &Bound<'_, PyAny>,
-        max_iterations: u32,
+        execution: &Bound<'_, PyDict>,
+        execute: Option<&Bound<'_, PyAny>>,
+        max_iterations: Option<u32>,
         tools: &Bound<'_, PyList>,
         system: Option<&Bound<'_, PyAny>>,
         structure: Option<&Bound<'_, PyAny>>,
@@ -128,14 +131,16 @@ impl AgentCore {
             tools,
             structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
-            strategy: Some(Strategy::Loop(LoopOptions { max_iterations })),
+            strategy: Some(strategy_from(execution)?),
             middleware: onion_from(middleware, &mut held)?,
+            tool_strategy: ToolUseStrategy { max_iterations },
             id: id.map(Into::into),
             name: name.map(Into::into),
             max_sub_agent_depth,
             ..AgentOptions::default()
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
+        let callables =
+            Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));
         Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
     }
 

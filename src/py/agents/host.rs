@@ -16,6 +16,7 @@ use super::agent::AgentCore;
 use super::context::ToolContext;
 use super::enclosing;
 use super::state::PyExecutionState;
+use super::strategy::{Lease, StrategyContext, arguments, performed};
 use super::tracing::PyTracer;
 use crate::agents::{Agent as CoreAgent, Violation};
 use crate::agents::run::host::HostFuture;
@@ -24,14 +25,16 @@ use crate::agents::run::{
     Approval, BeforeCall, Enclosing, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult,
     ToolInvocation,
 };
+use crate::agents::strategy::{OwnContext, OwnStrategy, Performed};
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
-use crate::message::Turn;
+use crate::message::{ToolCall, ToolResult, Turn};
 use crate::py::bridge::callback::{Arguments, Call, CallMode, call};
 use crate::py::bridge::context::CallerContext;
 use crate::py::bridge::guard::{self, lock};
 use crate::py::bridge::kept::Kept;
+use crate::py::bridge::names::cancelled_error;
 use crate::py::convert::json::{to_python, to_raw, to_raw_object};
 use crate::py::data::extract;
 use crate::py::error::Raised;
@@ -58,6 +61,13 @@ enum Approver {
 }
 
 impl Approver {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Function(function) => Self::Function(function.clone_ref(py)),
+            Self::Person => Self::Person,
+        }
+    }
+
     fn new(approval: &Bound<'_, PyAny>) -> PyResult<Self> {
         match approval.cast::<PyString>() {
             Ok(word) if word.to_cow()? == ASK => Ok(Self::Person),
@@ -82,6 +92,10 @@ impl Function {
             return Err(PyTypeError::new_err(format!("{what} must be a function, not {found}")));
         }
         Ok(Self { mode: CallMode::of(callable, true)?, callable: callable.clone().unbind() })
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self { callable: self.callable.clone_ref(py), mode: self.mode }
     }
 }
 
@@ -111,6 +125,16 @@ impl ToolBinding {
         self.agent.as_ref()
     }
 
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            tool: self.tool.clone_ref(py),
+            mode: self.mode,
+            takes_context: self.takes_context,
+            approval: self.approval.as_ref().map(|approval| approval.clone_ref(py)),
+            agent: self.agent.as_ref().map(|agent| agent.clone_ref(py)),
+        }
+    }
+
     /// Whether calls are asked for approval.
     pub(crate) const fn asks_approval(&self) -> bool {
         self.approval.is_some()
@@ -136,14 +160,24 @@ pub(crate) struct Callables {
     owner: Option<Py<PyAny>>,
 }
 
+/// The name of the function that performs a run, where the strategy is written in Python.
+const EXECUTE: &str = "execute";
+
+/// The hooks of tool use: those that a bare model has as well.
+const OF_TOOLS: [&str; 5] =
+    ["on_tool_call", "on_before_call", "on_after_call", "on_tool_error", "on_max_iterations"];
+
 /// The hooks by name, and what tells the driver that they are there.
-const HOOKS: [(&str, HookSet); 10] = [
+const HOOKS: [(&str, HookSet); 13] = [
     ("on_tool_call", HookSet::TOOL_CALL),
     ("on_before_call", HookSet::BEFORE_CALL),
     ("on_after_call", HookSet::AFTER_CALL),
     ("on_tool_error", HookSet::TOOL_ERROR),
     ("on_max_iterations", HookSet::MAX_ITERATIONS),
     ("on_step_start", HookSet::STEP_START),
+    ("on_reason", HookSet::REASON),
+    ("on_act", HookSet::ACT),
+    ("on_observe", HookSet::OBSERVE),
     ("on_step_end", HookSet::STEP_END),
     ("stop_condition", HookSet::STOP_CONDITION),
     ("on_complete", HookSet::COMPLETE),
@@ -178,6 +212,35 @@ impl Callables {
     /// Says who gives the agent itself.
     pub(crate) fn belong_to(&mut self, owner: Py<PyAny>) -> Option<Py<PyAny>> {
         self.owner.replace(owner)
+    }
+
+    /// With the function that performs a run.
+    ///
+    /// # Errors
+    /// `TypeError` for what is no function.
+    pub(super) fn with_execute(mut self, execute: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if let Some(execute) = execute {
+            self.hooks.insert(EXECUTE, Function::new(execute, EXECUTE)?);
+        }
+        Ok(self)
+    }
+
+    /// The same tools and hooks of tool use, and no hooks of steps; with references of its own, as the garbage collector
+    /// counts them.
+    pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
+        let hooks = self.hooks.iter().filter(|(name, _)| OF_TOOLS.contains(name));
+        let of_tools = HOOKS.into_iter().filter(|(name, _)| OF_TOOLS.contains(name));
+        let set = of_tools
+            .filter(|(_, flag)| self.set.contains(*flag))
+            .fold(HookSet::NONE, |set, (_, flag)| set | flag);
+        let callables = Self {
+            tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
+            hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
+            set,
+            answer: None,
+            owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
+        };
+        callables.with_answer(self.answer.as_ref().map(|answer| answer.clone_ref(py)))
     }
 
     /// For `__traverse__` of the agent.
@@ -484,6 +547,13 @@ pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
     HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
 }
 
+/// Whether Python cancelled something.
+fn is_cancellation(error: &HostError) -> bool {
+    let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
+    let Some(raised) = raised else { return false };
+    guard::expect_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
+}
+
 /// A turn of a run with these functions, as Python sees it: with its data as the type that was asked for.
 pub(super) fn show_turn(
     py: Python<'_>,
@@ -525,7 +595,31 @@ impl Host for PyHost {
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
         let started = self.tool_call(&invocation);
-        Box::pin(value_of(started, |value| to_raw(value, "result")))
+        Box::pin(async move {
+            let answer = value_of(started, |value| to_raw(value, "result")).await;
+            // A cancelled run drops this future; a tool that is cancelled all the same has done that to itself, as when
+            // it awaits a task that somebody cancelled.
+            answer.map_err(|error| match error.kind {
+                HostErrorKind::Fatal if is_cancellation(&error) => {
+                    HostError { kind: HostErrorKind::Raised, ..error }
+                }
+                _ => error,
+            })
+        })
+    }
+
+    fn execute(&self, _: &dyn OwnStrategy, context: OwnContext) -> HostFuture<'_, Performed> {
+        let lease = Lease::new(context);
+        let guard = lease.guard();
+        let started = self.hook(EXECUTE, |py| {
+            let agent = self.metadata.kept.get(py, 0)?.cast_into::<AgentCore>()?.unbind();
+            arguments(py, StrategyContext::new(lease, agent, self.metadata.dict(py)?))
+        });
+        Box::pin(async move {
+            let performed = value_of(started, performed).await;
+            drop(guard);
+            performed
+        })
     }
 
     fn sub_host(
@@ -599,6 +693,21 @@ impl Host for PyHost {
         let started = self.hook("on_step_start", |py| {
             tuple(py, vec![step.into_pyobject(py)?.into_any().unbind(), self.state_of(py, &state)?])
         });
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_reason(&self, step: u32, reasoning: String) -> HostFuture<'_, ()> {
+        let started = self.hook("on_reason", |py| Ok((step, reasoning).into_pyobject(py)?.unbind()));
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_act(&self, step: u32, calls: Vec<ToolCall>) -> HostFuture<'_, ()> {
+        let started = self.hook("on_act", |py| Ok((step, calls.show(py)?).into_pyobject(py)?.unbind()));
+        Box::pin(value_of(started, |_| Ok(())))
+    }
+
+    fn on_observe(&self, step: u32, results: Vec<ToolResult>) -> HostFuture<'_, ()> {
+        let started = self.hook("on_observe", |py| Ok((step, results.show(py)?).into_pyobject(py)?.unbind()));
         Box::pin(value_of(started, |_| Ok(())))
     }
 

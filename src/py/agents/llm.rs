@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::agent::{params_from, perform, tools_from};
+use super::agent::{AgentCore, params_from, perform, tools_from};
 use super::enclosing;
 use super::host::{Callables, Place, PyHost, RunMetadata};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext};
+use crate::agents::strategy::OwnContext;
 use crate::agents::{Llm, LlmOptions, ToolUseStrategy};
 use crate::core::ids::RandomIds;
 use crate::core::time::Timestamp;
@@ -131,6 +132,31 @@ impl LlmCore {
 }
 
 impl LlmCore {
+    /// The model of a run with the tools of its agent, and without its hooks of steps.
+    ///
+    /// # Errors
+    /// `UPPError` where the model cannot do what the agent wants of it.
+    pub(super) fn of_run(py: Python<'_>, run: &OwnContext, agent: &Py<AgentCore>) -> PyResult<Self> {
+        let core = agent.get().agent();
+        let options = core.options();
+        let options = LlmOptions {
+            params: Arc::clone(&run.setup.params),
+            system: options.system.clone(),
+            tools: options.tools.clone(),
+            tool_strategy: options.tool_strategy,
+            structure: options.structure.clone(),
+            structure_repair: options.structure_repair,
+            ..LlmOptions::new(Arc::clone(&run.drive.model))
+        };
+        let llm = Llm::new(options, &RandomIds).map_err(|error| crate::py::error::upp(py, &error))?;
+        let callables = Arc::new(Mutex::new(lock(agent.get().callables()).without_steps(py)));
+        let mut held = Held::default();
+        // Its model may lead to functions that the agent holds.
+        held.objects.push(agent.clone_ref(py).into_any());
+        let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
+        Ok(Self { llm, callables, held, middleware: none })
+    }
+
     fn start(
         slf: &Bound<'_, Self>,
         arguments: &Bound<'_, PyTuple>,

@@ -246,6 +246,11 @@ impl AgentStreamEvent {
     pub(super) const fn new(event: CoreEvent) -> Self {
         Self(event)
     }
+
+    /// The event.
+    pub(super) const fn core(&self) -> &CoreEvent {
+        &self.0
+    }
 }
 
 #[pymethods]

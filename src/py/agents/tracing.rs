@@ -86,6 +86,8 @@ impl PyTracer {
 
 impl Tracer for PyTracer {
     fn begin(&self, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
+        // What belongs to nothing else belongs to the run.
+        let parent = parent.or_else(|| self.run.get());
         let started = guard::held(|py| told(py, self.start(py, work, parent))).flatten();
         let span: Arc<dyn Span> = match started {
             Some(span) => Arc::new(PySpan { span, content: self.content }),

@@ -27,7 +27,7 @@ mod flight;
 pub(crate) mod guard;
 mod helper_loop;
 pub(crate) mod kept;
-mod names;
+pub(crate) mod names;
 pub(crate) mod parker;
 #[cfg(feature = "bridge-selftest")]
 pub(crate) mod selftest;

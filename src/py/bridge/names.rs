@@ -25,6 +25,8 @@ imported! {
     all_tasks = "asyncio", "all_tasks";
     /// Waits for several awaitables.
     gather = "asyncio", "gather";
+    /// What a cancelled task raises.
+    cancelled_error = "asyncio", "CancelledError";
     /// A snapshot of this thread's context variables; constant time.
     copy_context = "contextvars", "copy_context";
     /// The type of contexts: called, it gives one without variables.

@@ -89,6 +89,8 @@ impl Trace {
         let Some(tracer) = drive.host.tracer() else { return Self(None) };
         let model = &*drive.model;
         let work = match drive.protocol {
+            // The tracer knows the run that it is a part of.
+            Protocol::Uap if drive.is_part => None,
             Protocol::Uap => Some(Work::Agent {
                 name: drive.agent_name.as_deref(),
                 identity: &drive.identity,
