@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::options::AgentOptions;
 use super::run::{
-    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
+    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError,
+    drive,
 };
 use super::strategy::Strategy;
 use super::structure::Structure;
@@ -214,7 +215,8 @@ impl Agent {
         };
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        let around = (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
+        let around =
+            (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         Ok((machine, Drive { structure, cancellation, around, ..driver }))
     }

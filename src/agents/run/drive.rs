@@ -10,8 +10,8 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use super::around::{self, Around};
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
+use super::around::{self, Around};
 use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,

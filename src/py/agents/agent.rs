@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::middleware::hooks::onion_from;
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
+use super::middleware::hooks::onion_from;
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};
 use crate::agents::{Agent as CoreAgent, AgentOptions, LoopOptions, Strategy, Tool as CoreTool};
