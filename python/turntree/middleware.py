@@ -132,7 +132,7 @@ class GuardrailRule:
     def __init__(
         self, name: str, action: Literal["reject", "rewrite"], check: Callable[[str], Any] | None, schema: Any
     ) -> None:
-        self.name = name
+        self.name: str = name
         self.action: Literal["reject", "rewrite"] = action
         self._check = check
         self._schema = schema

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::options::AgentOptions;
 use super::run::context::GREATEST_DEPTH;
 use super::run::{
-    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError, drive,
+    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError,
+    drive,
 };
 use super::strategy::{Schemas, Strategy};
 use super::structure::Structure;
@@ -223,7 +224,8 @@ impl Agent {
         let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        let around = (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
+        let around =
+            (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();
@@ -242,7 +244,8 @@ impl Agent {
 
     /// Refuses a run that would be too deep inside of others (UAP-1.0 §16.1, decision A94).
     pub(crate) fn check_depth(&self, context: &RunContext) -> Result<(), UppError> {
-        let (depth, deepest) = (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
+        let (depth, deepest) =
+            (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
         match deepest {
             Some(deepest) if depth > deepest => {
                 let words = format!(

@@ -27,7 +27,9 @@ pub enum MergeError {
         theirs: String,
     },
     /// They know one agent in two ways.
-    #[error("/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id")]
+    #[error(
+        "/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id"
+    )]
     AgentConflict {
         /// The id of both.
         agent_id: String,
@@ -240,11 +242,8 @@ impl Calls {
         match &mut action {
             Action::ToolCall(call) => {
                 let taken = self.ours.contains(&call.tool_call_id);
-                let id = if taken {
-                    format!("{}:{other}", call.tool_call_id)
-                } else {
-                    call.tool_call_id.clone()
-                };
+                let id =
+                    if taken { format!("{}:{other}", call.tool_call_id) } else { call.tool_call_id.clone() };
                 // Returns of calls before the parting come first.
                 self.theirs.entry(call.tool_call_id.clone()).or_default().push_back(id.clone());
                 call.tool_call_id = id;
@@ -271,10 +270,8 @@ impl Calls {
 
 /// The remark that another branch had another result.
 fn second_return(action: &Action) -> Action {
-    let mut data: RawObject = RawJson::from_value(action)
-        .ok()
-        .and_then(|json| RawObject::from_raw(&json))
-        .unwrap_or_default();
+    let mut data: RawObject =
+        RawJson::from_value(action).ok().and_then(|json| RawObject::from_raw(&json)).unwrap_or_default();
     for key in ["action_type", "timestamp", "sequence", "metadata"] {
         data.remove(key);
     }

@@ -47,7 +47,9 @@ impl Recorder {
             self.log.lock().unwrap().push(format!("{}:{hook}", self.name));
             give_way(1).await;
             match self.fails_in {
-                Some(failing) if failing == hook => Err(UppError::invalid_request("", format!("{hook} fails"))),
+                Some(failing) if failing == hook => {
+                    Err(UppError::invalid_request("", format!("{hook} fails")))
+                }
                 _ => Ok(value),
             }
         })
@@ -89,7 +91,8 @@ fn recorder(log: &Log, name: &'static str) -> Recorder {
 fn around(model: ScriptModel, middleware: Vec<Arc<dyn Middleware>>) -> (Agent, Arc<ScriptModel>) {
     let model = Arc::new(model);
     let base = agent(Arc::clone(&model) as _, 10);
-    let options = AgentOptions { middleware: middleware.into_iter().collect::<Onion>(), ..base.options().clone() };
+    let options =
+        AgentOptions { middleware: middleware.into_iter().collect::<Onion>(), ..base.options().clone() };
     (Agent::new(options, &CountingIds::default()), model)
 }
 
@@ -99,7 +102,10 @@ fn context() -> RunContext {
 
 fn turn_of(text: &str) -> Arc<Turn> {
     let (ids, clock) = (CountingIds::default(), clock());
-    let messages = vec![Arc::new(Message::user("asked", &ids, &clock)), Arc::new(Message::assistant(text, &ids, &clock))];
+    let messages = vec![
+        Arc::new(Message::user("asked", &ids, &clock)),
+        Arc::new(Message::assistant(text, &ids, &clock)),
+    ];
     Arc::new(Turn::new(messages, Vec::new(), Default::default(), 1, None).unwrap())
 }
 
@@ -123,12 +129,30 @@ fn hooks_run_in_order_and_back() {
 fn errors_go_outwards_through_those_that_were_entered_until_one_recovers() {
     let cases = [
         ("before", None, vec!["a:before", "b:before", "b:on_error", "a:on_error"]),
-        ("after", None, vec!["a:before", "b:before", "c:before", "c:after", "b:after", "c:on_error", "b:on_error", "a:on_error"]),
-        ("after", Some("back"), vec!["a:before", "b:before", "c:before", "c:after", "b:after", "c:on_error", "b:on_error"]),
+        (
+            "after",
+            None,
+            vec![
+                "a:before",
+                "b:before",
+                "c:before",
+                "c:after",
+                "b:after",
+                "c:on_error",
+                "b:on_error",
+                "a:on_error",
+            ],
+        ),
+        (
+            "after",
+            Some("back"),
+            vec!["a:before", "b:before", "c:before", "c:after", "b:after", "c:on_error", "b:on_error"],
+        ),
     ];
     for (fails_in, recovers, expected) in cases {
         let log = Log::default();
-        let failing = Recorder { fails_in: Some(fails_in), recovers: recovers.map(turn_of), ..recorder(&log, "b") };
+        let failing =
+            Recorder { fails_in: Some(fails_in), recovers: recovers.map(turn_of), ..recorder(&log, "b") };
         let list: Vec<Arc<dyn Middleware>> =
             vec![Arc::new(recorder(&log, "a")), Arc::new(failing), Arc::new(recorder(&log, "c"))];
         let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), list);
@@ -155,10 +179,12 @@ fn an_error_after_the_run_carries_its_turn() {
 fn a_run_dropped_anywhere_tells_its_middleware_once_or_never() {
     for polls in 0..40 {
         let log = Log::default();
-        let list: Vec<Arc<dyn Middleware>> = vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
+        let list: Vec<Arc<dyn Middleware>> =
+            vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
         let (agent, _) = around(ScriptModel::new(one_round("echo")), list);
         let mut running = Box::pin(agent.run("Hello", context()));
-        let ended = (0..polls).any(|_| running.poll_unpin(&mut Context::from_waker(Waker::noop())).is_ready());
+        let ended =
+            (0..polls).any(|_| running.poll_unpin(&mut Context::from_waker(Waker::noop())).is_ready());
         drop(running);
 
         // What waits goes on in the background.
@@ -232,12 +258,14 @@ impl Middleware for Replaces {
 
 #[test]
 fn what_before_replaces_is_what_the_machine_starts_from() {
-    let history: History = [Arc::new(Message::user("old", &CountingIds::default(), &clock()))].into_iter().collect();
+    let history: History =
+        [Arc::new(Message::user("old", &CountingIds::default(), &clock()))].into_iter().collect();
     let (agent, model) = around(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(Replaces(history))]);
 
     let turn = block_on(agent.run("Hello", context())).unwrap();
 
-    let sent: Vec<_> = model.requests.lock().unwrap()[0].messages.iter().map(|message| message.text()).collect();
+    let sent: Vec<_> =
+        model.requests.lock().unwrap()[0].messages.iter().map(|message| message.text()).collect();
     assert_eq!(sent, ["old", "Hello!"]);
     assert_eq!(turn.messages.iter().map(|message| message.text()).collect::<Vec<_>>(), ["Hello!", "Hi."]);
 }
@@ -256,8 +284,7 @@ fn logging_writes_the_lines_of_the_specification() {
 
     block_on(agent.run("Hello", context())).unwrap();
 
-    let lines: Vec<_> =
-        lines.lock().unwrap().iter().map(|line| line.replace(&**agent.id(), "ID")).collect();
+    let lines: Vec<_> = lines.lock().unwrap().iter().map(|line| line.replace(&**agent.id(), "ID")).collect();
     assert_eq!(
         lines,
         [
@@ -348,7 +375,8 @@ fn a_thought_that_would_be_rewritten_is_left_out() {
         }
     }
     let given = recovering.recovers.clone().unwrap();
-    let (agent, _) = around(ScriptModel::new([Answer::text("x")]), vec![Arc::new(guard), Arc::new(Gives(given))]);
+    let (agent, _) =
+        around(ScriptModel::new([Answer::text("x")]), vec![Arc::new(guard), Arc::new(Gives(given))]);
 
     let turn = block_on(agent.run("Hello", context())).unwrap();
 
@@ -383,7 +411,10 @@ fn what_a_session_has_spent_is_in_its_json() {
     let json: serde_json::Value = serde_json::from_str(&session.to_json().unwrap()).unwrap();
 
     let spent = &json["metadata"]["turntree"]["middleware"]["spent"];
-    assert_eq!((&spent["tokens"], &spent["steps"], &spent["unpricedCalls"]), (&23.into(), &2.into(), &2.into()));
+    assert_eq!(
+        (&spent["tokens"], &spent["steps"], &spent["unpricedCalls"]),
+        (&23.into(), &2.into(), &2.into())
+    );
 }
 
 // memory
@@ -412,7 +443,9 @@ fn history_of(said: &[Said]) -> History {
     let mut history = History::new();
     for (place, one) in said.iter().enumerate() {
         match one {
-            Said::User(words) => history.push_back(Arc::new(Message::user("w ".repeat(*words), &ids, &clock))),
+            Said::User(words) => {
+                history.push_back(Arc::new(Message::user("w ".repeat(*words), &ids, &clock)))
+            }
             Said::Answer(words) => {
                 history.push_back(Arc::new(Message::assistant("w ".repeat(*words), &ids, &clock)));
             }
@@ -536,7 +569,8 @@ fn memory_changes_what_is_sent_and_nothing_else() {
     let history = history_of(&[Said::User(9), Said::Answer(9), Said::User(9), Said::Answer(9)]);
     let mut memory = Memory::default();
     memory.max_turns = Some(2);
-    let (agent, model) = around(ScriptModel::new([Answer::text("x"), Answer::text("y")]), vec![Arc::new(memory)]);
+    let (agent, model) =
+        around(ScriptModel::new([Answer::text("x"), Answer::text("y")]), vec![Arc::new(memory)]);
 
     let turn = block_on(agent.run_with_history(history.clone(), "now", context())).unwrap();
 

@@ -62,7 +62,10 @@ fn chain(length: u32, limit: Option<u32>) -> Agent {
             max_sub_agent_depth: limit,
             ..AgentOptions::default()
         };
-        agent = Agent::new(AgentOptions { id: Some(format!("a{id}").into()), ..options }, &CountingIds::default());
+        agent = Agent::new(
+            AgentOptions { id: Some(format!("a{id}").into()), ..options },
+            &CountingIds::default(),
+        );
     }
     agent
 }
@@ -254,7 +257,11 @@ impl Family {
         };
         let bottom_model =
             script([Answer::calls(&["one", "two"]), Answer::calls(&["three"]), Answer::text("bottom")]);
-        let bottom = made(1, Some(Arc::clone(&bottom_model) as _), vec![work("one", 1), work("two", 4), work("three", 2)]);
+        let bottom = made(
+            1,
+            Some(Arc::clone(&bottom_model) as _),
+            vec![work("one", 1), work("two", 4), work("three", 2)],
+        );
         let middle_model = script([
             Answer {
                 calls: vec![("bottom".into(), r#"{"task":"t"}"#.into()), ("four".into(), "{}".into())],
@@ -262,7 +269,8 @@ impl Family {
             },
             Answer::text("middle"),
         ]);
-        let middle = made(2, Some(Arc::clone(&middle_model) as _), vec![named(&bottom, "bottom"), work("four", 3)]);
+        let middle =
+            made(2, Some(Arc::clone(&middle_model) as _), vec![named(&bottom, "bottom"), work("four", 3)]);
         let lead_model = calling("middle", "lead");
         let lead = made(3, Some(Arc::clone(&lead_model) as _), vec![named(&middle, "middle")]);
         Self { lead, done, asked: vec![lead_model, middle_model, bottom_model] }

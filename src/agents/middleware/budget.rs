@@ -99,7 +99,8 @@ impl Accounts {
 
     /// Since the run was begun or taken up.
     fn present(&self, now: Timestamp) -> Spent {
-        let milliseconds = self.began.map_or(0, |began| now.milliseconds().saturating_sub(began.milliseconds()));
+        let milliseconds =
+            self.began.map_or(0, |began| now.milliseconds().saturating_sub(began.milliseconds()));
         #[expect(clippy::cast_precision_loss, reason = "no run lasts 2^53 milliseconds")]
         let seconds = milliseconds.max(0) as f64 / 1000.0;
         let steps = u64::from(self.answered).saturating_sub(self.before.steps);

@@ -163,7 +163,10 @@ impl Logging {
                 }
                 UapData::StepEnd(end) => {
                     let tokens = end.usage.total_tokens;
-                    self.write(Level::Debug, &format!("Agent {id} step {} ended ({tokens} tokens)", event.step));
+                    self.write(
+                        Level::Debug,
+                        &format!("Agent {id} step {} ended ({tokens} tokens)", event.step),
+                    );
                 }
                 UapData::Action(action) => {
                     for call in &action.tool_calls {

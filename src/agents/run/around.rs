@@ -281,7 +281,8 @@ impl Drop for Unfinished<'_> {
         if begun == 0 || !around.onion.has(Hooks::ERROR) {
             return;
         }
-        let (onion, context, host) = (around.onion.clone(), Arc::clone(&around.context), Arc::clone(self.host));
+        let (onion, context, host) =
+            (around.onion.clone(), Arc::clone(&around.context), Arc::clone(self.host));
         let error = UppError::cancelled(&*context.provider);
         around.onion.finish(Box::pin(async move {
             let heard = onion.recover(begun, &context, error).await;

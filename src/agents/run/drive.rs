@@ -12,13 +12,13 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::approval::ApprovalRequired;
 use super::around::{self, Around};
-use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
 use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
 use super::event::{
-    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, SubAgentRun, UapData,
-    UapEvent,
+    ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, SubAgentRun,
+    UapData, UapEvent,
 };
 use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};

@@ -369,7 +369,11 @@ impl Record {
     fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> Came {
         let Self { approved, duration } = self;
         let failure = error.as_ref().map(|error| error.type_name.clone());
-        Came { returned: Returned { call: Arc::clone(call), result, failure, duration, approved }, error, span: Open::default() }
+        Came {
+            returned: Returned { call: Arc::clone(call), result, failure, duration, approved },
+            error,
+            span: Open::default(),
+        }
     }
 
     fn outcome(self, call: &ToolCall, result: RawJson, is_error: bool) -> ToolOutcome {
@@ -395,7 +399,11 @@ fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
 fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     let record = Record { approved: Some(false), duration: 0 };
     if let Some(reason) = reason {
-        return record.outcome(call, RawJson::from_str_value(&format!("Tool execution denied: {reason}")), true);
+        return record.outcome(
+            call,
+            RawJson::from_str_value(&format!("Tool execution denied: {reason}")),
+            true,
+        );
     }
     let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
     ToolOutcome {

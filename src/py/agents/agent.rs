@@ -8,8 +8,8 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::enclosing::run_context;
-use super::middleware::hooks::onion_from;
 use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
+use super::middleware::hooks::onion_from;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext, drive};

@@ -18,8 +18,8 @@ pub(crate) mod content;
 pub(crate) mod document;
 mod edit;
 pub(crate) mod pydantic_ai;
-pub(crate) mod vercel_ui;
 mod upp;
+pub(crate) mod vercel_ui;
 mod versions;
 
 /// Adds the classes and functions of this room to the native module.

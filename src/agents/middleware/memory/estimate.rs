@@ -98,12 +98,15 @@ pub fn count_message(message: &Message, counter: Option<&dyn Counter>) -> Result
         sum = sum.saturating_add(count_block(block, counter)?);
     }
     for call in message.tool_calls() {
-        let said = count_text(&call.tool_name, counter)?.saturating_add(count_text(call.arguments.get(), counter)?);
+        let said =
+            count_text(&call.tool_name, counter)?.saturating_add(count_text(call.arguments.get(), counter)?);
         sum = sum.saturating_add(OF_TOOL).saturating_add(said);
     }
     if let Body::ToolResult { results } = &message.body {
         for result in results {
-            sum = sum.saturating_add(OF_MESSAGE).saturating_add(count_text(&raw_as_text(&result.result), counter)?);
+            sum = sum
+                .saturating_add(OF_MESSAGE)
+                .saturating_add(count_text(&raw_as_text(&result.result), counter)?);
         }
     }
     Ok(sum)
@@ -152,7 +155,11 @@ pub(super) fn text_within(text: &str, most: u64, counter: Option<&dyn Counter>) 
 pub(super) struct Counted(HashMap<usize, (Arc<Message>, u64)>);
 
 impl Counted {
-    pub(super) fn count(&mut self, message: &Arc<Message>, counter: Option<&dyn Counter>) -> Result<u64, UppError> {
+    pub(super) fn count(
+        &mut self,
+        message: &Arc<Message>,
+        counter: Option<&dyn Counter>,
+    ) -> Result<u64, UppError> {
         let place = Arc::as_ptr(message).addr();
         if let Some((_, count)) = self.0.get(&place) {
             return Ok(*count);

@@ -100,7 +100,11 @@ impl Memory {
         Self { summarizer: Some(summarizer), ..self }
     }
 
-    async fn fit(&self, request: ModelRequest, context: &MiddlewareContext) -> Result<ModelRequest, UppError> {
+    async fn fit(
+        &self,
+        request: ModelRequest,
+        context: &MiddlewareContext,
+    ) -> Result<ModelRequest, UppError> {
         let of_run: Arc<OfRun> = context.state.of(self);
         let messages = request.messages.clone();
         let begins = begin_of_run(&messages, context);

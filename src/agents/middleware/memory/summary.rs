@@ -69,7 +69,8 @@ impl Summaries {
             let last = summary.count.checked_sub(1).and_then(|last| messages.get(last));
             last.is_some_and(|last| last.id == summary.last_id)
         };
-        let kept = self.by_last.values().filter(|summary| tells_of(summary)).max_by_key(|summary| summary.count);
+        let kept =
+            self.by_last.values().filter(|summary| tells_of(summary)).max_by_key(|summary| summary.count);
         let stored = stored.filter(tells_of);
         let best = kept.cloned().into_iter().chain(stored).max_by_key(|summary| summary.count)?;
         Some(Known { count: best.count, text: best.text })

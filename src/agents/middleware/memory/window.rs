@@ -57,7 +57,8 @@ pub fn cut<E>(
         for call in message.tool_calls() {
             unanswered.remove(call.tool_call_id.as_str());
         }
-        let is_start = place == 0 || (place <= begins && unanswered.is_empty() && starts_turn(messages, place, begins));
+        let is_start =
+            place == 0 || (place <= begins && unanswered.is_empty() && starts_turn(messages, place, begins));
         if !is_start {
             continue;
         }
@@ -72,6 +73,7 @@ pub fn cut<E>(
 
 /// Whether a user begins to speak here. What a run begins with is a beginning of its own.
 fn starts_turn(messages: &History, place: usize, begins: usize) -> bool {
-    let is_user = |place: usize| messages.get(place).is_some_and(|message| message.kind() == MessageKind::User);
+    let is_user =
+        |place: usize| messages.get(place).is_some_and(|message| message.kind() == MessageKind::User);
     is_user(place) && (place == begins || !place.checked_sub(1).is_some_and(is_user))
 }

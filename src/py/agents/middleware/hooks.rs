@@ -9,9 +9,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
-use crate::agents::middleware::{
-    HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion,
-};
+use crate::agents::middleware::{HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion};
 use crate::agents::run::AgentStreamEvent as CoreEvent;
 use crate::message::Turn;
 use crate::message::message::History;
@@ -166,7 +164,9 @@ pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr)
 
 /// Whether a run ended because the process is to stop, as by `KeyboardInterrupt` in a tool: nobody is asked then.
 fn ends_the_process(error: &UppError) -> bool {
-    let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else { return false };
+    let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else {
+        return false;
+    };
     guard::expect_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
 }
 
@@ -191,7 +191,9 @@ fn context_from(value: &Bound<'_, PyAny>, core: &Arc<CoreContext>) -> PyResult<(
     }
     let Ok(other) = value.cast::<MiddlewareContext>() else {
         let found = value.get_type().name()?;
-        let words = format!("before must give a MiddlewareContext or None, not {found}; make one with context.replace");
+        let words = format!(
+            "before must give a MiddlewareContext or None, not {found}; make one with context.replace"
+        );
         return Err(PyTypeError::new_err(words));
     };
     if let Ok(now) = now.cast::<MiddlewareContext>() {
@@ -226,7 +228,9 @@ impl Middleware for PyMiddleware {
 
     fn after<'a>(&'a self, context: &'a Arc<CoreContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
         let started = self.start("after", context, |py, host| host.show_turn(py, turn).map(Some));
-        Box::pin(self.given("after", context, started, |value| turn_from(value, "after", "; add `return turn`")))
+        Box::pin(
+            self.given("after", context, started, |value| turn_from(value, "after", "; add `return turn`")),
+        )
     }
 
     fn on_error<'a>(

@@ -180,7 +180,8 @@ impl Downgrader {
             prompt.push("part_kind", Value::text("user-prompt"));
             prompt
         };
-        let text = |key: &str| part.get(key).filter(|value| value.as_text().is_some_and(|text| !text.is_empty()));
+        let text =
+            |key: &str| part.get(key).filter(|value| value.as_text().is_some_and(|text| !text.is_empty()));
         match (class, &message.kind) {
             ("retry-feedback", _) => {
                 let mut retry = Object::with_capacity(4);
@@ -223,7 +224,8 @@ impl Downgrader {
     fn tool<'a>(&mut self, pointer: &str, class: &str, part: &Part<'a>) -> Part<'a> {
         let outcome = part.text("outcome");
         if class == "tool-return" && outcome.as_deref() == Some("retried") && self.to < TYPED_RETRIES {
-            let said = format!("returns that ask for a retry came with {TYPED_RETRIES}; it is now \"retry-prompt\"");
+            let said =
+                format!("returns that ask for a retry came with {TYPED_RETRIES}; it is now \"retry-prompt\"");
             self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
             return retry_prompt(part);
         }
@@ -232,7 +234,8 @@ impl Downgrader {
             let text = value.as_text();
             let value = match (&**key, text.as_deref()) {
                 ("outcome", Some("interrupted")) if self.to < INTERRUPTED_RETURNS => {
-                    let said = format!("\"interrupted\" came with {INTERRUPTED_RETURNS}; it is now \"failed\"");
+                    let said =
+                        format!("\"interrupted\" came with {INTERRUPTED_RETURNS}; it is now \"failed\"");
                     self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, said);
                     Value::text("failed")
                 }
@@ -346,7 +349,8 @@ fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
 /// An id for a retry that belongs to no call: older versions make one up when they load, each time another.
 fn made_up_id(pointer: &str, part: &Part<'_>) -> String {
     use std::fmt::Write as _;
-    let digest = Sha256::new().chain_update(pointer).chain_update(super::write::object_to_json(part)).finalize();
+    let digest =
+        Sha256::new().chain_update(pointer).chain_update(super::write::object_to_json(part)).finalize();
     let mut id = String::from("pyd_ai_");
     for byte in digest.iter().take(16) {
         let _ = write!(id, "{byte:02x}");

@@ -122,10 +122,7 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
     ),
     ("text", &[("provider_name", v(1, 47)), ("provider_details", v(1, 22)), ("citations", v(2, 64))]),
     ("thinking", &[("provider_details", v(1, 22))]),
-    (
-        "tool-call",
-        &[("tool_kind", v(1, 95)), ("provider_name", v(1, 47)), ("provider_details", v(1, 22))],
-    ),
+    ("tool-call", &[("tool_kind", v(1, 95)), ("provider_name", v(1, 47)), ("provider_details", v(1, 22))]),
     ("builtin-tool-call", &[("tool_kind", v(1, 95)), ("provider_details", v(1, 22))]),
     ("file", &[("provider_details", v(1, 22))]),
     ("compaction", &[("metadata", v(2, 64))]),

@@ -8,8 +8,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::downgrade::{Change, downgrade};
 use super::decode::{damaged, decode_action, decode_part, envelope_of, to_messages};
+use super::downgrade::{Change, downgrade};
 use super::envelope::{Envelope, MessageEnvelope};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::parts::NATIVE_RETURN;
