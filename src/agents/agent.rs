@@ -229,7 +229,8 @@ impl Agent {
 
     /// Refuses a run that would be too deep inside of others (UAP-1.0 §16.1, decision A94).
     pub(crate) fn check_depth(&self, context: &RunContext) -> Result<(), UppError> {
-        let (depth, deepest) = (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
+        let (depth, deepest) =
+            (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
         match deepest {
             Some(deepest) if depth > deepest => {
                 let words = format!(

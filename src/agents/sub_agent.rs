@@ -133,10 +133,9 @@ impl SubAgent {
         let host: Arc<dyn Host> = Arc::clone(&drive.host);
         let context = match &invocation.enclosing {
             Some(enclosing) => RunContext::inside(host, enclosing),
-            None => RunContext {
-                cancellation: Some(invocation.cancellation.clone()),
-                ..RunContext::new(host)
-            },
+            None => {
+                RunContext { cancellation: Some(invocation.cancellation.clone()), ..RunContext::new(host) }
+            }
         };
         RunContext { sub_agent_events: drive.sub_agent_events, ..context }
     }
@@ -157,7 +156,8 @@ impl SubAgent {
 
     /// The task that the arguments name, once they are those that the schema wants.
     fn task(&self, arguments: &RawJson) -> Result<String, HostError> {
-        let violations = if self.arguments.is_wrapped() { Vec::new() } else { self.arguments.violations(arguments) };
+        let violations =
+            if self.arguments.is_wrapped() { Vec::new() } else { self.arguments.violations(arguments) };
         if violations.is_empty() {
             return Ok(task_of(arguments));
         }
@@ -213,7 +213,8 @@ fn system_text(system: &System) -> String {
         System::Text(text) => text.clone(),
         System::Blocks(blocks) => {
             let blocks: Vec<RawJson> = blocks.to().unwrap_or_default();
-            let texts = blocks.iter().filter_map(|block| RawObject::from_raw(block)?.get("text")?.as_string());
+            let texts =
+                blocks.iter().filter_map(|block| RawObject::from_raw(block)?.get("text")?.as_string());
             texts.collect::<Vec<_>>().join("\n")
         }
     }

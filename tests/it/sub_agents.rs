@@ -54,7 +54,11 @@ fn result(turn: &Turn) -> &str {
 
 /// Each agent is a tool, `down`, of the next; the last runs all.
 fn chain(length: u32, limit: Option<u32>) -> Agent {
-    let mut agent = made(0, Some(script([Answer::text("bottom")])), Vec::new());
+    above(made(0, Some(script([Answer::text("bottom")])), Vec::new()), length, limit)
+}
+
+fn above(bottom: Agent, length: u32, limit: Option<u32>) -> Agent {
+    let mut agent = bottom;
     for id in 1..length {
         let options = AgentOptions {
             model: Some(calling("down", "up") as _),
@@ -62,7 +66,10 @@ fn chain(length: u32, limit: Option<u32>) -> Agent {
             max_sub_agent_depth: limit,
             ..AgentOptions::default()
         };
-        agent = Agent::new(AgentOptions { id: Some(format!("a{id}").into()), ..options }, &CountingIds::default());
+        agent = Agent::new(
+            AgentOptions { id: Some(format!("a{id}").into()), ..options },
+            &CountingIds::default(),
+        );
     }
     agent
 }
@@ -170,6 +177,28 @@ fn the_depth_is_limited() {
     assert!(result(&turn).contains("1 agents deep, and 0 is the most"));
 }
 
+/// Agents that are tools are polled inside one another: the deepest allowed must fit on the stack of a thread, 2 MB.
+#[test]
+fn a_level_of_depth_takes_little_of_the_stack() {
+    let place = |length| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = Mutex::new(tell);
+        let note = tool("note").with_function(move |_| {
+            let local = 0_u8;
+            tell.lock().unwrap().send(std::ptr::from_ref(&local).addr()).unwrap();
+            std::future::ready(Ok(RawJson::default()))
+        });
+        let agent = above(made(0, Some(calling("note", "bottom")), vec![note]), length, None);
+        block_on(agent.run("go", context(&agent))).unwrap();
+        told.recv().unwrap()
+    };
+
+    let level = place(2).abs_diff(place(6)) / 4;
+
+    println!("{level} bytes a level");
+    assert!(level < 100_000, "{level}");
+}
+
 #[test]
 fn dropping_a_run_drops_what_is_inside_of_it() {
     let model = script([Answer::text("never said")]);
@@ -254,7 +283,11 @@ impl Family {
         };
         let bottom_model =
             script([Answer::calls(&["one", "two"]), Answer::calls(&["three"]), Answer::text("bottom")]);
-        let bottom = made(1, Some(Arc::clone(&bottom_model) as _), vec![work("one", 1), work("two", 4), work("three", 2)]);
+        let bottom = made(
+            1,
+            Some(Arc::clone(&bottom_model) as _),
+            vec![work("one", 1), work("two", 4), work("three", 2)],
+        );
         let middle_model = script([
             Answer {
                 calls: vec![("bottom".into(), r#"{"task":"t"}"#.into()), ("four".into(), "{}".into())],
@@ -262,7 +295,8 @@ impl Family {
             },
             Answer::text("middle"),
         ]);
-        let middle = made(2, Some(Arc::clone(&middle_model) as _), vec![named(&bottom, "bottom"), work("four", 3)]);
+        let middle =
+            made(2, Some(Arc::clone(&middle_model) as _), vec![named(&bottom, "bottom"), work("four", 3)]);
         let lead_model = calling("middle", "lead");
         let lead = made(3, Some(Arc::clone(&lead_model) as _), vec![named(&middle, "middle")]);
         Self { lead, done, asked: vec![lead_model, middle_model, bottom_model] }

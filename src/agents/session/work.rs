@@ -23,8 +23,8 @@ use crate::agents::run::{
 };
 use crate::agents::thread::ThreadTree;
 use crate::core::json::{Extra, RawObject};
-use crate::message::{Message, Turn};
 use crate::message::message::History;
+use crate::message::{Message, Turn};
 use crate::upp::UppError;
 use crate::upp::llm::Input;
 
@@ -253,14 +253,13 @@ impl Session {
             record: Arc::default(),
         }));
         let run = Some(machine.state().clone());
-        shared.book().unfinished =
-            Some(Unfinished {
-                place: place.clone(),
-                before: before.clone(),
-                run,
-                restored: false,
-                sub_agents: SubAgentStates::default(),
-            });
+        shared.book().unfinished = Some(Unfinished {
+            place: place.clone(),
+            before: before.clone(),
+            run,
+            restored: false,
+            sub_agents: SubAgentStates::default(),
+        });
         Ok(Work { machine, driver, place, before })
     }
 

@@ -16,12 +16,12 @@ use super::agent::AgentCore;
 use super::context::ToolContext;
 use super::enclosing;
 use super::state::PyExecutionState;
-use crate::agents::{Agent as CoreAgent, Violation};
 use crate::agents::run::host::HostFuture;
 use crate::agents::run::{
     Approval, BeforeCall, Enclosing, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult,
     ToolInvocation,
 };
+use crate::agents::{Agent as CoreAgent, Violation};
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::{Clock, SystemClock};
@@ -98,7 +98,8 @@ impl ToolBinding {
 /// The agent that a tool runs, where it is one.
 fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
     let agent = tool.getattr_opt(intern!(tool.py(), "_sub_agent"))?;
-    let agent = agent.filter(|agent| !agent.is_none()).map(|agent| Ok(agent.cast_into::<AgentCore>()?.unbind()));
+    let agent =
+        agent.filter(|agent| !agent.is_none()).map(|agent| Ok(agent.cast_into::<AgentCore>()?.unbind()));
     agent.transpose()
 }
 
@@ -265,7 +266,12 @@ impl PyHost {
     }
 
     /// The host of an agent that is a tool: it shares the place, and has its own functions and metadata.
-    fn host_of(&self, py: Python<'_>, invocation: &ToolInvocation, metadata: &Arc<RawObject>) -> PyResult<Self> {
+    fn host_of(
+        &self,
+        py: Python<'_>,
+        invocation: &ToolInvocation,
+        metadata: &Arc<RawObject>,
+    ) -> PyResult<Self> {
         let agent = self.look(|callables| {
             let tool = callables.tools.get(invocation.tool)?;
             tool.agent.as_ref().map(|agent| agent.clone_ref(py))

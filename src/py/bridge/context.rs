@@ -57,7 +57,11 @@ impl CallerContext {
     ///
     /// # Errors
     /// Only when Python fails, as out of memory.
-    pub(crate) fn with_variable(&self, variable: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn with_variable(
+        &self,
+        variable: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
         let py = variable.py();
         let context = self.context_copy(py)?;
         context.call_method1(intern!(py, "run"), (variable.getattr(intern!(py, "set"))?, value))?;
