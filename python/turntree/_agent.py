@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from turntree import _core
 from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
@@ -13,7 +13,17 @@ from turntree.upp._structure import structure_of
 from turntree.upp._tools import Tool, as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        AsyncIterator,
+        Callable,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
 
 
 # As the native core counts; agents that are tools are polled inside one another, on one stack.
-_GREATEST_DEPTH = 32
+_GREATEST_DEPTH = 16
 
 
 class AgentOptions(TypedDict, total=False):
@@ -90,7 +100,7 @@ def agent(
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
         name: For people, and for errors.
-        max_sub_agent_depth: How many agents may run inside one another under this one, 0 to 32. Default: what the
+        max_sub_agent_depth: How many agents may run inside one another under this one, 0 to 16. Default: what the
             agents around it leave, and 8 where there are none.
 
     Raises:
@@ -296,9 +306,29 @@ class Agent:
         turn: upp.Turn = self._native.run_sync(history, given)
         return turn
 
+    @overload
     def map(
-        self, inputs: Iterable[Input] | AsyncIterable[Input], *, concurrency: int = 8, return_exceptions: bool = False
-    ) -> AsyncGenerator[upp.Turn, None]:
+        self,
+        inputs: Iterable[Input] | AsyncIterable[Input],
+        *,
+        concurrency: int = 8,
+        return_exceptions: Literal[False] = False,
+    ) -> AsyncGenerator[upp.Turn, None]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Input] | AsyncIterable[Input],
+        *,
+        concurrency: int = 8,
+        return_exceptions: bool,
+    ) -> AsyncGenerator[upp.Turn | Exception, None]: ...
+    def map(
+        self,
+        inputs: Iterable[Input] | AsyncIterable[Input],
+        *,
+        concurrency: int = 8,
+        return_exceptions: bool = False,
+    ) -> AsyncGenerator[Any, None]:
         """Run once for each input, several at once: ``async for turn in agent.map(inputs)``.
 
         Turns come in the order of the inputs. An input is taken only when fewer than `concurrency` are taken whose

@@ -2023,6 +2023,7 @@ class AgentCore:
             history: What was said before.
             input: What is said now.
             on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+            sub_agent_events: Whether the events of agents that run as tools are given too.
 
         Raises:
             UPPError: As `run`.

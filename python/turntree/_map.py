@@ -53,7 +53,7 @@ async def _in_order(
                 calls.put_nowait(task)
                 await places.acquire()
             calls.put_nowait(None)
-        except Exception as error:  # noqa: BLE001  # whatever the inputs raise is raised in its place
+        except Exception as error:  # whatever the inputs raise is raised in its place
             calls.put_nowait(error)
 
     starting = asyncio.create_task(start())

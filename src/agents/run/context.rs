@@ -77,8 +77,9 @@ pub struct Enclosing {
 /// How many agents may run inside one another where nothing else is said (decision A94).
 pub const DEFAULT_DEPTH: u32 = 8;
 
-/// The most that may be asked for: agents that are tools are polled inside one another, on one stack.
-pub const GREATEST_DEPTH: u32 = 32;
+/// The most that may be asked for: agents that are tools are polled inside one another, on one stack. Unoptimised, a
+/// level takes some 60 KB of it.
+pub const GREATEST_DEPTH: u32 = 16;
 
 /// Where a run is started from.
 #[derive(Clone)]

@@ -173,7 +173,10 @@ async def test_uap_44_agent_turn_and_parent_are_tracked():
     await outer.run("go")
     await outer.run("go")
 
-    for root, child in (sorted(places[:2], key=lambda place: place.depth), sorted(places[2:], key=lambda place: place.depth)):
+    for root, child in (
+        sorted(places[:2], key=lambda place: place.depth),
+        sorted(places[2:], key=lambda place: place.depth),
+    ):
         assert (root.agent_id, root.parent_agent_id, root.parent_turn_id) == (outer.id, None, None)
         assert (child.agent_id, child.parent_agent_id, child.parent_turn_id) == (inner.id, outer.id, root.turn_id)
     turns = {place.turn_id for place in places}
@@ -226,7 +229,16 @@ async def test_uap_76_sessions_of_sub_agents_stand_in_checkpoints():
     (checkpoint, _) = json.loads(sess.to_json())["checkpoints"]
     ((key, state),) = checkpoint["subAgentStates"].items()
     assert key == checkpoint["state"]["messages"][1]["toolCalls"][0]["toolCallId"]
-    assert {"version", "id", "agentId", "createdAt", "updatedAt", "threadTree", "checkpoints", "metadata"} <= state.keys()
+    assert {
+        "version",
+        "id",
+        "agentId",
+        "createdAt",
+        "updatedAt",
+        "threadTree",
+        "checkpoints",
+        "metadata",
+    } <= state.keys()
     assert is_v4(state["id"])
     expected = {"agentId", "toolName", "toolCallId", "parentAgentId", "parentTurnId", "turnId", "depth"}
     assert expected <= state["metadata"].keys()
@@ -293,4 +305,6 @@ async def test_uap_84_the_depth_is_limited():
     turn = await both["a"].run("go")
 
     assert "9 agents deep, and 8 is the most" in turn.response.text
-    assert (await both["a"].with_(max_sub_agent_depth=1).run("go")).response.text.count("2 agents deep, and 1 is the most") == 1
+    assert (await both["a"].with_(max_sub_agent_depth=1).run("go")).response.text.count(
+        "2 agents deep, and 1 is the most"
+    ) == 1

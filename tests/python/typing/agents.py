@@ -11,6 +11,7 @@ from turntree import (
     AgentStream,
     AgentStreamEvent,
     ExecutionState,
+    SubAgentRun,
     ToolContext,
     UapEvent,
     agent,
@@ -141,3 +142,29 @@ def contexts(context: ToolContext) -> None:
     assert_type(context.parent_agent_id, str | None)
     assert_type(context.session_id, str | None)
     assert_type(context.cancelled, bool)
+
+
+def sub_agents(helper: Agent, event: AgentStreamEvent, context: ToolContext) -> None:
+    assert_type(helper.to_tool(), Tool[..., Any])
+    assert_type(helper.to_tool("ask", "Asks.", {"type": "object"}), Tool[..., Any])
+    assert_type(agent(tools=[helper, helper.to_tool()], max_sub_agent_depth=3), Agent)
+    assert_type(event.sub_agent, SubAgentRun | None)
+    if event.sub_agent is not None:
+        assert_type(event.sub_agent.agent_id, str)
+        assert_type(event.sub_agent.parent_turn_id, str | None)
+        assert_type(event.sub_agent.depth, int)
+    assert_type(context.depth, int)
+    context.report({"done": 1, "of": [2, 3]})
+    context.report(object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type(helper.stream("hi", sub_agent_events=True), AgentStream)
+    helper.to_tool(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def many(helper: Agent, words: list[str], later: AsyncIterator[UserMessage]) -> None:
+    async for turn in helper.map(words, concurrency=3):
+        assert_type(turn, Turn)
+    async for turn in helper.map(later, return_exceptions=False):
+        assert_type(turn, Turn)
+    async for either in helper.map(words, return_exceptions=True):
+        assert_type(either, Turn | Exception)
+    helper.map(3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]

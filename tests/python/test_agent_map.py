@@ -1,0 +1,136 @@
+"""Agent.map: one run for each of many inputs."""
+
+import asyncio
+import contextlib
+
+import pytest
+from sub_agent_family import echo
+
+from turntree import agent
+from turntree.upp import UPPError, UserMessage, scripted
+
+# Many inputs
+
+
+def test_map_gives_turns_in_the_order_of_the_inputs_and_runs_some_atonce(run):
+    running, most = 0, 0
+
+    async def reply(request):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02 if request.messages[-1].text in "02" else 0.001)
+        running -= 1
+        return echo(request)
+
+    helper = agent(model=scripted(reply))
+
+    async def main():
+        return [turn.response.text async for turn in helper.map(map(str, range(9)), concurrency=3)]
+
+    assert run(main()) == [f"did {n}" for n in range(9)]
+    assert most == 3
+
+
+def test_map_takes_inputs_only_as_turns_are_taken(run):
+    taken = []
+
+    async def endless():
+        n = 0
+        while True:
+            taken.append(n)
+            yield UserMessage(str(n))
+            n += 1
+
+    async def main():
+        seen = []
+        async with contextlib.aclosing(agent(model=scripted(echo)).map(endless(), concurrency=2)) as turns:
+            async for turn in turns:
+                seen.append(turn.response.text)
+                await asyncio.sleep(0.005)
+                assert len(taken) <= len(seen) + 2
+                if len(seen) == 5:
+                    break
+        return seen
+
+    assert run(main()) == [f"did {n}" for n in range(5)]
+
+
+def test_map_cancels_the_rest_when_the_consumer_stops(run):
+    cancelled = []
+
+    async def reply(request):
+        if request.messages[-1].text == "0":
+            return "first"
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            cancelled.append(request.messages[-1].text)
+            raise
+
+    async def main():
+        async with contextlib.aclosing(agent(model=scripted(reply)).map("0123", concurrency=4)) as turns:
+            async for _ in turns:
+                await asyncio.sleep(0.01)
+                break
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left
+
+    run(main())
+
+
+def failing_at_two(request):
+    if request.messages[-1].text == "2":
+        raise UPPError("no twos", "INVALID_REQUEST")
+    return echo(request)
+
+
+def test_map_raises_in_the_place_of_the_turn(run):
+    async def main():
+        seen = []
+        with pytest.raises(UPPError, match="no twos"):
+            async for turn in agent(model=scripted(failing_at_two)).map("0123", concurrency=4):
+                seen.append(turn.response.text)
+        return seen
+
+    assert run(main()) == ["did 0", "did 1"]
+
+
+def test_map_gives_exceptions_when_asked_to(run):
+    async def main():
+        turns = agent(model=scripted(failing_at_two)).map("0123", concurrency=2, return_exceptions=True)
+        return [str(turn) if isinstance(turn, UPPError) else turn.response.text async for turn in turns]
+
+    seen = run(main())
+    assert "no twos" in seen.pop(2)
+    assert seen == ["did 0", "did 1", "did 3"]
+
+
+def test_map_raises_what_the_inputs_raise_after_the_turns_before(run):
+    def inputs():
+        yield "0"
+        raise OSError("the file ends here")
+
+    async def main():
+        seen = []
+        with pytest.raises(OSError, match="ends here"):
+            async for turn in agent(model=scripted(echo)).map(inputs()):
+                seen.append(turn.response.text)
+        return seen
+
+    assert run(main()) == ["did 0"]
+
+
+def test_map_of_nothing_is_nothing(run):
+    async def main():
+        return [turn async for turn in agent(model=scripted(echo)).map([])]
+
+    assert run(main()) == []
+
+
+def test_map_refuses_what_it_cannot_do():
+    helper = agent(model=scripted(echo))
+    with pytest.raises(ValueError, match="concurrency must be at least 1"):
+        helper.map(["x"], concurrency=0)
+    with pytest.raises(TypeError, match="inputs must be iterable"):
+        helper.map(3)

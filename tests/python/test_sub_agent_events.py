@@ -1,0 +1,228 @@
+"""Who listens to a run hears its sub-agents, where they are wanted, and how far tools are."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from sub_agent_family import call, calling, kept_places, listened, results
+
+from turntree import SubAgentRun, ToolContext, agent, session
+from turntree.upp import Tool, scripted, tool
+
+# Listening
+
+
+def test_events_of_helpers_are_not_forwarded_unless_asked_for(run):
+    helper = agent(model=scripted(["inner words"]))
+    lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
+
+    async def main():
+        return [event async for event in lead.stream("go")]
+
+    events = run(main())
+    assert all(event.sub_agent is None for event in events)
+    assert {event.uap.agent_id for event in events if event.uap} == {lead.id}
+
+
+def test_events_of_helpers_come_with_whose_they_are(run):
+    leaf = agent(model=scripted(["leaf words"]))
+    middle = agent(model=calling("leaf", task="t"), tools=[leaf.to_tool("leaf")])
+    lead = agent(model=calling("middle", task="t"), tools=[middle.to_tool("middle")])
+
+    events, turn = listened(lead, run)
+
+    of = {None: lead.id, "middle": middle.id, "leaf": leaf.id}
+    for event in events:
+        run_of = event.sub_agent
+        if event.uap:
+            assert event.uap.agent_id == of[run_of.tool_name if run_of else None]
+        if run_of:
+            assert isinstance(run_of, SubAgentRun)
+            assert run_of.agent_id == of[run_of.tool_name]
+            assert run_of.depth == {"middle": 1, "leaf": 2}[run_of.tool_name]
+    runs = {event.sub_agent.tool_name: event.sub_agent for event in events if event.sub_agent}
+    assert runs["leaf"].parent_turn_id == runs["middle"].turn_id
+    assert runs["middle"].parent_agent_id == lead.id
+    order = [
+        (event.sub_agent.tool_name if event.sub_agent else "lead", event.uap.type)
+        for event in events
+        if event.uap and event.uap.type in ("step_start", "action", "observation", "step_end")
+    ]
+    assert order.index(("lead", "action")) < order.index(("middle", "step_start")) < order.index(("leaf", "step_start"))
+    assert (
+        order.index(("leaf", "step_end"))
+        < order.index(("middle", "observation"))
+        < order.index(("lead", "observation"))
+    )
+    words = "".join(
+        event.upp.delta["text"]
+        for event in events
+        if event.sub_agent == runs["leaf"] and event.upp and event.upp.type == "text_delta"
+    )
+    assert words == "leaf words"
+    assert turn.response.text == "leaf words"
+
+
+def test_events_of_helpers_come_from_sessions_and_synchronous_streams_too(run):
+    helper = agent(model=scripted(["inner"] * 3))
+    lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
+
+    events, _ = listened(lead, run, session(lead).stream)
+    assert any(event.sub_agent for event in events)
+    assert any(event.uap and event.uap.type == "checkpoint" and event.sub_agent for event in events)
+    assert any(event.sub_agent for event in lead.stream_sync("go", sub_agent_events=True))
+    assert any(event.sub_agent for event in session(lead).stream_sync("go", sub_agent_events=True))
+    assert not any(event.sub_agent for event in session(lead.with_(model=calling("none"))).stream_sync("go"))
+
+
+def test_a_structured_answer_so_far_is_that_of_the_agent_alone(run):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    helper = agent(model=scripted(['{"n": 1}']), structure=schema)
+
+    def reply(request):
+        return '{"n": 2}' if request.messages[-1].type == "tool_result" else call("helper", task="t")
+
+    lead = agent(model=scripted(reply), structure=schema, tools=[helper.to_tool("helper")])
+
+    async def main():
+        stream = lead.stream("go", sub_agent_events=True)
+        seen = [stream.partial async for _ in stream]
+        return seen, (await stream.turn).data
+
+    seen, data = run(main())
+    assert data == {"n": 2}
+    assert {"n": 1} not in seen
+
+
+# Progress
+
+
+def told(events):
+    return [
+        event.upp.delta["progress"] for event in events if event.upp and event.upp.type == "tool_execution_progress"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["async", "thread", "inline"])
+def test_a_tool_tells_how_far_it_is(run, kind):
+    def work(context: ToolContext) -> str:
+        for done in range(3):
+            context.report({"done": done, "of": 3})
+        return "done"
+
+    async def async_work(context: ToolContext) -> str:
+        return work(context)
+
+    made = Tool("work", "", {"type": "object"}, async_work if kind == "async" else work, inline=kind == "inline")
+    lead = agent(model=calling("work"), tools=[made])
+
+    async def main():
+        return [event async for event in lead.stream("go")]
+
+    events = run(main())
+    assert told(events) == [{"done": done, "of": 3} for done in range(3)]
+    kinds = [event.upp.type for event in events if event.upp and event.upp.type.startswith("tool_execution")]
+    assert kinds == ["tool_execution_start", *["tool_execution_progress"] * 3, "tool_execution_end"]
+    progress = next(event.upp for event in events if event.upp and event.upp.type == "tool_execution_progress")
+    assert progress.index == 0
+    assert progress.delta["toolName"] == "work"
+    assert progress.delta["toolCallId"]
+    assert isinstance(progress.delta["timestamp"], int)
+    assert told(lead.stream_sync("go")) == told(events)
+
+
+def test_progress_comes_while_the_tool_runs(run):
+    """The listener is woken though nothing of the run itself has happened."""
+
+    async def main():
+        heard = asyncio.Event()
+
+        @tool
+        async def work(context: ToolContext) -> str:
+            await asyncio.sleep(0.01)
+            context.report("half")
+            await asyncio.wait_for(heard.wait(), 10)
+            return "done"
+
+        async for event in agent(model=calling("work"), tools=[work]).stream("go"):
+            if event.upp and event.upp.type == "tool_execution_progress":
+                heard.set()
+
+    run(main())
+
+
+def test_progress_from_a_thread_comes_while_the_tool_runs(run):
+    heard = threading.Event()
+
+    @tool
+    def work(context: ToolContext) -> str:
+        time.sleep(0.01)
+        context.report("half")
+        assert heard.wait(10)
+        return "done"
+
+    async def main():
+        async for event in agent(model=calling("work"), tools=[work]).stream("go"):
+            if event.upp and event.upp.type == "tool_execution_progress":
+                heard.set()
+
+    run(main())
+
+
+def test_progress_without_a_listener_and_after_the_call_is_nothing(run):
+    place, places = kept_places()
+    lead = agent(model=calling("place"), tools=[place])
+    run(lead.run("go"))
+    places[0].report("late")
+
+    async def main():
+        events = []
+        async for event in lead.stream("go"):
+            events.append(event)
+            if places[1:]:
+                places[1].report("late")
+        return events
+
+    events = run(main())
+    ended = next(n for n, event in enumerate(events) if event.upp and event.upp.type == "tool_execution_end")
+    assert told(events[ended:]) == []
+
+
+def test_progress_that_is_no_json_is_refused(run):
+    @tool
+    async def work(context: ToolContext) -> str:
+        context.report({"what": object()})
+        return "x"
+
+    turn = run(agent(model=calling("work"), tools=[work]).run("go"))
+    assert turn.tool_executions[0].is_error
+    assert "progress" in results(turn)[0]
+
+
+def test_a_flood_of_progress_keeps_the_last_of_it(run):
+    @tool(inline=True)
+    def flood(context: ToolContext) -> str:
+        for n in range(100_000):
+            context.report(n)
+        return "done"
+
+    events = list(agent(model=calling("flood"), tools=[flood]).stream_sync("go"))
+
+    assert told(events)[-1] == 99_999
+    assert len(events) < 400
+
+
+def test_progress_of_helpers_is_heard_with_their_events(run):
+    @tool
+    async def work(context: ToolContext) -> str:
+        context.report(1)
+        return "done"
+
+    helper = agent(model=calling("work"), tools=[work])
+    lead = agent(model=calling("helper", task="t"), tools=[helper.to_tool("helper")])
+
+    events, _ = listened(lead, run)
+    heard = [event for event in events if event.upp and event.upp.type == "tool_execution_progress"]
+    assert [event.sub_agent.tool_name for event in heard] == ["helper"]
+    assert told(lead.stream_sync("go")) == []
