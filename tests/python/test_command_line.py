@@ -182,7 +182,17 @@ def test_a_column_of_a_parquet_file(tmp_path):
     pq.write_table(bad, tmp_path / "bad.parquet")
     fails(1, "row 1: ", "convert", tmp_path / "bad.parquet", "--column", "history", "-o", tmp_path / "no.parquet")
     assert not (tmp_path / "no.parquet").exists()
-    skipped = ("convert", tmp_path / "bad.parquet", "--column", "history", "-o", target, "--force", "--on-error", "skip")
+    skipped = (
+        "convert",
+        tmp_path / "bad.parquet",
+        "--column",
+        "history",
+        "-o",
+        target,
+        "--force",
+        "--on-error",
+        "skip",
+    )
     fails(1, "1 of 2 documents", *skipped)
     assert pq.read_table(target)["history"].to_pylist() == [THREADS[0], None]
 
@@ -242,7 +252,9 @@ def test_validation_names_file_line_and_place(tmp_path):
     assert any(line.startswith(f"{bad}:3: error: ") for line in said)
     assert said[-1].startswith(f"{tmp_path / 'missing.json'}: error: No such file")
     rows = [json.loads(row) for row in turntree("validate", "--json", bad).stdout.splitlines()]
-    assert {(row["line"], row["rule"]) for row in rows} >= {(2, "sequence"), (3, "json_truncated")} or rows[-1]["line"] == 3
+    assert [row["line"] for row in rows] == [2, 3]
+        "line"
+    ] == 3
     assert rows[0]["path"] == str(bad)
 
 
