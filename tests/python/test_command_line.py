@@ -252,7 +252,7 @@ def test_validation_names_file_line_and_place(tmp_path):
     assert any(line.startswith(f"{bad}:3: error: ") for line in said)
     assert said[-1].startswith(f"{tmp_path / 'missing.json'}: error: No such file")
     rows = [json.loads(row) for row in turntree("validate", "--json", bad).stdout.splitlines()]
-    assert [row["line"] for row in rows] == [2, 3]
+    assert sorted({row["line"] for row in rows}) == [2, 3]
     assert rows[0]["path"] == str(bad)
 
 
@@ -295,7 +295,7 @@ def test_sessions_are_drawn_as_trees():
     shown = turntree("show", stdin=text).stdout.decode()
 
     assert f"Session {talk.id}" in drawn
-    assert "└─ other (after 2) · 2 messages · Second" in drawn
+    assert "└─ other · 2 messages · Second" in drawn
     assert "First\n" in shown
     assert "Two.\n" in shown
     tree = turntree("tree", stdin=talk.tree.to_json().encode()).stdout.decode()
