@@ -258,7 +258,9 @@ def peak(source):
 def test_memory_is_bounded_by_the_largest_document(tmp_path):
     path = tmp_path / "in.jsonl"
     message = json.loads(HISTORIES[0])
-    many = [dict(message[0], parts=[dict(message[0]["parts"][0], content=f"{n} " + "word " * 400)]) for n in range(20_000)]
+    many = [
+        dict(message[0], parts=[dict(message[0]["parts"][0], content=f"{n} " + "word " * 400)]) for n in range(20_000)
+    ]
     large = json.dumps(many, separators=(",", ":")).encode()
     convert = f"""
         from turntree import thread_protocol as tp
@@ -303,7 +305,9 @@ def test_a_column_keeps_its_type_its_rows_and_its_nulls(kind):
 
 
 def test_slices_chunks_and_dictionaries():
-    column = pa.chunked_array([pa.array(["x", *HISTORIES, "x"]).slice(1, len(HISTORIES)), pa.array([], pa.string()), pa.array(HISTORIES[:2])])
+    column = pa.chunked_array(
+        [pa.array(["x", *HISTORIES, "x"]).slice(1, len(HISTORIES)), pa.array([], pa.string()), pa.array(HISTORIES[:2])]
+    )
 
     converted = tp.convert_arrow(column)
 
@@ -370,7 +374,14 @@ def test_other_columns_are_refused(column, error, words):
 def test_capsules_of_something_else_are_refused():
     from turntree._core import _convert_column
 
-    options = {"from_": None, "to": "thread-protocol", "jobs": 1, "on_error": "raise", "profile": "full", "first_row": 0}
+    options = {
+        "from_": None,
+        "to": "thread-protocol",
+        "jobs": 1,
+        "on_error": "raise",
+        "profile": "full",
+        "first_row": 0,
+    }
     schema, array = pa.array([1, 2]).__arrow_c_array__()
     with pytest.raises(TypeError, match='not "l"'):
         _convert_column(schema, array, **options)

@@ -1,5 +1,6 @@
 """Every example runs, offline and without keys, and fails in one sentence when it has to."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from turntree import thread_protocol as tp
+
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# Ray is large and has no wheel for every Python: its example runs where it is installed, and its function everywhere.
+NEEDS_RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+EXAMPLES = [
+    pytest.param(path, marks=NEEDS_RAY if path.stem == "ray_data" else ())
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 NOBODY = "127.0.0.1:1"  # no one listens on this port
 
 
@@ -43,6 +51,24 @@ def test_example_runs_offline(script):
 
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+
+
+def test_the_function_of_the_ray_example_converts_a_table(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    ray_data = importlib.import_module("ray_data")
+    table = ray_data.histories()
+
+    done = ray_data.to_threads(table)
+
+    assert done.column_names == ["name", "history", "thread"]
+    expected = [tp.from_pydantic_ai(history).model_dump_json() for history in table["history"].to_pylist()]
+    assert done["thread"].to_pylist() == expected
+
+
+def test_the_ray_example_without_ray_is_one_sentence():
+    if importlib.util.find_spec("ray") is not None:
+        pytest.skip("ray is installed")
+    assert_fails_in_one_sentence(run(ROOT / "examples" / "ray_data.py"), "ray is not installed")
 
 
 def test_quickstart_converts_every_history():

@@ -64,6 +64,13 @@ def thread() -> tp.Thread:
     )
 
 
+def reports() -> list[Data]:
+    """What bulk conversions give."""
+    issue = {"path": "x.jsonl", "line": 3, "pointer": "/0", "rule": "r", "message": "m", "severity": "error"}
+    report = {"documents": 2, "failed": 1, "bytes_in": 30, "bytes_out": 40, "errors": [issue], "seconds": 0.5}
+    return [tp.DocumentIssue.model_validate(issue), tp.Report.model_validate(report)]
+
+
 def samples() -> list[Data]:
     other = {"action_type": "later", "timestamp": TIME, "sequence": 1, "news": [1.0]}
     return [
@@ -79,6 +86,7 @@ def samples() -> list[Data]:
         tp.Attachment("a", media_type="text/plain", url="https://example.org/a", size_bytes=3),
         agent(),
         thread(),
+        *reports(),
         tp.Issue.model_validate({"rule": "r", "pointer": "/x", "message": "m", "severity": "error"}),
     ]
 

@@ -65,7 +65,7 @@ def facts() -> dict[str, Any]:
         "wheel": ", ".join(tags) or "none: an editable or bundled installation",
         "native module": str(Path(str(_core.__file__))),
         "executable": sys.executable,
-        "zstandard": "yes" if util.find_spec("compression") or util.find_spec("zstandard") else "no",
+        "files ending in .zst": "yes" if util.find_spec("compression") or util.find_spec("zstandard") else "no",
         "optional": {name: found.version if (found := _distribution(name)) else None for name in OPTIONAL},
     }
 

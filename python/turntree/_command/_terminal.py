@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def plain(text: str) -> str:
 
 def complain(message: str) -> None:
     """Say on standard error what is wrong."""
-    print(f"turntree: {plain(message)}", file=sys.stderr)
+    with suppress(OSError):  # nobody listens any more
+        print(f"turntree: {plain(message)}", file=sys.stderr, flush=True)
 
 
 def wants_colours(choice: str) -> bool:

@@ -215,6 +215,8 @@ fn other(error: Stop) -> io::Error {
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         called(|py| {
+            // A signal that came while Rust was running interrupts no read: it is looked for before one that may wait.
+            py.check_signals()?;
             let answer = self.0.bind(py).call1((buffer.len(),))?;
             let wrong = || {
                 let found = answer.get_type().name().map(|name| name.to_string()).unwrap_or_default();

@@ -120,11 +120,13 @@ fn convert(pair: &FilePair, converter: &Converter, done: &mut Done) -> Result<()
         vec![DocumentIssue::of_rule(rule, String::new(), message)]
     };
     let io = |path: &Path, error| of_file(BulkError::io(path.display().to_string(), error));
-    let mut text = Vec::new();
+    // As large as the file, where it is not compressed: nothing is copied while it is read.
+    let size = pair.source.metadata().map_or(0, |found| found.len());
     let limit = converter.settings.limits().bytes;
     let source = open(&pair.source).map_err(of_file)?;
     // One byte more than allowed, so that the reader of the format says that it is too much.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let mut text = Vec::with_capacity(usize::try_from(size.min(most)).unwrap_or_default());
     source.take(most).read_to_end(&mut text).map_err(|error| io(&pair.source, error))?;
     done.bytes_in = text.len() as u64;
     let mut out = Chunks::default();

@@ -93,16 +93,16 @@ impl Batch {
         }
     }
 
-    /// The first document in it.
-    pub(super) fn first(&self) -> &[u8] {
-        match self {
-            Self::Lines(bytes) => bytes
-                .split(|byte| *byte == b'\n')
-                .find(|line| !line.trim_ascii().is_empty())
-                .unwrap_or_default(),
-            Self::Whole(bytes) => bytes,
-            Self::TooLong { .. } => &[],
-        }
+    /// The documents in it; no blank lines.
+    pub(super) fn documents(&self) -> impl Iterator<Item = &[u8]> {
+        let (bytes, whole) = match self {
+            Self::Lines(bytes) => (bytes.as_slice(), false),
+            Self::Whole(bytes) => (bytes.as_slice(), true),
+            Self::TooLong { .. } => (&[][..], true),
+        };
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+        let lines = bytes.split(move |byte| *byte == b'\n' && !whole);
+        lines.filter(|line| !line.trim_ascii().is_empty())
     }
 }
 

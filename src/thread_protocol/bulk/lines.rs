@@ -39,8 +39,8 @@ pub fn lines(
         keeps_text: options.keeps_text,
     };
     if let (None, Some((batch, _))) = (converter.from, &first) {
-        converter.from = detect(batch.first());
-        if converter.from.is_none() && !batch.first().trim_ascii().is_empty() {
+        converter.from = batch.documents().find_map(detect);
+        if converter.from.is_none() && batch.documents().next().is_some() {
             return Err(BulkError::Format { name: lead.account.name(), known: readable() });
         }
     }

@@ -1,0 +1,154 @@
+"""Bulk conversion: what one core does, what two do, and how much memory it takes.
+
+    python benches/python/bulk.py [--documents 100000] [--large-megabytes 100]
+
+Makes its own histories in a temporary directory. Each measurement is a process of its own; wall-clock time, CPU time
+and peak memory are those of that process (Linux, macOS).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SENTENCE = (
+    "a conversation between people agents and tools is a tree of turns that branches where somebody changes their mind"
+)
+WORDS = SENTENCE.split()
+
+MEASURE = """
+import json, resource, sys, time
+from turntree import thread_protocol as tp
+source, target, from_, to, jobs = sys.argv[1:]
+before = resource.getrusage(resource.RUSAGE_SELF)
+began = time.perf_counter()
+report = tp.convert_jsonl(source, target, from_, to, int(jobs)) if source else None
+wall = time.perf_counter() - began
+after = resource.getrusage(resource.RUSAGE_SELF)
+cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+peak = after.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak}))
+"""
+
+
+def text(seed: int, words: int) -> str:
+    """Words that differ from seed to seed."""
+    return " ".join(WORDS[(seed * 7 + n) % len(WORDS)] for n in range(words)) + f" {seed}."
+
+
+def history(number: int, rounds: int) -> str:
+    """A history of four messages a round, as pydantic-ai writes it."""
+    messages = []
+    for turn in range(rounds):
+        seed = number * 31 + turn
+        time = f"2026-01-{1 + number % 28:02}T09:{turn % 60:02}:00Z"
+        call = f"call_{number}_{turn}"
+        usage = {
+            "input_tokens": 900 + seed % 90,
+            "cache_write_tokens": 0,
+            "cache_read_tokens": 512,
+            "output_tokens": 40,
+            "input_audio_tokens": 0,
+            "cache_audio_read_tokens": 0,
+            "output_audio_tokens": 0,
+            "details": {},
+        }
+        answer = {"usage": usage, "model_name": "example-1", "timestamp": time, "kind": "response"}
+        tool = {"tool_name": "search", "tool_call_id": call}
+        messages += [
+            {
+                "parts": [{"content": text(seed, 40), "timestamp": time, "part_kind": "user-prompt"}],
+                "instructions": None,
+                "kind": "request",
+            },
+            {
+                "parts": [
+                    {"content": text(seed + 1, 20), "id": None, "part_kind": "text"},
+                    {**tool, "args": {"query": text(seed, 5), "limit": 5}, "part_kind": "tool-call"},
+                ],
+                **answer,
+            },
+            {
+                "parts": [
+                    {
+                        **tool,
+                        "content": {"hits": [{"id": n, "title": text(n, 8)} for n in range(4)]},
+                        "metadata": None,
+                        "timestamp": time,
+                        "part_kind": "tool-return",
+                    }
+                ],
+                "instructions": None,
+                "kind": "request",
+            },
+            {"parts": [{"content": text(seed + 2, 90), "id": None, "part_kind": "text"}], **answer},
+        ]
+    return json.dumps(messages, separators=(",", ":"), ensure_ascii=False)
+
+
+def measure(source: Path, target: Path, from_: str, to: str, jobs: int) -> dict[str, float]:
+    """One conversion in a process of its own."""
+    command = [sys.executable, "-c", MEASURE, str(source), str(target), from_, to, str(jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--large-megabytes", type=int, default=100)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeat", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        scaling(Path(folder), options)
+        memory(Path(folder), options)
+
+
+def scaling(folder: Path, options: argparse.Namespace) -> None:
+    """How the number of jobs changes time."""
+    histories, threads, out = folder / "histories.jsonl", folder / "threads.jsonl", folder / "out.jsonl"
+    with histories.open("w", encoding="utf-8") as file:
+        file.writelines(history(number, 1 + number % 3) + "\n" for number in range(options.documents))
+    measure(histories, threads, "pydantic-ai", "thread-protocol", 2)
+    size = histories.stat().st_size / 1e6
+    print(f"{options.documents} histories, {size:.0f} MB; the best of {options.repeat}")
+    for source, from_, to in (
+        (histories, "pydantic-ai", "thread-protocol"),
+        (threads, "thread-protocol", "pydantic-ai"),
+        (threads, "thread-protocol", "thread-protocol-canonical"),
+    ):
+        first = 0.0
+        for jobs in options.jobs:
+            best = min(
+                (measure(source, out, from_, to, jobs) for _ in range(options.repeat)), key=lambda run: run["wall"]
+            )
+            first = first or best["wall"]
+            print(
+                f"  {from_} -> {to}, {jobs} jobs: {best['wall']:.2f} s wall, {best['cpu']:.2f} s CPU, "
+                f"{source.stat().st_size / 1e6 / best['wall']:.0f} MB/s, {first / best['wall']:.2f} x"
+            )
+
+
+def memory(folder: Path, options: argparse.Namespace) -> None:
+    """How much memory a large document takes."""
+    small, large, out = folder / "small.jsonl", folder / "large.jsonl", folder / "out.jsonl"
+    small.write_text(history(1, 1) + "\n", encoding="utf-8")
+    rounds = options.large_megabytes * 1_000_000 // len(history(1, 1))
+    large.write_text(history(1, rounds) + "\n" + (history(2, 1) + "\n") * 5000, encoding="utf-8")
+    size = len(large.read_bytes().partition(b"\n")[0])
+    fixed = measure(small, out, "pydantic-ai", "thread-protocol", 2)["peak"]
+    peak = measure(large, out, "pydantic-ai", "thread-protocol", 2)["peak"]
+    print(
+        f"largest document {size / 1e6:.0f} MB: peak memory {peak / 1e6:.0f} MB, "
+        f"{fixed / 1e6:.0f} MB without it; {(peak - fixed) / size:.2f} x"
+    )
+
+
+if __name__ == "__main__":
+    main()

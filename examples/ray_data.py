@@ -1,0 +1,48 @@
+"""Histories of Pydantic AI to ThreadProtocol on a cluster, with Ray Data.
+
+    pip install "turntree[arrow]" "ray[data]"
+    python examples/ray_data.py
+
+Without a directory to read, a few histories of this repository are converted.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from turntree import thread_protocol as tp
+
+
+def to_threads(batch: pa.Table) -> pa.Table:
+    """Add the column ``thread`` to a batch; a history that cannot be read has none."""
+    # One job: Ray runs as many of these side by side as there are cores.
+    threads: Any = tp.convert_arrow(batch["history"], jobs=1, on_error="null")
+    return batch.append_column("thread", threads)
+
+
+def histories() -> pa.Table:
+    """The histories of this repository as a table."""
+    paths = sorted((Path(__file__).parent / "data").glob("*.json"))
+    return pa.table({"name": [path.stem for path in paths], "history": [path.read_text("utf-8") for path in paths]})
+
+
+def main() -> int:
+    """Convert with Ray; give the exit status."""
+    try:
+        import ray
+    except ImportError:
+        print('ray is not installed; try: pip install "ray[data]".', file=sys.stderr)
+        return 1
+    ray.init(log_to_driver=False, logging_level="error")
+    given = ray.data.read_parquet(sys.argv[1]) if len(sys.argv) > 1 else ray.data.from_arrow(histories())
+    for row in given.map_batches(to_threads, batch_format="pyarrow").take(10):
+        print(row["name"], len(row["thread"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""The command ``turntree``, as a shell runs it: files, pipes, signals, and what it says of bad input."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from turntree import agent, session
+from turntree import thread_protocol as tp
+from turntree.upp import scripted
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "examples" / "data"
+COMMAND = Path(sys.executable).with_name("turntree")
+HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted(DATA.glob("*.json"))]
+THREADS = [tp.from_pydantic_ai(history).model_dump_json() for history in HISTORIES]
+BROKEN = '[{"kind": "request", "parts": [{"content": "x"}]}]'
+TRANSCRIPT = """\
+Which city was the capital of Japan before Tokyo?
+2 actions · 1 agent · 2026-01-15T09:00:00.125000Z · thread 17345e6e-be73-5988-99ad-fa752ce4e9bf
+
+user  2026-01-15T09:00:00.125000Z
+  Which city was the capital of Japan before Tokyo?
+
+Assistant  2026-01-15T09:00:00.625000Z
+  Kyoto was the capital of Japan until 1868.
+"""
+
+pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not installed beside this interpreter")
+
+
+def turntree(*arguments, stdin=b"", **environment):
+    """Run the command; bytes in, bytes out."""
+    command = [str(COMMAND), *map(str, arguments)]
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8", **environment}
+    return subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=50)
+
+
+def fails(status, words, *arguments, **options):
+    """Run a command that must fail in one sentence; give it back."""
+    done = turntree(*arguments, **options)
+    said = done.stderr.decode()
+    assert done.returncode == status, said
+    assert "Traceback" not in said
+    assert words in said
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A directory of mixed files."""
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    for path in DATA.glob("*.json"):
+        (tmp_path / "in" / "deep" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "in" / "all.jsonl").write_text("\n".join(HISTORIES), encoding="utf-8")
+    (tmp_path / "in" / "all.jsonl.gz").write_bytes(gzip.compress("\n".join(HISTORIES).encode()))
+    (tmp_path / "in" / "all.ndjson.zst").write_bytes(zstandard.compress("\n".join(HISTORIES).encode()))
+    (tmp_path / "in" / "README.md").write_text("not a conversation")
+    (tmp_path / "in" / ".hidden.json").write_text("not a conversation")
+    return tmp_path
+
+
+# convert
+
+
+def test_standard_input_to_standard_output_and_back():
+    there = turntree("convert", stdin="\n".join(HISTORIES).encode())
+    back = turntree("convert", "--to", "pydantic-ai", "-", stdin=there.stdout)
+
+    assert there.stdout.decode().splitlines() == THREADS
+    assert back.stdout.decode().splitlines() == HISTORIES
+    assert (there.returncode, there.stderr, back.stderr) == (0, b"", b"")
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "turntree", "--version"], capture_output=True, text=True)
+
+    assert done.stdout.startswith("turntree ")
+    assert turntree("--version").stdout.decode() == done.stdout
+
+
+def test_one_document_may_have_many_lines():
+    pretty = json.dumps(json.loads(HISTORIES[0]), indent=2)
+
+    done = turntree("convert", stdin=pretty.encode())
+
+    assert len(done.stdout.splitlines()) == 1
+    assert tp.Thread.from_json(done.stdout).check() is None
+
+
+def test_a_directory_becomes_a_directory(folder):
+    done = turntree("convert", folder / "in", "-o", folder / "out")
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = {str(path.relative_to(folder / "out")) for path in (folder / "out").rglob("*") if path.is_file()}
+    names = {f"deep/{path.name}" for path in DATA.glob("*.json")}
+    assert found == names | {"all.jsonl", "all.jsonl.gz", "all.ndjson.zst"}
+    out = folder / "out"
+    assert (out / "all.jsonl").read_text(encoding="utf-8").splitlines() == THREADS
+    assert gzip.decompress((out / "all.jsonl.gz").read_bytes()).decode().splitlines() == THREADS
+    with zstandard.open(out / "all.ndjson.zst", "rb") as file:
+        assert file.read().decode().splitlines() == THREADS
+    each = [(out / "deep" / path.name).read_text(encoding="utf-8").strip() for path in sorted(DATA.glob("*.json"))]
+    assert each == THREADS
+
+
+def test_nothing_is_overwritten_without_force(folder):
+    target = folder / "x.jsonl"
+    target.write_text("mine")
+
+    fails(2, "--force", "convert", folder / "in" / "all.jsonl", "-o", target)
+    assert target.read_text() == "mine"
+    assert turntree("convert", folder / "in" / "all.jsonl", "-o", target, "--force").returncode == 0
+    assert target.read_text(encoding="utf-8").splitlines() == THREADS
+
+
+def test_failures_stop_or_are_left_out(tmp_path):
+    source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(f"{HISTORIES[0]}\n{BROKEN}\n{HISTORIES[1]}\n", encoding="utf-8")
+
+    fails(1, "in.jsonl: line 2: /0/parts/0: ", "convert", source, "-o", target)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    done = fails(1, "1 of 3 documents were left out", "convert", source, "-o", target, "--on-error", "skip")
+    assert "line 2: /0/parts/0: " in done.stderr.decode()
+    assert target.read_text(encoding="utf-8").splitlines() == THREADS[:2]
+
+
+def test_bad_files_are_one_sentence(tmp_path):
+    for name, data, words in [
+        ("cut.jsonl.gz", gzip.compress(HISTORIES[0].encode() * 50)[:-30], "cut short"),
+        ("cut.jsonl.zst", zstandard.compress(os.urandom(99_999))[:5000], "cut.jsonl.zst"),
+        ("text.jsonl", b"\xff\xfe\n", "the format cannot be told"),
+        ("utf8.jsonl", HISTORIES[0].encode() + b'\n["\xff"]\n', "line 2: invalid UTF-8 at byte 2"),
+        ("huge.jsonl", b"[" * 3_000_000, "nested deeper"),
+        ("cut.json", HISTORIES[0].encode()[:-9], "EOF while parsing"),
+    ]:
+        path = tmp_path / name
+        path.write_bytes(data)
+        fails(1, words, "convert", path, "-o", tmp_path / "out.jsonl")
+        path.unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_use_is_status_2(folder):
+    source = folder / "in" / "all.jsonl"
+    (folder / "empty").mkdir()
+
+    fails(1, "No such file or directory", "convert", folder / "missing.jsonl")
+    fails(2, "invalid choice", "convert", source, "--to", "yaml")
+    fails(2, "must be a number from 1", "convert", source, "--jobs", "0")
+    fails(2, "usage", "transmogrify")
+    fails(2, "COMMAND")
+    fails(2, "--output", "convert", folder / "in")
+    fails(2, "once", "convert", "-", "-", "-o", folder / "out")
+    fails(2, "--column", "convert", source, "--column", "x", "-o", folder / "y.jsonl")
+    fails(1, "no file in it", "convert", folder / "empty", "-o", folder / "out")
+
+
+def test_a_column_of_a_parquet_file(tmp_path):
+    table = pa.table({"id": range(len(HISTORIES) + 1), "history": [*HISTORIES, None]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    target = tmp_path / "out.parquet"
+
+    fails(2, "one of id, history", "convert", tmp_path / "in.parquet", "-o", target)
+    done = turntree("convert", tmp_path / "in.parquet", "--column", "history", "-o", target)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    written = pq.read_table(target)
+    assert written.schema == table.schema
+    assert written["history"].to_pylist() == [*THREADS, None]
+    assert written["id"].equals(table["id"])
+    bad = pa.table({"history": [HISTORIES[0], "["]})
+    pq.write_table(bad, tmp_path / "bad.parquet")
+    fails(1, "row 1: ", "convert", tmp_path / "bad.parquet", "--column", "history", "-o", tmp_path / "no.parquet")
+    assert not (tmp_path / "no.parquet").exists()
+    skipped = (
+        "convert",
+        tmp_path / "bad.parquet",
+        "--column",
+        "history",
+        "-o",
+        target,
+        "--force",
+        "--on-error",
+        "skip",
+    )
+    fails(1, "1 of 2 documents", *skipped)
+    assert pq.read_table(target)["history"].to_pylist() == [THREADS[0], None]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_a_signal_ends_it_cleanly(tmp_path, number, status):
+    target = tmp_path / "out.jsonl"
+    command = [str(COMMAND), "convert", "--from", "pydantic-ai", "-o", str(target)]
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write((HISTORIES[0] + "\n").encode() * 500)
+        process.stdin.flush()
+        until = time.monotonic() + 20
+        while not any(tmp_path.iterdir()) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [path.name for path in tmp_path.iterdir()] != ["out.jsonl"]
+        process.send_signal(number)
+        assert process.wait(20) == status
+        said = process.stderr.read().decode()
+
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_reader_that_leaves_is_no_error(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text((HISTORIES[0] + "\n") * 3000, encoding="utf-8")
+
+    for command in ("convert", "show"):
+        with subprocess.Popen([str(COMMAND), command, str(source)], stdout=-1, stderr=-1) as process:
+            process.stdout.read(100)
+            process.stdout.close()
+            said = process.stderr.read()
+            assert (process.wait(30), said) == (0, b"")
+
+
+# validate
+
+
+def test_validation_names_file_line_and_place(tmp_path):
+    thread = json.loads(THREADS[0])
+    thread["actions"][0]["sequence"] = 9
+    good, bad = tmp_path / "good.json", tmp_path / "bad.jsonl"
+    good.write_text(THREADS[0], encoding="utf-8")
+    bad.write_text(f"{THREADS[0]}\n{json.dumps(thread)}\n[\n", encoding="utf-8")
+
+    fine = turntree("validate", good)
+    done = turntree("validate", good, bad, tmp_path / "missing.json")
+
+    assert (fine.returncode, fine.stdout) == (0, b"")
+    assert done.returncode == 1
+    said = done.stdout.decode().splitlines()
+    assert said[0].startswith(f"{bad}:2:/actions/0/sequence: error: ")
+    assert said[0].endswith("[sequence]")
+    assert any(line.startswith(f"{bad}:3: error: ") for line in said)
+    assert said[-1].startswith(f"{tmp_path / 'missing.json'}: error: No such file")
+    rows = [json.loads(row) for row in turntree("validate", "--json", bad).stdout.splitlines()]
+    assert sorted({row["line"] for row in rows}) == [2, 3]
+    assert rows[0]["path"] == str(bad)
+
+
+# show and tree
+
+
+def test_a_transcript():
+    done = turntree("show", DATA / "plain-text.json")
+
+    assert done.stdout.decode() == TRANSCRIPT
+    assert turntree("show", stdin=tp.from_pydantic_ai(HISTORIES[2]).model_dump_json().encode()).stdout == done.stdout
+
+
+def test_colours_only_where_they_are_wanted():
+    always = turntree("show", DATA / "plain-text.json", "--color", "always").stdout.decode()
+
+    assert "\x1b[1;36muser\x1b[0m" in always
+    assert b"\x1b" not in turntree("show", DATA / "plain-text.json", TERM="xterm", FORCE_COLOR="1").stdout
+
+
+def test_a_page_with_everything_escaped():
+    history = HISTORIES[2].replace("Kyoto", "<script>alert(1)</script>\\u001b[2J")
+
+    page = turntree("show", "--html", stdin=history.encode()).stdout.decode()
+
+    assert page.startswith("<!doctype html>")
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert b"\x1b" not in turntree("show", stdin=history.encode()).stdout
+
+
+def test_sessions_are_drawn_as_trees():
+    talk = session(agent(model=scripted(["One.", "Two."])))
+    talk.run_sync("First")
+    talk.tree.checkout(talk.tree.branch(talk.tree.root.id, "other"))
+    talk.run_sync("Second")
+    text = talk.to_json().encode()
+
+    drawn = turntree("tree", stdin=text).stdout.decode()
+    shown = turntree("show", stdin=text).stdout.decode()
+
+    assert f"Session {talk.id}" in drawn
+    assert "└─ other · 2 messages · Second" in drawn
+    assert "First\n" in shown
+    assert "Two.\n" in shown
+    tree = turntree("tree", stdin=talk.tree.to_json().encode()).stdout.decode()
+    assert "└─ other" in tree
+    fails(1, "has no branches", "tree", DATA / "plain-text.json")
+    fails(1, "not a document that turntree shows", "show", stdin=b'{"a": 1}')
+
+
+def test_one_line_of_many(tmp_path):
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(HISTORIES), encoding="utf-8")
+
+    assert turntree("show", path, "--line", 3).stdout.decode() == TRANSCRIPT
+    fails(1, "no document in line 99", "show", path, "--line", 99)
+
+
+# doctor
+
+
+def test_the_doctor_says_versions():
+    facts = json.loads(turntree("doctor", "--json").stdout)
+
+    assert facts["turntree"] in turntree("doctor").stdout.decode()
+    assert facts["python"].endswith(sys.version.split()[0])
+    assert facts["optional"]["pyarrow"] == pa.__version__
