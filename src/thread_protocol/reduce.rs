@@ -25,8 +25,7 @@ impl Thread {
             agent.config_ref =
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
-        let kept =
-            self.actions.iter().filter(|action| !is_residue(action.action_type()));
+        let kept = self.actions.iter().filter(|action| !is_residue(action.action_type()));
         core.actions = kept
             .zip(1_u64..)
             .map(|(action, sequence)| {

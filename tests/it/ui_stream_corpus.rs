@@ -31,7 +31,9 @@ impl Case {
     fn is_refused(&self) -> bool {
         let is_reason = |error: &Value| {
             let text = error.to_string();
-            text.contains("UIMessageStreamError") || text.contains("No tool invocation") || text.contains("Received ")
+            text.contains("UIMessageStreamError")
+                || text.contains("No tool invocation")
+                || text.contains("Received ")
         };
         let errors = self.facts["reader_errors"].as_array();
         errors.is_some_and(|errors| errors.iter().any(is_reason)) || is_reason(&self.facts["stream_threw"])
@@ -57,12 +59,16 @@ fn cases(suites: &[&str]) -> Option<Vec<Case>> {
         let folder = Path::new(&corpus).join("ui-streams").join(suite);
         let mut names: Vec<String> = std::fs::read_dir(&folder)
             .unwrap()
-            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".chunks.jsonl").map(str::to_owned))
+            .filter_map(|entry| {
+                entry.unwrap().file_name().to_str()?.strip_suffix(".chunks.jsonl").map(str::to_owned)
+            })
             .collect();
         names.sort();
         for name in names {
-            let read = |ending: &str| std::fs::read_to_string(folder.join(format!("{name}.{ending}"))).unwrap();
-            let chunks = read("chunks.jsonl").lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+            let read =
+                |ending: &str| std::fs::read_to_string(folder.join(format!("{name}.{ending}"))).unwrap();
+            let chunks =
+                read("chunks.jsonl").lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
             let facts = serde_json::from_str(&read("json")).unwrap();
             cases.push(Case { name: format!("{suite}/{name}"), folder: folder.clone(), chunks, facts });
         }
@@ -114,7 +120,8 @@ fn every_stream_assembles_to_the_message_of_the_real_client() {
         let found = reader.message().map_or(Value::Null, as_value);
         refused += usize::from(error.is_some());
         if error.is_some() != case.is_refused() {
-            failures.push(format!("{}: {error:?}, but the client {}", case.name, case.facts["reader_errors"]));
+            failures
+                .push(format!("{}: {error:?}, but the client {}", case.name, case.facts["reader_errors"]));
         }
         if shape(&found) == shape(wanted) || (wanted.is_null() && shape(&found).contains(r#""parts":[]"#)) {
             agree += 1;
@@ -231,7 +238,12 @@ fn every_thread_of_a_stream_can_be_streamed_again() {
             }
             let back = again.thread();
             if back.canonical_json() != thread.canonical_json() {
-                failures.push(format!("{} {sdk:?}\n  {:?}\n  {:?}", case.name, comparable(&back), comparable(&thread)));
+                failures.push(format!(
+                    "{} {sdk:?}\n  {:?}\n  {:?}",
+                    case.name,
+                    comparable(&back),
+                    comparable(&thread)
+                ));
             }
             let messages = thread.to_ui_messages(&export);
             let back = from_ui_messages(&messages, &portable);

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use turntree::core::json::{RawJson, RawObject};
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::convert::vercel_ui::{
-    Chunk, ExportOptions, Sdk, SidecarLevel, Turns, UiImportOptions, UiMessage, UiStreamReader, from_ui_messages,
+    Chunk, ExportOptions, Sdk, SidecarLevel, Turns, UiImportOptions, UiMessage, UiStreamReader,
+    from_ui_messages,
 };
 use turntree::thread_protocol::{Action, AgentConfig, Thread};
 
@@ -54,18 +55,34 @@ fn any_content() -> impl Strategy<Value = String> {
 
 /// Members after type, time and sequence.
 fn any_action() -> impl Strategy<Value = String> {
-    let system = proptest::sample::select(&[
-        "x", "a-b", "tp.error", "tp.abort", "tp.file", "tp.source_url", "tp.source_document", "tp.custom",
-        "tp.approval", "tp.tool_denied", "tp.retry", "tp-x", "pydantic_ai.system_prompt", "",
-    ][..]);
+    let system = proptest::sample::select(
+        &[
+            "x",
+            "a-b",
+            "tp.error",
+            "tp.abort",
+            "tp.file",
+            "tp.source_url",
+            "tp.source_document",
+            "tp.custom",
+            "tp.approval",
+            "tp.tool_denied",
+            "tp.retry",
+            "tp-x",
+            "pydantic_ai.system_prompt",
+            "",
+        ][..],
+    );
     let agent = || proptest::sample::select(&["a1", "a1", "a1", "a2"][..]);
     let call = || proptest::sample::select(&["c1", "c2", "c3"][..]);
     let status = proptest::sample::select(&["success", "success", "error", "validation_error"][..]);
-    let extra = || prop_oneof![
-        3 => Just(String::new()),
-        1 => Just(r#","action_id":"i""#.to_owned()),
-        1 => Just(r#","metadata":{"app":{"k":1.0}},"new":[1.0]"#.to_owned()),
-    ];
+    let extra = || {
+        prop_oneof![
+            3 => Just(String::new()),
+            1 => Just(r#","action_id":"i""#.to_owned()),
+            1 => Just(r#","metadata":{"app":{"k":1.0}},"new":[1.0]"#.to_owned()),
+        ]
+    };
     prop_oneof![
         2 => (any_content(), extra()).prop_map(|(content, extra)| format!(r#""action_type":"user_message","content":{content}{extra}"#)),
         4 => (any_content(), agent(), extra(), any::<bool>()).prop_map(|(content, agent, extra, stop)| format!(

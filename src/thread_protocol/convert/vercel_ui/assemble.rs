@@ -349,7 +349,10 @@ impl Assembler {
         let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
         let latest = || self.calls.get(id).and_then(|places| places.last().copied());
         self.in_step(id, |_| true).or_else(latest).ok_or_else(|| {
-            format!("no call \"{id}\" in this message; send its tool-input-available before its {}", chunk.kind)
+            format!(
+                "no call \"{id}\" in this message; send its tool-input-available before its {}",
+                chunk.kind
+            )
         })
     }
 
@@ -384,9 +387,12 @@ impl Assembler {
             let approval = part.approval.as_ref().and_then(|approval| approval.get("id"));
             approval.and_then(RawJson::as_string).as_deref() == Some(id)
         };
-        let part = self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
-            format!("no approval \"{id}\" was asked for in this message; send its tool-approval-request first")
-        })?;
+        let part =
+            self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
+                format!(
+                    "no approval \"{id}\" was asked for in this message; send its tool-approval-request first"
+                )
+            })?;
         let approval = part.approval.get_or_insert_default();
         approval.insert("approved", RawJson::from_value(approved).unwrap_or_default());
         if let Some(reason) = &chunk.reason {

@@ -14,12 +14,8 @@ pub(super) const FILE: Names = &[("mediaType", "media_type"), ("url", "url"), ("
 /// `source-url` and `system.tp.source_url`.
 pub(super) const SOURCE_URL: Names = &[("sourceId", "source_id"), ("url", "url"), ("title", "title")];
 /// `source-document` and `system.tp.source_document`.
-pub(super) const SOURCE_DOCUMENT: Names = &[
-    ("sourceId", "source_id"),
-    ("mediaType", "media_type"),
-    ("title", "title"),
-    ("filename", "filename"),
-];
+pub(super) const SOURCE_DOCUMENT: Names =
+    &[("sourceId", "source_id"), ("mediaType", "media_type"), ("title", "title"), ("filename", "filename")];
 /// The approval of a tool part and `system.tp.approval`.
 pub(super) const APPROVAL: Names = &[
     ("id", "approval_id"),
@@ -31,7 +27,8 @@ pub(super) const APPROVAL: Names = &[
 
 /// The named members of a part as the data of a system action.
 pub(super) fn fields(part: &UiPart, names: Names) -> RawJson {
-    let members = RawJson::from_value(part).ok().and_then(|part| RawObject::from_raw(&part)).unwrap_or_default();
+    let members =
+        RawJson::from_value(part).ok().and_then(|part| RawObject::from_raw(&part)).unwrap_or_default();
     let fields: RawObject =
         names.iter().filter_map(|(key, name)| Some((*name, members.get(key)?.clone()))).collect();
     RawJson::from_value(&fields).unwrap_or_default()
@@ -51,18 +48,25 @@ pub(super) fn of_part(part: &UiPart) -> Option<ContentPart> {
 }
 
 fn of_file(url: &str, media_type: Option<String>, name: Option<String>) -> ContentPart {
-    let inline = media_type.as_deref().and_then(|media_type| {
-        url.strip_prefix("data:")?.strip_prefix(media_type)?.strip_prefix(";base64,")
-    });
+    let inline = media_type
+        .as_deref()
+        .and_then(|media_type| url.strip_prefix("data:")?.strip_prefix(media_type)?.strip_prefix(";base64,"));
     let (url, base64) = match inline {
         Some(data) => (None, Some(data.to_owned())),
         None => (Some(url.to_owned()), None),
     };
-    let family = media_type.as_deref().and_then(|media_type| media_type.split('/').next()).unwrap_or_default();
+    let family =
+        media_type.as_deref().and_then(|media_type| media_type.split('/').next()).unwrap_or_default();
     match family {
-        "image" => ContentPart::Image(ImageContent { url, base64, media_type, name, ..ImageContent::default() }),
-        "audio" => ContentPart::Audio(AudioContent { url, base64, media_type, name, ..AudioContent::default() }),
-        "video" => ContentPart::Video(VideoContent { url, base64, media_type, name, ..VideoContent::default() }),
+        "image" => {
+            ContentPart::Image(ImageContent { url, base64, media_type, name, ..ImageContent::default() })
+        }
+        "audio" => {
+            ContentPart::Audio(AudioContent { url, base64, media_type, name, ..AudioContent::default() })
+        }
+        "video" => {
+            ContentPart::Video(VideoContent { url, base64, media_type, name, ..VideoContent::default() })
+        }
         _ => ContentPart::File(FileContent { url, base64, media_type, name, ..FileContent::default() }),
     }
 }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::UiImportOptions;
 use super::assemble::Assembler;
 use super::chunk::Chunk;
 use super::message::UiMessage;
 use super::to_thread::{Facts, thread_of};
-use super::UiImportOptions;
 use crate::core::json::{ParseError, ParseErrorKind, RawJson, RawObject, parse};
 use crate::core::sse::{Decoder, SseError};
 use crate::thread_protocol::document::Thread;
@@ -168,7 +168,8 @@ impl UiStreamReader {
     pub fn messages(&mut self) -> Vec<UiMessage> {
         let mut messages = self.prior.clone();
         if let Some(message) = self.message().cloned() {
-            let goes_on = messages.last().is_some_and(|last| last.role == "assistant" && last.id == message.id);
+            let goes_on =
+                messages.last().is_some_and(|last| last.role == "assistant" && last.id == message.id);
             if goes_on {
                 messages.pop();
             }

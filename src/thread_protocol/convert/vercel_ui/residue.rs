@@ -101,7 +101,9 @@ fn take_out(part: &mut UiPart, payload: Payload, actions: &[Action]) {
             part.url = None;
         }
         Payload::Tool { call, result } => {
-            let same = |value: Option<&RawJson>, held: &RawJson| value.is_some_and(|value| value.get() == held.get());
+            let same = |value: Option<&RawJson>, held: &RawJson| {
+                value.is_some_and(|value| value.get() == held.get())
+            };
             if let Some(Action::ToolCall(action)) = actions.get(call)
                 && same(part.input.get(), &action.args)
             {
@@ -160,8 +162,12 @@ pub(super) fn rebuild(residue: &Residue, actions: &[&Action]) -> Option<UiMessag
 #[expect(clippy::option_option, reason = "failure, absence and presence")]
 fn take_reference(part: &mut UiPart) -> Option<Option<Reference>> {
     let Some(raw) = part.extra.get("$").cloned() else { return Some(None) };
-    let kept: Vec<(String, RawJson)> =
-        part.extra.iter().filter(|(key, _)| *key != "$").map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let kept: Vec<(String, RawJson)> = part
+        .extra
+        .iter()
+        .filter(|(key, _)| *key != "$")
+        .map(|(key, value)| (key.to_owned(), value.clone()))
+        .collect();
     part.extra = Extra::new();
     for (key, value) in kept {
         part.extra.insert(key, value);
@@ -219,7 +225,8 @@ fn tool_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> O
         if part.is("output-available") {
             part.output = returned.content.clone().into();
         } else {
-            part.error_text = Some(returned.content.as_string().unwrap_or_else(|| returned.content.get().to_owned()));
+            part.error_text =
+                Some(returned.content.as_string().unwrap_or_else(|| returned.content.get().to_owned()));
         }
     }
     Some(())

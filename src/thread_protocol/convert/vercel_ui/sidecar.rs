@@ -118,8 +118,7 @@ fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
     if !other.is_empty() {
         entry.insert("x", RawJson::from_value(&other).unwrap_or_default());
     }
-    let gone: Vec<&str> =
-        read.iter().map(|(key, _)| key).filter(|key| wanted.get(key).is_none()).collect();
+    let gone: Vec<&str> = read.iter().map(|(key, _)| key).filter(|key| wanted.get(key).is_none()).collect();
     if !gone.is_empty() {
         entry.insert("gone", RawJson::from_value(&gone).unwrap_or_default());
     }

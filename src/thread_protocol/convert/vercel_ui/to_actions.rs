@@ -280,8 +280,7 @@ impl Drafting<'_> {
 
     fn steering(&mut self, part: &UiPart) {
         self.flush();
-        let parts: Vec<ContentPart> =
-            part.parts.iter().flatten().filter_map(content::of_part).collect();
+        let parts: Vec<ContentPart> = part.parts.iter().flatten().filter_map(content::of_part).collect();
         let content = as_content(parts, &mut Vec::new());
         let action = self.user_message(content);
         self.add(Draft::new(action));
@@ -307,9 +306,7 @@ impl Drafting<'_> {
             "tp-tool_denied" => {
                 let call_id = RawObject::from_raw(&data)
                     .and_then(|data| data.get("tool_call_id").and_then(RawJson::as_string));
-                let answers = |draft: &Draft| {
-                    matches!(&draft.action, Action::ToolReturn(returned) if Some(&returned.tool_call_id) == call_id.as_ref())
-                };
+                let answers = |draft: &Draft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&returned.tool_call_id) == call_id.as_ref());
                 if let Some(place) = self.response.returns.iter().position(answers) {
                     let action = self.system("system.tp.tool_denied", data);
                     self.response.returns.insert(place, Draft::new(action));
@@ -460,9 +457,7 @@ fn proof(about: &RawObject) -> (Option<String>, Option<String>, Option<String>) 
     let signature = |object: &RawObject| SIGNATURES.iter().find_map(|key| text(object, key));
     let signed = providers.iter().find(|(_, object)| signature(object).is_some());
     match signed.or_else(|| providers.first()) {
-        Some((name, object)) => {
-            (Some((*name).to_owned()), signature(object), text(object, "itemId"))
-        }
+        Some((name, object)) => (Some((*name).to_owned()), signature(object), text(object, "itemId")),
         None => (None, None, None),
     }
 }

@@ -271,7 +271,8 @@ impl Emitter {
             return;
         }
         let approval_id = Some(id.to_owned());
-        self.chunks.push(Chunk { approval_id: approval_id.clone(), ..Chunk::tool("tool-approval-request", id) });
+        self.chunks
+            .push(Chunk { approval_id: approval_id.clone(), ..Chunk::tool("tool-approval-request", id) });
         self.chunks.push(Chunk {
             approval_id,
             approved: Some(false),
@@ -298,7 +299,9 @@ impl Emitter {
             "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
                 self.known("file", content::FILE, &["media_type", "url"], fact, system);
             }
-            "source_url" => self.known("source-url", content::SOURCE_URL, &["source_id", "url"], fact, system),
+            "source_url" => {
+                self.known("source-url", content::SOURCE_URL, &["source_id", "url"], fact, system)
+            }
             "source_document" => {
                 let required = &["source_id", "media_type", "title"];
                 self.known("source-document", content::SOURCE_DOCUMENT, required, fact, system);
@@ -331,13 +334,23 @@ impl Emitter {
     }
 
     /// A fact that has a chunk of its own, if it says what that needs.
-    fn known(&mut self, kind: &str, names: content::Names, required: &[&str], fact: &str, system: &SystemAction) {
+    fn known(
+        &mut self,
+        kind: &str,
+        names: content::Names,
+        required: &[&str],
+        fact: &str,
+        system: &SystemAction,
+    ) {
         let data = RawObject::from_raw(&system.data).unwrap_or_default();
         let is_text = |name: &&str| data.get(name).is_some_and(RawJson::is_string);
         let known = |(name, value): (&str, &RawJson)| {
             value.is_string() && names.iter().any(|(_, known)| *known == name)
         };
-        if !required.iter().all(is_text) || !data.iter().all(known) || (kind == "file" && data.get("filename").is_some()) {
+        if !required.iter().all(is_text)
+            || !data.iter().all(known)
+            || (kind == "file" && data.get("filename").is_some())
+        {
             return self.data(&format!("tp-{fact}"), &system.data);
         }
         let mut chunk = Chunk::of(kind);

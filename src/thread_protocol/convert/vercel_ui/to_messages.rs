@@ -151,7 +151,8 @@ fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
             continue;
         }
         let agent_id = action.agent_id().map(str::to_owned);
-        let is_other = matches!((&open, &agent_id), (Some(Run { agent_id: Some(now), .. }), Some(next)) if now != next);
+        let is_other =
+            matches!((&open, &agent_id), (Some(Run { agent_id: Some(now), .. }), Some(next)) if now != next);
         if is_other {
             runs.extend(open.take());
         }
@@ -222,7 +223,12 @@ fn assembled(id: &str, chunks: Vec<Chunk>) -> UiMessage {
     assembler.into_message()
 }
 
-fn sidecar_of(message: &UiMessage, wanted: &[Arc<Action>], source: &Thread, agent_id: Option<&str>) -> Sidecar {
+fn sidecar_of(
+    message: &UiMessage,
+    wanted: &[Arc<Action>],
+    source: &Thread,
+    agent_id: Option<&str>,
+) -> Sidecar {
     let default = source.agents.iter().next().map_or("", |(id, _)| id);
     let agent_id = agent_id.unwrap_or(default);
     let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
@@ -237,8 +243,9 @@ fn set(message: &mut UiMessage, sidecar: &Sidecar) {
 
 /// The first message with a sidecar says what the thread is, the last one what comes after it.
 fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>]) {
-    let sidecar_in =
-        |message: &UiMessage| message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found));
+    let sidecar_in = |message: &UiMessage| {
+        message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found))
+    };
     if messages.is_empty() && !rest.is_empty() {
         let mut message = UiMessage::assistant("msg-1");
         let sidecar = sidecar_of(&message, &[], source, None);
@@ -250,7 +257,8 @@ fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>]) 
         sidecar.thread = Some(sidecar::header(source));
         set(message, &sidecar);
     }
-    let last = messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
+    let last =
+        messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
     if let Some((message, mut sidecar)) = last {
         sidecar.tail = list(rest);
         set(message, &sidecar);

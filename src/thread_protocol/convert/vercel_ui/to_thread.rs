@@ -114,9 +114,9 @@ impl<'o> Reading<'o> {
                 self.timestamp = told;
             }
         }
-        let of_sidecar = sidecar.and_then(|sidecar| sidecar.agent_id.as_deref()).filter(|id| {
-            self.described.as_ref().is_some_and(|thread| thread.agents.contains(id))
-        });
+        let of_sidecar = sidecar
+            .and_then(|sidecar| sidecar.agent_id.as_deref())
+            .filter(|id| self.described.as_ref().is_some_and(|thread| thread.agents.contains(id)));
         let agent_id = of_sidecar.unwrap_or(&self.agent.agent_id).to_owned();
         let context = Context { agent_id: &agent_id, timestamp: &self.timestamp, approvals: full };
         let Drafted { mut actions, payloads, last_response } = actions_of(message, context);
@@ -168,10 +168,8 @@ impl<'o> Reading<'o> {
             }
         }
         for (text, call_id) in &facts.errors {
-            let action = call_id
-                .as_deref()
-                .and_then(|id| self.failed(id, text, actions))
-                .unwrap_or_else(|| {
+            let action =
+                call_id.as_deref().and_then(|id| self.failed(id, text, actions)).unwrap_or_else(|| {
                     self.system("system.tp.error", object(&[("error_text", RawJson::from_str_value(text))]))
                 });
             actions.push(action);
@@ -228,7 +226,9 @@ impl<'o> Reading<'o> {
             thread.title.clone_from(title);
         }
         let is_used = self.actions.iter().any(|action| action.agent_id() == Some(&self.agent.agent_id));
-        if (is_used || thread.agents.is_empty()) && !thread.agents.contains(&self.agent.agent_id) && !self.exact_and_empty(&thread)
+        if (is_used || thread.agents.is_empty())
+            && !thread.agents.contains(&self.agent.agent_id)
+            && !self.exact_and_empty(&thread)
         {
             if self.agent.created_at.is_empty() {
                 self.agent.created_at = first;
@@ -250,7 +250,8 @@ impl<'o> Reading<'o> {
             return id;
         }
         if let Some(chat) = &self.options.chat_id {
-            let derived = || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("threadprotocol:chat:{chat}").as_bytes());
+            let derived =
+                || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("threadprotocol:chat:{chat}").as_bytes());
             return Uuid::parse_str(chat).unwrap_or_else(|_| derived()).to_string();
         }
         let first = messages.first().map(serde_json::to_vec).and_then(Result::ok).unwrap_or_default();
