@@ -21,7 +21,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-bridge lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo test test-rust test-python test-bridge node lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,12 +34,23 @@ test: test-rust test-python test-bridge ## all tests: Rust without Python, then 
 test-rust:
 	cargo test --no-default-features --locked
 
-test-python: $(VENV)/.dev $(WHEEL)
+test-python: $(VENV)/.dev $(WHEEL) node
 	$(BIN)/pytest --ignore=tests/python/bridge $(PYTEST_ARGS)
 
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
+
+# The real Vercel AI SDK on the other end. Where it cannot be had, the tests that need it say that they were skipped;
+# TURNTREE_REQUIRE_NODE=1 makes that a failure.
+node: ## the packages of tests/node, for the tests against the real Vercel AI SDK
+	@if ! command -v npm >/dev/null || ! command -v node >/dev/null; then \
+		echo "turntree: npm is missing, so nothing is tested against the real Vercel AI SDK; on Debian: apt-get install nodejs npm" >&2; \
+	else $(MAKE) --no-print-directory tests/node/node_modules/.installed || test -z "$$CI$$TURNTREE_REQUIRE_NODE"; fi
+
+tests/node/node_modules/.installed: tests/node/package.json tests/node/package-lock.json
+	cd tests/node && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 

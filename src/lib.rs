@@ -8,7 +8,7 @@
 //! | 0 | [`core`] | ids, time, secrets, limits, the runtime, JSON, server-sent events, HTTP. Knows nothing of messages, providers or agents. The only room that names reqwest, and the only one that spawns. |
 //! | 1 | [`message`] | the shared vocabulary of UPP-1.2: content, messages, tools, turns, threads, usage, stream events, and how deltas fold into messages. |
 //! | 2 | [`upp`] | the provider layer: what a model is asked and answers, vendors' wires without I/O (`dialect`s), and the HTTP that carries them. |
-//! | 2 | [`thread_protocol`] | ThreadProtocol 1.0.0: the document, its validation and canonical bytes, conversions from and to Pydantic AI, and many of them at once. |
+//! | 2 | [`thread_protocol`] | ThreadProtocol 1.0.0: the document, its validation and canonical bytes, conversions from and to Pydantic AI and the Vercel AI SDK, and many of them at once. |
 //! | 3 | [`agents`] | UAP-1.0: the agent loop as a state machine without I/O, the one driver that performs what it asks for, middleware around it, and sessions that remember: trees, checkpoints, runs to take up again; and UPP's `llm()`, which is that loop without an agent. |
 //! | 4 | `py` | the Python face (feature `python`): converts, calls the core, converts back. The only room that names pyo3. |
 //!

@@ -23,6 +23,9 @@ use turntree::thread_protocol::Thread as Document;
 use turntree::thread_protocol::convert::pydantic_ai::{
     CombineText, ImportOptions, ProfileKind, ViewOptions, from_pydantic_ai_json,
 };
+use turntree::thread_protocol::convert::vercel_ui::{
+    ExportOptions, Sdk, SidecarLevel, UiImportOptions, UiStreamReader,
+};
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::{ModelRequest, ModelResponse, UppError};
@@ -43,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("chat_stream", chat_stream),
     ("thread_protocol_json", thread_protocol_json),
     ("pydantic_ai_import", pydantic_ai_import),
+    ("ui_stream", ui_stream),
 ];
 
 /// Small, so that the limit is met as well.
@@ -379,4 +383,32 @@ pub fn pydantic_ai_import(bytes: &[u8]) {
     let portable = ImportOptions { profile: ProfileKind::Portable, ..options };
     let thread = from_pydantic_ai_json(bytes, &portable).unwrap();
     assert!(thread.actions.iter().all(|action| action.metadata().is_none()));
+}
+
+/// A UI message stream, the first byte being the size of the pieces: the same reading in any chunking; the messages come
+/// back from the thread, and what is written of it is read again.
+pub fn ui_stream(bytes: &[u8]) {
+    let (size, bytes) = pieces(bytes);
+    let options = UiImportOptions { limits: LIMITS, ..UiImportOptions::default() };
+    let mut whole = UiStreamReader::new(Vec::new(), options.clone());
+    let mut pieced = UiStreamReader::new(Vec::new(), options);
+    let taken = whole.push_bytes(bytes);
+    let taken_in_pieces = bytes.chunks(size).try_for_each(|piece| pieced.push_bytes(piece));
+    assert_eq!(taken.is_ok(), taken_in_pieces.is_ok());
+    let (messages, thread) = (whole.messages(), whole.thread());
+    assert_eq!(pieced.messages(), messages);
+    assert_eq!(pieced.thread(), thread);
+
+    let read = Document::from_json(&thread.to_json(), &Limits::default()).unwrap();
+    let recorded = ExportOptions { sidecar: SidecarLevel::None, ..ExportOptions::default() };
+    if !messages.is_empty() {
+        assert_eq!(read.to_ui_messages(&recorded), messages);
+    }
+    for sdk in [Sdk::V5, Sdk::V6, Sdk::V7] {
+        let export = ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() };
+        let mut again = UiStreamReader::new(Vec::new(), UiImportOptions::default());
+        for chunk in read.to_ui_stream(&export) {
+            again.push(&chunk).unwrap();
+        }
+    }
 }

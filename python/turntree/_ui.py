@@ -102,7 +102,7 @@ def from_ui_stream(
         from turntree.exceptions import ValidationError
 
         ends = (ValidationError,)
-    if isinstance(source, AsyncIterable):
+    if hasattr(source, "__aiter__"):
         return _read(reader, source, ends)
     pieces = (source,) if isinstance(source, (bytes, bytearray, str)) else source
     with suppress(*ends):
@@ -231,9 +231,9 @@ async def _was_aborted(stream: Any) -> bool:
     turn = getattr(stream, "turn", None)
     if turn is None:
         return False
-    metadata = getattr((await turn).response, "metadata", None) or {}
-    about = metadata.get("uap")
-    return isinstance(about, Mapping) and bool(about.get("aborted"))
+    metadata: dict[str, Any] = getattr((await turn).response, "metadata", None) or {}
+    about: dict[str, Any] = metadata.get("uap") or {}
+    return bool(about.get("aborted"))
 
 
 def _call(target: Any, name: str) -> None:

@@ -221,6 +221,11 @@ fn pydantic_ai_import_holds_on_seeds_and_mutations() {
 }
 
 #[test]
+fn ui_stream_holds_on_seeds_and_mutations() {
+    replay("ui_stream");
+}
+
+#[test]
 fn every_target_has_a_binary() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();

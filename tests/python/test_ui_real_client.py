@@ -178,6 +178,9 @@ def test_what_the_server_sends_is_read(client: Client, sdk: int) -> None:
     reader.feed(body)
     thread = reader.thread()
 
+    if sdk < 7:  # they keep an input that was refused in another member
+        refused = message["parts"][-3]
+        refused["input"] = refused.pop("rawInput")
     assert reader.message == message
     assert thread.to_ui_messages() == [message]
     kinds = [action.action_type for action in thread]
@@ -194,7 +197,7 @@ def test_the_client_takes_every_thread_of_real_streams(client: Client) -> None:
     failures = []
     for path in sorted(Path(CORPUS or "", "ui-streams").glob("*/*.chunks.jsonl")):
         facts = json.loads(path.with_name(path.name.replace(".chunks.jsonl", ".json")).read_text(encoding="utf-8"))
-        chunks = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        chunks = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
         prior = facts.get("prior_messages") or None
         thread = tp.from_ui_stream(chunks, messages=prior, profile="portable", errors="stop")
         if not len(thread):
@@ -223,7 +226,9 @@ def test_the_client_takes_every_history(client: Client) -> None:
             count += 1
             answer = client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk).decode())
             messages = thread.to_ui_messages(sdk)
-            problems = answer["errors"] + (client.ask(do="validate", sdk=sdk, messages=messages)["errors"] if messages else [])
+            problems = answer["errors"]
+            if messages:
+                problems += client.ask(do="validate", sdk=sdk, messages=messages)["errors"]
             full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"))
             if len(thread) and full != thread:
                 problems.append("the full sidecar does not give the thread back")

@@ -212,7 +212,10 @@ ROWS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [called({}), returned("boom", "error")],
     ),
     "an error without a call": ([{"type": "error", "errorText": "boom"}], [system("tp.error", {"error_text": "boom"})]),
-    "an abort": ([*text("a"), {"type": "abort", "reason": "user"}], [said("a"), system("tp.abort", {"reason": "user"})]),
+    "an abort": (
+        [*text("a"), {"type": "abort", "reason": "user"}],
+        [said("a"), system("tp.abort", {"reason": "user"})],
+    ),
     "text, a call, and text again": (
         [*text("a", "1"), call(arguments={}, providerExecuted=True),
          {"type": "tool-output-available", "toolCallId": "c", "output": 1}, *text("b", "2")],
@@ -310,7 +313,8 @@ def test_frames_end_with_an_empty_line_and_the_body_with_done() -> None:
 def test_system_prompts_do_not_reach_a_client() -> None:
     history = (
         '[{"parts":[{"content":"TOP SECRET","part_kind":"system-prompt"},{"content":"hi","part_kind":"user-prompt"}],'
-        '"instructions":"ALSO SECRET","kind":"request"},{"parts":[{"content":"yo","part_kind":"text"}],"kind":"response"}]'
+        '"instructions":"ALSO SECRET","kind":"request"},'
+        '{"parts":[{"content":"yo","part_kind":"text"}],"kind":"response"}]'
     )
     thread = tp.from_pydantic_ai(history)
 
@@ -431,7 +435,10 @@ def test_a_reader_that_failed_keeps_what_it_read() -> None:
     assert actions(reader.thread()) == [said("a")]
 
 
-@pytest.mark.parametrize("body", [b"data: {\"type\":\"start\"\n\n", b"data: \xff\n\n", b"data: []\n\n", b"data: NaN\n\n"])
+@pytest.mark.parametrize(
+    "body",
+    [b'data: {"type":"start"\n\n', b"data: \xff\n\n", b"data: []\n\n", b"data: NaN\n\n"],
+)
 def test_bodies_that_are_no_stream(body: bytes) -> None:
     with pytest.raises(turntree.ValidationError, match="chunk 0"):
         tp.from_ui_stream(body)
@@ -456,7 +463,8 @@ def test_wrong_types_are_named() -> None:
 
 
 def test_lone_surrogates_become_replacement_characters() -> None:
-    body = b'data: {"type":"text-start","id":"t"}\n\ndata: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
+    body = b'data: {"type":"text-start","id":"t"}\n\n'
+    body += b'data: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
 
     assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
 

@@ -9,7 +9,6 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyIterator, PyList, PyString};
 use super::actions::timestamp_from;
 use super::document::{AgentConfig, Thread};
 use super::pydantic_ai::choose;
-use crate::core::limits::Limits;
 use crate::message::StreamEvent as CoreEvent;
 use crate::py::agents::stream::AgentStreamEvent;
 use crate::py::convert::json::{document_raw, to_raw};
@@ -19,7 +18,7 @@ use crate::py::show::Show;
 use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::ProfileKind;
 use crate::thread_protocol::convert::vercel_ui::{
-    Chunk, DONE_FRAME, ExportOptions, HEADERS, LiveStream, Sdk, SidecarLevel, Turns, UiImportOptions,
+    Chunk, DONE_FRAME, ExportOptions, HEADERS, LIMITS, LiveStream, Sdk, SidecarLevel, Turns, UiImportOptions,
     UiMessage, UiStreamReader as Reader, from_ui_messages as core_from_ui_messages, ui_messages_from_json,
 };
 
@@ -56,7 +55,7 @@ impl Import<'_, '_> {
             title: self.title,
             timestamp,
             trust_sidecar: self.trust_sidecar,
-            limits: Limits::default(),
+            limits: LIMITS,
         })
     }
 }
@@ -81,7 +80,7 @@ pub(super) fn export(sdk: u32, sidecar: &str, turns: &str, dynamic_tools: bool) 
 /// The messages of a client: a list of dicts, or its JSON.
 fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMessage>> {
     let read = |bytes: &[u8]| {
-        let messages = py.detach(|| ui_messages_from_json(bytes, &Limits::default()));
+        let messages = py.detach(|| ui_messages_from_json(bytes, &LIMITS));
         messages.map_err(|error| {
             let input: String = String::from_utf8_lossy(bytes.get(..400).unwrap_or(bytes)).into_owned();
             super::raise(py, &error, Some(&input))

@@ -39,6 +39,9 @@ use crate::thread_protocol::error::ThreadError;
 /// What a time is when nothing says one: never the present.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
+/// What a client may send: less deep than a document, so that a thread made of it can be written and read again.
+pub const LIMITS: Limits = Limits { depth: 200, ..Limits::PAYLOAD };
+
 /// A major version of the SDK that will read. Each knows what the ones before it know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sdk {
@@ -118,7 +121,7 @@ impl Default for UiImportOptions {
             title: None,
             timestamp: None,
             trust_sidecar: true,
-            limits: Limits::default(),
+            limits: LIMITS,
         }
     }
 }
