@@ -228,6 +228,9 @@ struct Running<'a, C: Future<Output = (usize, Called)>> {
 
 impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
     fn drop(&mut self) {
+        if self.calls.is_empty() {
+            return;
+        }
         self.scope.closing.store(true, Ordering::Relaxed);
         let mut context = Context::from_waker(Waker::noop());
         let ended: Vec<_> = Pin::new(&mut self.calls)

@@ -1,0 +1,275 @@
+"""UAP-1.0 §1.3, §1.7, §2.1, §2.6, §3, §4, §14.3 and §15, point by point. The number in a name is that of our checklist."""
+
+import asyncio
+import importlib
+import inspect
+import threading
+import uuid
+from importlib.metadata import metadata
+
+import pytest
+
+import turntree
+from turntree import Agent, agent, session, upp
+from turntree.upp import (
+    AssistantMessage,
+    Thread,
+    TokenUsage,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolResultMessage,
+    Turn,
+    UPPError,
+    UserMessage,
+    scripted,
+    tool,
+)
+
+# UAP-1.0 §1.3: the types of UPP that agents work with, as far as Python has a class for them.
+UPP_TYPES = {
+    "AssistantMessage",
+    "ErrorCode",
+    "LLM",
+    "StreamEvent",
+    "StreamResult",
+    "Thread",
+    "TokenUsage",
+    "Tool",
+    "ToolCall",
+    "ToolExecution",
+    "ToolResult",
+    "ToolResultMessage",
+    "ToolUseStrategy",
+    "Turn",
+    "UPPError",
+    "UserMessage",
+    "anthropic",
+    "google",
+    "llm",
+    "openai",
+}
+
+
+def call(name, /, **arguments):
+    return {"toolName": name, "arguments": arguments}
+
+
+def is_v4(text):
+    parsed = uuid.UUID(text)
+    return parsed.version == 4 and str(parsed) == text
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def adder(**options):
+    return agent(model=scripted([[call("add", a=1, b=2)], "It is 3."]), tools=[add], **options)
+
+
+# Types and packaging
+
+
+async def test_uap_1_agents_speak_upp_types():
+    turn = await adder().run(Thread([UserMessage("before")]), UserMessage("1 + 2?"))
+
+    assert type(turn) is Turn
+    assert type(turn.usage) is TokenUsage
+    assert [type(message) for message in turn.messages] == [
+        UserMessage,
+        AssistantMessage,
+        ToolResultMessage,
+        AssistantMessage,
+    ]
+    assert type(turn.messages[1].tool_calls[0]) is ToolCall
+    assert type(turn.messages[2].results[0]) is ToolResult
+    assert type(turn.tool_executions[0]) is ToolExecution
+
+
+async def test_uap_1_a_turn_goes_into_a_thread_as_it_is():
+    thread = Thread()
+    thread.append(await adder().run("1 + 2?"))
+
+    assert [message.type for message in thread] == ["user", "assistant", "tool_result", "assistant"]
+
+
+def test_uap_2_no_upp_type_is_exported_again():
+    assert UPP_TYPES <= set(upp.__all__)
+    for name in ("turntree", "turntree.execution", "turntree.middleware"):
+        module = importlib.import_module(name)
+        shown = set(module.__all__) | {shown for shown in dir(module) if not shown.startswith("_")}
+        assert shown & UPP_TYPES == set(), name
+        assert set(module.__all__) & set(upp.__all__) - {"logging"} == set(), name
+
+
+def test_uap_2_no_class_wraps_a_turn_or_a_thread():
+    shown = [getattr(turntree, name) for name in turntree.__all__]
+
+    assert not [shown for shown in shown if inspect.isclass(shown) and issubclass(shown, (Turn, Thread))]
+
+
+def test_uap_3_the_package_has_a_name_of_its_ecosystem():
+    assert metadata("turntree")["Name"] == "turntree"
+
+
+@pytest.mark.parametrize("module", ["turntree", "turntree.execution", "turntree.middleware"])
+def test_uap_4_entry_points_are_apart(module):
+    loaded = importlib.import_module(module)
+
+    assert loaded.__name__ == module
+    assert loaded.__all__
+
+
+def test_uap_4_strategies_and_middleware_are_not_in_the_main_entry_point():
+    assert {"loop", "react", "plan", "logging"} & set(turntree.__all__) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("turntree", "agent session ask query ThreadTree ThreadNode Session Checkpoint"),
+        ("turntree.execution", "loop react plan"),
+        ("turntree.middleware", "logging"),
+    ],
+)
+def test_uap_5_the_required_names_are_exported(module, names):
+    loaded = importlib.import_module(module)
+
+    assert set(names.split()) <= set(loaded.__all__)
+    assert all(hasattr(loaded, name) for name in names.split())
+
+
+async def test_uap_6_ids_are_v4():
+    sess = session(adder())
+    stream = sess.stream("1 + 2?")
+    steps = [event.uap.data["stepId"] async for event in stream if event.uap and event.uap.type == "step_start"]
+
+    nodes = list(sess.tree.nodes)
+    checkpoints = [checkpoint.id for checkpoint in sess.checkpoints]
+    threads = [sess.tree.current.thread.id]
+    ids = [sess.agent.id, sess.id, *steps, *nodes, *checkpoints, *threads]
+    assert len(steps) == len(checkpoints) == 2
+    assert all(is_v4(one) for one in ids)
+    assert len(set(steps)) == len(steps)
+
+
+def test_uap_6_an_agent_has_an_id_of_its_own():
+    one = adder()
+
+    assert one.with_().id != one.id
+    assert adder(id=one.id).id == one.id
+
+
+# State and concurrency
+
+
+async def test_uap_8_tools_of_one_answer_run_in_parallel():
+    meeting = asyncio.Barrier(3)
+
+    @tool
+    async def meet(n: int) -> int:
+        async with asyncio.timeout(10):
+            await meeting.wait()
+        return n
+
+    calls = [call("meet", n=n) for n in range(3)]
+    turn = await agent(model=scripted([calls, "done"]), tools=[meet]).run("go")
+
+    assert [result.result for result in turn.messages[2].results] == [0, 1, 2]
+
+
+async def test_uap_8_sync_tools_of_one_answer_run_in_parallel_too():
+    meeting = threading.Barrier(3)
+
+    @tool
+    def meet(n: int) -> int:
+        meeting.wait(timeout=10)
+        return n
+
+    calls = [call("meet", n=n) for n in range(3)]
+    turn = await agent(model=scripted([calls, "done"]), tools=[meet]).run("go")
+
+    assert [result.result for result in turn.messages[2].results] == [0, 1, 2]
+
+
+# Agents
+
+
+@pytest.mark.parametrize("given", ["Hi", UserMessage("Hi")], ids=["text", "message"])
+@pytest.mark.parametrize(
+    "history",
+    [None, [UserMessage("before")], Thread([UserMessage("before")])],
+    ids=["none", "list", "thread"],
+)
+async def test_uap_9_the_overloads_of_run_and_stream(given, history):
+    model = scripted(lambda _: "ok")
+    one = agent(model=model)
+    before = None if history is None else list(history)
+    arguments = [given] if history is None else [history, given]
+
+    turn = await one.run(*arguments)
+    streamed = await one.stream(*arguments).turn
+
+    words = ["Hi"] if history is None else ["before", "Hi"]
+    assert [[message.text for message in request.messages] for request in model.requests] == [words, words]
+    assert [type(turn), type(streamed)] == [Turn, Turn]
+    assert [message.text for message in turn.messages] == ["Hi", "ok"]
+    assert before is None or list(history) == before
+
+
+async def test_uap_10_loop_is_the_default():
+    limited = agent(model=scripted(lambda _: call("add", a=1, b=2)), tools=[add])
+
+    with pytest.raises(UPPError, match=r"maximum iterations \(10\)") as caught:
+        await limited.run("go")
+
+    assert caught.value.code == "INVALID_REQUEST"
+
+
+async def test_uap_10_structure_gives_data():
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    turn = await agent(model=scripted(['{"n": 3}']), structure=schema).run("go")
+
+    assert turn.data == {"n": 3}
+
+
+def test_uap_a1_a_model_is_not_needed_to_define_an_agent():
+    assert agent().model is None
+
+
+async def test_uap_a1_a_run_without_any_model_names_the_agent():
+    with pytest.raises(UPPError, match="nameless-helper") as caught:
+        await agent(name="nameless-helper").run("go")
+
+    assert caught.value.code == "INVALID_REQUEST"
+
+
+async def test_uap_a2_an_agent_is_derived_with_options_changed():
+    one = adder(system="Be brief.")
+    other = agent(**{**one.options, "system": "Be long.", "id": None})
+
+    assert isinstance(other, Agent)
+    assert (other.model, other.tools, other.system) == (one.model, one.tools, "Be long.")
+    assert other.id != one.id
+
+
+async def test_uap_a7_the_history_is_not_changed():
+    history = [UserMessage("My name is Alice"), AssistantMessage("Hello Alice")]
+    turn = await agent(model=scripted(lambda request: str(len(request.messages)))).run(history, "Who am I?")
+
+    assert len(history) == 2
+    assert turn.response.text == "3"
+
+
+def test_uap_a8_two_tools_of_one_name_are_refused():
+    with pytest.raises((UPPError, ValueError, TypeError), match="add"):
+        agent(model=scripted(["x"]), tools=[add, add]).run_sync("go")
+
+
+def test_uap_a103_continue_has_a_name_that_python_allows():
+    from turntree import QueryResult
+
+    assert hasattr(QueryResult, "continue_")
