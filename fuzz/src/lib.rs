@@ -190,7 +190,10 @@ pub fn session_json(bytes: &[u8]) {
         assert_eq!(checkpoint.state().step, checkpoint.step());
     }
     let ids = CountingIds::default();
-    let options = SessionOptions { metadata: Arc::new(Mutex::new(again.metadata.clone())), ..SessionOptions::default() };
+    let options = SessionOptions {
+        metadata: Arc::new(Mutex::new(again.metadata.clone())),
+        ..SessionOptions::default()
+    };
     let session = Session::from_snapshot(again, Agent::new(AgentOptions::default(), &ids), options);
     for call in session.pending() {
         session.decide(&call.tool_call_id, Verdict::Denied { reason: None }, None).unwrap();

@@ -373,7 +373,7 @@ WORKER = """
             unfinished = json.loads(data)["metadata"].get("turntree", {}).get("unfinished", {})
             slots = unfinished.get("run", {}).get("phase", {})
             slots = slots.get("tools", {}).get("slots", []) if isinstance(slots, dict) else []
-            answered = [slot["answered"]["toolCallId"] for slot in slots if isinstance(slot, dict) and "answered" in slot]
+            answered = [slot["answered"]["toolCallId"] for slot in slots if "answered" in slot]
             with (folder / "safe.log").open("a") as log:
                 log.write(" ".join(answered) + "\\n")
 

@@ -139,9 +139,10 @@ impl RunState {
             *slot = Slot::Decided(Decision { call, verdict });
             return Ok(());
         }
-        let is_of_round = self.collected.last().is_some_and(|message| {
-            message.tool_calls().iter().any(|call| call.tool_call_id == id)
-        });
+        let is_of_round = self
+            .collected
+            .last()
+            .is_some_and(|message| message.tool_calls().iter().any(|call| call.tool_call_id == id));
         Err(if is_of_round { Undecidable::Decided } else { Undecidable::Unknown })
     }
 }

@@ -12,8 +12,8 @@ use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::ApprovalRequired;
 use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
+use super::approval::ApprovalRequired;
 use super::context::{Identity, Inheritance};
 use super::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, StepEnd, StepStart, UapData, UapEvent,
@@ -168,6 +168,9 @@ struct Running<'a, C: Future<Output = (usize, Called)>> {
 
 impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
     fn drop(&mut self) {
+        if self.calls.is_empty() {
+            return;
+        }
         self.scope.closing.store(true, Ordering::Relaxed);
         let mut context = Context::from_waker(Waker::noop());
         let ended: Vec<_> = Pin::new(&mut self.calls)

@@ -119,7 +119,9 @@ impl Machine {
             Phase::Answered => Action::Checkpoint(Boundary::Answered),
             Phase::Act => Action::Notify(Point::Act { hook }),
             Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
-            Phase::Tools(round) if !round.is_running() => Action::AwaitApproval(round.asked().cloned().collect()),
+            Phase::Tools(round) if !round.is_running() => {
+                Action::AwaitApproval(round.asked().cloned().collect())
+            }
             Phase::Tools(round) => self.run_tools(round),
             Phase::Observe => Action::Notify(Point::Observe { hook }),
             Phase::StepEnd => Action::Notify(Point::StepEnd),

@@ -350,7 +350,11 @@ fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
 fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     let record = Record { approved: Some(false), duration: 0 };
     if let Some(reason) = reason {
-        return record.outcome(call, RawJson::from_str_value(&format!("Tool execution denied: {reason}")), true);
+        return record.outcome(
+            call,
+            RawJson::from_str_value(&format!("Tool execution denied: {reason}")),
+            true,
+        );
     }
     let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
     ToolOutcome {

@@ -19,7 +19,8 @@ use crate::core::json::schema::{Definitions, JsonSchema};
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::message::message::History;
 use crate::message::{
-    Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition, ToolExecution, ToolResult, Turn, TurnError,
+    Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition, ToolExecution, ToolResult, Turn,
+    TurnError,
 };
 use crate::upp::{StopReason, System};
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::error::SessionError;
 use super::session::Session;
-use crate::agents::run::{RunState, Verdict};
 use crate::agents::run::approval::Undecidable;
+use crate::agents::run::{RunState, Verdict};
 use crate::core::json::RawJson;
 use crate::message::ToolCall;
 

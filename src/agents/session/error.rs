@@ -87,7 +87,9 @@ pub enum SessionError {
         pending: Vec<Arc<ToolCall>>,
     },
     /// The call was decided about before.
-    #[error("call \"{call_id}\" of session \"{session}\" was decided about before, or has run; a decision stands")]
+    #[error(
+        "call \"{call_id}\" of session \"{session}\" was decided about before, or has run; a decision stands"
+    )]
     Decided {
         /// The call.
         call_id: String,

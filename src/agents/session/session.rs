@@ -123,6 +123,7 @@ pub(super) struct Shared {
     pub(super) tree: Arc<SharedTree>,
     metadata: Arc<dyn SessionMetadata>,
     extra: Extra,
+    reserved: RawObject,
     book: Mutex<Book>,
     /// Whoever holds it is at work; the others wait in the order they came.
     pub(super) line: Arc<tokio::sync::Mutex<()>>,
@@ -178,6 +179,7 @@ impl Session {
             interval: options.interval,
             metadata: RawObject::new(),
             extra: Extra::new(),
+            reserved: RawObject::new(),
         };
         Ok(Self::from_snapshot(snapshot, agent, options))
     }
@@ -205,6 +207,7 @@ impl Session {
             tree: Arc::new(SharedTree::new(snapshot.tree)),
             metadata: options.metadata,
             extra: snapshot.extra,
+            reserved: snapshot.reserved,
             book: Mutex::new(book),
             line: Arc::default(),
             saving: tokio::sync::Mutex::default(),
@@ -411,6 +414,7 @@ impl Session {
             interval: shared.interval,
             metadata,
             extra: shared.extra.clone(),
+            reserved: shared.reserved.clone(),
         })
     }
 

@@ -88,10 +88,7 @@ fn decisions_are_carried_out_in_another_process_and_every_call_runs_once() {
         ]
     );
     assert_eq!(said(&decided).len(), 4);
-    assert!(matches!(
-        block_on(decided.resume(world.context())),
-        Err(SessionError::NothingToResume { .. })
-    ));
+    assert!(matches!(block_on(decided.resume(world.context())), Err(SessionError::NothingToResume { .. })));
 }
 
 #[test]
@@ -138,7 +135,10 @@ fn a_person_sees_what_the_hooks_made_of_a_call_and_they_are_not_asked_again() {
     assert_eq!(told(&turn), [r#"{"safe":true}"#]);
     let log = world.host.log();
     let count = |name: &str| log.iter().filter(|line| line.starts_with(name)).count();
-    assert_eq!((count("on_before_call"), count("on_tool_call"), count("approve"), count("on_after_call")), (1, 1, 1, 1));
+    assert_eq!(
+        (count("on_before_call"), count("on_tool_call"), count("approve"), count("on_after_call")),
+        (1, 1, 1, 1)
+    );
 }
 
 #[test]

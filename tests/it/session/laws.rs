@@ -158,7 +158,8 @@ impl Pair {
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         let failing = matches!(step, Step::Fail(_));
         self.world.model.failing.store(failing, Ordering::Relaxed);
-        let runs = matches!(step, Step::Run(_) | Step::Fail(_) | Step::Ask(_) | Step::Drop(..) | Step::Abort(..));
+        let runs =
+            matches!(step, Step::Run(_) | Step::Fail(_) | Step::Ask(_) | Step::Drop(..) | Step::Abort(..));
         if runs && self.waits() {
             return self.is_refused();
         }
@@ -217,9 +218,14 @@ impl Pair {
                 let ended = block_on(self.world.session.resume(self.world.context()));
                 if let Err(error) = &ended {
                     // Only what a person has to decide about holds a run up here.
-                    prop_assert!(matches!(error, SessionError::Run(error) if approval_required(error).is_some()));
+                    prop_assert!(
+                        matches!(error, SessionError::Run(error) if approval_required(error).is_some())
+                    );
                     prop_assert!(!self.world.session.pending().is_empty());
-                    prop_assert_eq!(ids_of(&self.world.session.tree().snapshot().history_of(node.id.as_str()).unwrap()), whole);
+                    prop_assert_eq!(
+                        ids_of(&self.world.session.tree().snapshot().history_of(node.id.as_str()).unwrap()),
+                        whole
+                    );
                 }
                 let beside = ids_of(&left.before);
                 self.note(known, &history, &beside, ended.is_ok());
