@@ -428,9 +428,7 @@ class AgentStream:
 
     __slots__ = ("__weakref__", "_native", "_session")
 
-    def __init__(
-        self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None
-    ) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
         self._native = native
         self._session = session
 
@@ -455,8 +453,8 @@ class AgentStream:
     def turn(self) -> _Turn:
         """The turn: ``await stream.turn``. The run goes on while it is awaited, whether or not events are read.
 
-        Awaiting it again gives the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. The stream
-        of a session whose run waits for a decision ends like any other, and this raises `ApprovalRequired`.
+        Awaiting it again gives the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. The
+        stream of a session whose run waits for a decision ends like any other, and this raises `ApprovalRequired`.
         """
         return _Turn(self._native, self._session)
 
@@ -506,9 +504,7 @@ class SyncAgentStream:
 
     __slots__ = ("__weakref__", "_events", "_native", "_session")
 
-    def __init__(
-        self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None
-    ) -> None:
+    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
         self._native = native
         self._session = session
         self._events: Iterator[_core.AgentStreamEvent] = native.blocking()

@@ -59,10 +59,10 @@ def session(
         checkpoint_interval: "step" makes one after every step, "turn" one after every run.
         persistence: Where the session is saved after every run: an object with ``save(key, data)``, ``load(key)`` and
             ``delete(key)``, sync or async. Default: in memory, when `Session.save` is called.
-        save_interval: When it is saved there while it runs, beside at the end of each run. "turn": not at all; "step": when
-            a run begins and after every step; "tool": also after every model answer that wants tools and after every
-            tool, so that a process that is killed repeats no tool whose result was saved. What people decide about
-            pending calls, and what came of calls they approved, is saved at once in any case.
+        save_interval: When it is saved there while it runs, beside at the end of each run. "turn": not at all; "step":
+            when a run begins and after every step; "tool": also after every model answer that wants tools and after
+            every tool, so that a process that is killed repeats no tool whose result was saved. What people decide
+            about pending calls is saved before it is carried out, and an approved call after it, in any case.
         metadata: Facts of yours, JSON data; ``session.metadata`` is a dict to change.
 
     Raises:
@@ -245,8 +245,8 @@ class Session:
         Raises:
             ApprovalRequired: Tool calls wait for a decision; `resume` goes on after it.
             UPPError: The model call failed.
-            SessionError: Asked from inside a run of this session, which it would wait for for ever; or calls of an earlier
-                run wait for a decision.
+            SessionError: Asked from inside a run of this session, which it would wait for for ever; or calls of an
+                earlier run wait for a decision.
             StoreError: The turn is in the tree, but saving failed; its ``turn`` is the turn, and `save` tries again.
             asyncio.CancelledError: The awaiting task was cancelled.
         """

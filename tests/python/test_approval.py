@@ -48,8 +48,12 @@ async def stopped(sess, text="pay"):
 
 
 def results(turn):
-    return [(result.result, result.is_error) for message in turn.messages if message.type == "tool_result"
-            for result in message.results]
+    return [
+        (result.result, result.is_error)
+        for message in turn.messages
+        if message.type == "tool_result"
+        for result in message.results
+    ]
 
 
 # Stop

@@ -373,7 +373,7 @@ WORKER = """
             unfinished = json.loads(data)["metadata"].get("turntree", {}).get("unfinished", {})
             slots = unfinished.get("run", {}).get("phase", {})
             slots = slots.get("tools", {}).get("slots", []) if isinstance(slots, dict) else []
-            answered = [slot["answered"]["toolCallId"] for slot in slots if isinstance(slot, dict) and "answered" in slot]
+            answered = [slot["answered"]["toolCallId"] for slot in slots if "answered" in slot]
             with (folder / "safe.log").open("a") as log:
                 log.write(" ".join(answered) + "\\n")
 
@@ -385,7 +385,7 @@ WORKER = """
 
     @tool(approval=lambda params: "ask" if params["n"] == 2 else True)
     async def work(id: str, n: int) -> str:
-        await asyncio.sleep(0.002 * n)
+        await asyncio.sleep(0.02 * n)
         note(id)
         return id
 
@@ -423,7 +423,7 @@ def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
     script = tmp_path / "worker.py"
     script.write_text(textwrap.dedent(WORKER))
     chance, kills, over = random.Random(7), 0, False
-    for _ in range(60):
+    for _ in range(40):
         worker = subprocess.Popen(
             [sys.executable, str(script), str(Path(__file__).parent), str(tmp_path), id],
             stdout=subprocess.PIPE,
@@ -432,7 +432,7 @@ def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
         )
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0, 0.06))
+        time.sleep(chance.uniform(0.02, 0.25))
         worker.send_signal(signal.SIGKILL)
         rest, _ = worker.communicate()
         kills += worker.returncode == -signal.SIGKILL
@@ -440,7 +440,7 @@ def test_a_worker_that_is_killed_at_any_moment_loses_nothing(tmp_path):
             over = True
             break
     assert over
-    assert kills > 2
+    assert kills > 0
 
     saved = json.loads(Shelf(tmp_path).load(f"session:{id}"))
     messages = saved["threadTree"]["nodes"][0]["thread"]["messages"]

@@ -23,9 +23,10 @@ class Tool(Generic[P, R]):
         description: What it does, for the model.
         parameters: JSON Schema of its arguments; the root is an object. None: made from the signature.
         run: The function, sync or async.
-        approval: A function, sync or async, that is asked with the arguments before each call: true calls the tool, false
-            refuses it, ``"ask"`` leaves it to a person (the run stops with `ApprovalRequired`, and a session goes on
-            after ``approve`` or ``deny``), an exception stops the run. ``"ask"`` itself leaves every call to a person.
+        approval: A function, sync or async, that is asked with the arguments before each call: true calls the tool,
+            false refuses it, ``"ask"`` leaves it to a person (the run stops with `ApprovalRequired`, and a session goes
+            on after ``approve`` or ``deny``), an exception stops the run. ``"ask"`` itself leaves every call to a
+            person.
         metadata: Vendor facts by provider name, as ``{"openai": {"strict": True}}``.
         inline: Call a sync function on the event loop's own thread instead of a worker thread. For quick functions.
 

@@ -42,6 +42,8 @@ pub struct Checkpoint {
     pub metadata: RawObject,
     /// Members this version does not know.
     pub extra: Extra,
+    /// What a newer version has written under [`RESERVED`](super::saved::RESERVED).
+    pub(crate) reserved: RawObject,
     pub(crate) stand: Stand,
 }
 

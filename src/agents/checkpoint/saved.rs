@@ -88,8 +88,9 @@ impl CheckpointJson {
             return Err(flaw(&["step"], message));
         }
         let mut metadata = self.metadata.unwrap_or_default();
-        let reserved =
-            metadata.remove(RESERVED).map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
+        let raw = metadata.remove(RESERVED);
+        let unknown = unknown(raw.as_ref(), &["messages", "before", "run"]);
+        let reserved = raw.map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
         let stand = match reserved.run {
             Some(raw) => {
                 let (run, extra) = read_run(&raw, self.state)
@@ -108,6 +109,7 @@ impl CheckpointJson {
             sub_agent_states,
             metadata,
             extra: self.extra,
+            reserved: unknown,
             stand,
         })
     }
@@ -160,6 +162,15 @@ pub(crate) fn settled(place: &Place, tree: &ThreadTree) -> Result<usize, (Member
         }
         length => Ok(length.unwrap_or(most)),
     }
+}
+
+/// The members of a reserved object that this version does not know.
+pub(crate) fn unknown(raw: Option<&RawJson>, known: &[&str]) -> RawObject {
+    let mut members = raw.and_then(RawObject::from_raw).unwrap_or_default();
+    for name in known {
+        members.remove(name);
+    }
+    members
 }
 
 fn read_reserved(raw: &RawJson) -> Result<Reserved, ParseError> {
@@ -220,6 +231,9 @@ impl Serialize for ReservedOf<'_> {
         if let Stand::Unfinished(point, _) = &self.0.stand {
             map.serialize_entry("run", &bare(&point.run()))?;
         }
+        for (name, value) in self.0.reserved.iter() {
+            map.serialize_entry(name, value)?;
+        }
         map.end()
     }
 }
@@ -266,7 +280,8 @@ impl Serialize for Checkpoint {
         map.serialize_entry("threadId", &self.place.node)?;
         map.serialize_entry("state", &self.state())?;
         map.serialize_entry("subAgentStates", &self.sub_agent_states)?;
-        let reserved = (self.place.length.is_some() || self.is_resumable()).then_some(ReservedOf(self));
+        let is_needed = self.place.length.is_some() || self.is_resumable() || !self.reserved.is_empty();
+        let reserved = is_needed.then_some(ReservedOf(self));
         map.serialize_entry("metadata", &WithReserved(&self.metadata, reserved))?;
         self.extra.serialize_into(&mut map)?;
         map.end()

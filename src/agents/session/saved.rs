@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::book::Unfinished;
 use super::session::CheckpointInterval;
 use crate::agents::checkpoint::saved::{
-    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
+    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled, unknown,
 };
 use crate::agents::checkpoint::{Checkpoint, Place};
 use crate::agents::run::ExecutionState;
@@ -87,6 +87,8 @@ pub struct SessionSnapshot {
     pub metadata: RawObject,
     /// Members this version does not know.
     pub extra: Extra,
+    /// What a newer version has written under [`RESERVED`].
+    pub(crate) reserved: RawObject,
 }
 
 /// The reserved member.
@@ -220,7 +222,9 @@ impl SessionJson {
             checkpoints.push(Arc::new(checkpoint));
         }
         let mut metadata = self.metadata.unwrap_or_default();
-        let reserved = match metadata.remove(RESERVED) {
+        let raw = metadata.remove(RESERVED);
+        let unknown = unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "unfinished"]);
+        let reserved = match raw {
             Some(raw) => raw.to().map_err(|error| reserved_flaw(&[], error.to_string()))?,
             None => Reserved::default(),
         };
@@ -244,6 +248,7 @@ impl SessionJson {
             middleware: reserved.middleware,
             metadata,
             extra: self.extra,
+            reserved: unknown,
         })
     }
 }
@@ -285,6 +290,7 @@ impl ReservedOf<'_> {
             || !self.is_current_the_last()
             || self.0.unfinished.is_some()
             || !self.0.middleware.is_empty()
+            || !self.0.reserved.is_empty()
     }
 }
 
@@ -303,6 +309,9 @@ impl Serialize for ReservedOf<'_> {
         }
         if let Some(unfinished) = &self.0.unfinished {
             map.serialize_entry("unfinished", unfinished)?;
+        }
+        for (name, value) in self.0.reserved.iter() {
+            map.serialize_entry(name, value)?;
         }
         map.end()
     }

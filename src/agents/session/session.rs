@@ -126,6 +126,7 @@ pub(super) struct Shared {
     /// What the agent's middleware keeps with it.
     pub(super) ledger: Arc<Ledger>,
     extra: Extra,
+    reserved: RawObject,
     book: Mutex<Book>,
     /// Whoever holds it is at work; the others wait in the order they came.
     pub(super) line: Arc<tokio::sync::Mutex<()>>,
@@ -182,6 +183,7 @@ impl Session {
             middleware: RawObject::new(),
             metadata: RawObject::new(),
             extra: Extra::new(),
+            reserved: RawObject::new(),
         };
         Ok(Self::from_snapshot(snapshot, agent, options))
     }
@@ -211,6 +213,7 @@ impl Session {
             metadata: options.metadata,
             ledger: Arc::new(Ledger::new(snapshot.middleware)),
             extra: snapshot.extra,
+            reserved: snapshot.reserved,
             book: Mutex::new(book),
             line: Arc::default(),
             saving: tokio::sync::Mutex::default(),
@@ -435,6 +438,7 @@ impl Session {
             middleware: shared.ledger.all(),
             metadata,
             extra: shared.extra.clone(),
+            reserved: shared.reserved.clone(),
         })
     }
 

@@ -371,6 +371,7 @@ impl Shared {
             sub_agent_states: SubAgentStates::default(),
             metadata: RawObject::new(),
             extra: Extra::new(),
+            reserved: RawObject::new(),
             stand,
         }
     }

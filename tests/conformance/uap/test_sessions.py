@@ -1,12 +1,13 @@
 """UAP-1.0 §6, §7, §9 and §13, point by point. The number in a name is that of the point in our checklist."""
 
+import asyncio
 import base64
 import uuid
 from datetime import datetime
 
 import pytest
 
-from turntree import Session, ThreadTree, ValidationError, agent, ask, query, session
+from turntree import ApprovalRequired, Session, ThreadTree, ValidationError, agent, ask, query, session
 from turntree.upp import Image, Thread, Turn, UPPError, UserMessage, scripted, tool
 
 
@@ -466,3 +467,64 @@ def test_uap_82_structure_is_validated_first():
         with pytest.raises(ValidationError) as caught:
             Session.from_json(flawed, helper)
         assert caught.value.errors()[0]["pointer"].startswith(place)
+
+
+def paying(approval):
+    paid = []
+
+    @tool(approval=approval)
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    def model(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("pay", amount=1)
+
+    return agent(model=scripted(model), tools=[pay]), paid
+
+
+async def test_uap_28_calls_that_wait_for_approval_are_recoverable_state():
+    helper, paid = paying("ask")
+    sess = session(helper)
+    with pytest.raises(ApprovalRequired):
+        await sess.run("go")
+
+    loaded = Session.from_json(sess.to_json(), helper)
+
+    assert loaded.to_dict() == sess.to_dict()
+    assert loaded.pending == sess.pending
+    loaded.approve_all()
+    assert (await loaded.resume()).response.text == "done"
+    assert paid == [1]
+
+
+async def test_uap_a75_runs_and_resumes_come_in_the_order_they_were_asked_for():
+    helper, _ = paying("ask")
+    sess = session(helper)
+    with pytest.raises(ApprovalRequired):
+        await sess.run("one")
+    sess.approve_all()
+
+    first, second = await asyncio.gather(sess.resume(), sess.run("two"), return_exceptions=True)
+
+    assert first.response.text == "done"
+    assert isinstance(second, ApprovalRequired)
+    assert texts(sess.tree.history())[0] == "one"
+
+
+@pytest.mark.parametrize("approval", [lambda _: False, "ask"])
+async def test_uap_81_approval_handlers_of_a_sub_agents_tools_are_respected(approval):
+    inner, paid = paying(approval)
+
+    @tool
+    async def delegate() -> str:
+        return (await inner.run("go")).response.text
+
+    def model(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("delegate")
+
+    turn = await session(agent(model=scripted(model), tools=[delegate])).run("go")
+
+    assert paid == []
+    (record,) = turn.tool_executions
+    assert record.is_error is (approval == "ask")

@@ -77,6 +77,22 @@ fn what_is_unknown_is_kept_and_ids_stay() {
 }
 
 #[test]
+fn what_a_newer_version_keeps_for_itself_is_kept_too() {
+    let world = World::new(CheckpointInterval::Step);
+    let text =
+        SAMPLE.replace(r#""task": "Implement feature X""#, r#""turntree": {"later": {"a": 1.50}}"#).replace(
+            r#""subAgentStates": {}, "metadata": {}"#,
+            r#""metadata": {"turntree": {"hint": [1.0], "messages": 1}}"#,
+        );
+
+    let written = world.load(&text).to_json().unwrap();
+
+    assert!(written.contains(r#""turntree":{"messages":1,"hint":[1.0]}"#), "{written}");
+    assert!(written.contains(r#""turntree":{"later":{"a":1.50}}"#), "{written}");
+    assert_eq!(world.load(&written).to_json().unwrap(), written);
+}
+
+#[test]
 fn versions_are_checked_first() {
     for (version, fits) in [
         ("\"1.0.0\"", true),

@@ -230,6 +230,28 @@ proptest! {
     }
 
     #[test]
+    fn merging_changes_no_history_but_the_targets_and_says_where_from(
+        steps in steps(), source in 0..1000_usize, target in 0..1000_usize,
+    ) {
+        let mut pair = Pair::after(&steps);
+        let length = pair.nodes.len();
+        let (from, to) = (source % length, target % length);
+        let is_above = pair.plain.is_above(from, to);
+        let recorded = |pair: &Pair| pair.tree.node(&pair.nodes[to]).unwrap().metadata.get("mergedFrom").cloned();
+        let before = recorded(&pair);
+
+        pair.take(&Step::Merge(source, target));
+
+        for (place, id) in pair.nodes.iter().enumerate() {
+            let history = ids_of(&pair.tree.history_of(id).unwrap());
+            prop_assert_eq!(history, pair.plain.history(place), "node {}", place);
+        }
+        let merged: Vec<String> = recorded(&pair).and_then(|list| list.to().ok()).unwrap_or_default();
+        prop_assert_eq!(is_above || merged.contains(&pair.nodes[from]), true);
+        prop_assert_eq!(!is_above || recorded(&pair) == before, true);
+    }
+
+    #[test]
     fn merging_twice_is_merging_once(steps in steps(), source in 0..1000_usize, target in 0..1000_usize) {
         let mut pair = Pair::after(&steps);
         let length = pair.nodes.len();
