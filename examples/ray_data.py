@@ -6,6 +6,8 @@
 Without a directory to read, a few histories of this repository are converted.
 """
 
+# pyright: basic, reportMissingImports=false
+# (pyarrow and Ray have no types of their own)
 from __future__ import annotations
 
 import sys

@@ -157,12 +157,9 @@ class _Work:
         if target != STANDARD:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            source, name = (sys.stdin.buffer, "standard input")
-            if not file.is_standard:
-                source, name = opened(file.path, stack)
-            written, finish = (sys.stdout.buffer, lambda: None)
-            if target != STANDARD:
-                written, finish = created(target, stack, overwrite=bool(options.force))
+            source, name = (sys.stdin.buffer, "standard input") if file.is_standard else opened(file.path, stack)
+            whereto = sys.stdout.buffer if target == STANDARD else target
+            written, finish = created(whereto, stack, overwrite=bool(options.force))
             report = _convert_lines(
                 source,
                 written,

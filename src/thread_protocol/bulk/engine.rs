@@ -160,7 +160,7 @@ fn lead_through<L: Lead>(
             match finished.recv_timeout(TICK) {
                 Ok(done) => settle(lead, order, done)?,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return Err(broken()),
             }
         }
         if asked.elapsed() >= TICK {
@@ -176,10 +176,7 @@ fn settle<L: Lead>(
     order: &mut Order<L::Done>,
     (place, done): Finished<L::Done>,
 ) -> Result<(), BulkError> {
-    let done = done.map_err(|_| {
-        let message = "turntree failed on a document, which is a bug; please report it with the document";
-        BulkError::Stopped(message.into())
-    })?;
+    let done = done.map_err(|_| broken())?;
     order.waiting.insert(place, done);
     while let Some(done) = order.waiting.remove(&order.next) {
         order.under_way.remove(order.sizes.remove(&order.next).unwrap_or_default());
@@ -187,4 +184,11 @@ fn settle<L: Lead>(
         lead.take(done)?;
     }
     Ok(())
+}
+
+/// The error of a thread that panicked.
+fn broken() -> BulkError {
+    BulkError::Stopped(
+        "turntree failed on a document, which is a bug; please report it with the document".into(),
+    )
 }
