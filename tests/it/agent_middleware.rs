@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use turntree::agents::middleware::memory::estimate::{count_message, tokens_of};
 use turntree::agents::middleware::memory::window::{Limit, cut};
 use turntree::agents::middleware::{
-    Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Logging, Memory, Middleware,
+    Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging, Memory, Middleware,
     MiddlewareContext, Onion, Resource, Rule, Verdict,
 };
 use turntree::agents::run::{AgentStreamEvent, RunContext, partial_turn};
@@ -18,7 +18,9 @@ use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::Extra;
 use turntree::message::message::History;
-use turntree::message::{Body, ContentBlock, Delta, Message, MessageKind, ToolCall, ToolResult, Turn};
+use turntree::message::{
+    Body, ContentBlock, Delta, Message, MessageKind, TokenUsage, ToolCall, ToolResult, Turn,
+};
 use turntree::upp::middleware::Level;
 use turntree::upp::{ErrorCode, ModelRequest, UppError};
 
@@ -57,7 +59,7 @@ impl Recorder {
 }
 
 impl Middleware for Recorder {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         self.name
     }
 
@@ -79,6 +81,41 @@ impl Middleware for Recorder {
         _: &'a UppError,
     ) -> HookFuture<'a, Option<Arc<Turn>>> {
         self.told("on_error", self.recovers.clone())
+    }
+}
+
+/// Never begins.
+#[derive(Debug)]
+struct Waits;
+impl Middleware for Waits {
+    fn name(&self) -> &'static str {
+        "waits"
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::BEFORE
+    }
+
+    fn before<'a>(&'a self, _: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Gives another turn.
+#[derive(Debug)]
+struct Gives(Arc<Turn>);
+
+impl Middleware for Gives {
+    fn name(&self) -> &'static str {
+        "gives"
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::AFTER
+    }
+
+    fn after<'a>(&'a self, _: &'a Arc<MiddlewareContext>, _: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
     }
 }
 
@@ -106,7 +143,7 @@ fn turn_of(text: &str) -> Arc<Turn> {
         Arc::new(Message::user("asked", &ids, &clock)),
         Arc::new(Message::assistant(text, &ids, &clock)),
     ];
-    Arc::new(Turn::new(messages, Vec::new(), Default::default(), 1, None).unwrap())
+    Arc::new(Turn::new(messages, Vec::new(), TokenUsage::default(), 1, None).unwrap())
 }
 
 fn entries(log: &Log) -> Vec<String> {
@@ -205,19 +242,6 @@ fn a_run_dropped_anywhere_tells_its_middleware_once_or_never() {
 
 #[test]
 fn aborting_in_before_gives_a_turn_without_asking_the_model() {
-    #[derive(Debug)]
-    struct Waits;
-    impl Middleware for Waits {
-        fn name(&self) -> &str {
-            "waits"
-        }
-        fn hooks(&self) -> Hooks {
-            Hooks::BEFORE
-        }
-        fn before<'a>(&'a self, _: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
-            Box::pin(std::future::pending())
-        }
-    }
     let log = Log::default();
     let list: Vec<Arc<dyn Middleware>> =
         vec![Arc::new(recorder(&log, "a")), Arc::new(Waits), Arc::new(recorder(&log, "c"))];
@@ -240,7 +264,7 @@ fn aborting_in_before_gives_a_turn_without_asking_the_model() {
 struct Replaces(History);
 
 impl Middleware for Replaces {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "replaces"
     }
 
@@ -276,7 +300,7 @@ fn what_before_replaces_is_what_the_machine_starts_from() {
 fn logging_writes_the_lines_of_the_specification() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let mut logging = Logging::new(Arc::new(move |line| {
+    let mut logging = Logging::new(Arc::new(move |line: &Line<'_>| {
         sink.lock().unwrap().push(format!("{:?} {}", line.level, line.message));
     }));
     logging.level = Level::Debug;
@@ -356,25 +380,9 @@ fn a_thought_that_would_be_rewritten_is_left_out() {
     let ids = CountingIds::default();
     let content = vec![ContentBlock::reasoning("secret thought"), ContentBlock::text("fine")];
     let thinking = Arc::new(Message::new(Body::Assistant { content, tool_calls: None }, &ids, &clock()));
-    let turn = Turn::new(vec![thinking], Vec::new(), Default::default(), 1, None).unwrap();
+    let turn = Turn::new(vec![thinking], Vec::new(), TokenUsage::default(), 1, None).unwrap();
     let guard = Guardrails { output: vec![rewriting("secret")], ..Guardrails::default() };
-    let log = Log::default();
-    let recovering = Recorder { recovers: Some(Arc::new(turn)), ..recorder(&log, "inner") };
-    // What another middleware recovers with is not seen again (decision A46); what `after` gives is.
-    #[derive(Debug)]
-    struct Gives(Arc<Turn>);
-    impl Middleware for Gives {
-        fn name(&self) -> &str {
-            "gives"
-        }
-        fn hooks(&self) -> Hooks {
-            Hooks::AFTER
-        }
-        fn after<'a>(&'a self, _: &'a Arc<MiddlewareContext>, _: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
-            Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
-        }
-    }
-    let given = recovering.recovers.clone().unwrap();
+    let given = Arc::new(turn);
     let (agent, _) =
         around(ScriptModel::new([Answer::text("x")]), vec![Arc::new(guard), Arc::new(Gives(given))]);
 
@@ -491,6 +499,17 @@ fn assert_whole(messages: &History, start: usize) {
     }
 }
 
+/// Whether a user begins to speak here and everything from here on is whole.
+fn is_boundary(messages: &History, place: usize) -> bool {
+    let is_user = |place: usize| messages[place].kind() == MessageKind::User;
+    let mut called = HashSet::new();
+    let whole = messages.iter().skip(place).all(|message| {
+        called.extend(message.tool_calls().iter().map(|call| call.tool_call_id.clone()));
+        message.results().iter().all(|result| called.contains(&result.tool_call_id))
+    });
+    whole && is_user(place) && !is_user(place - 1)
+}
+
 fn counted(message: &Arc<Message>) -> Result<u64, UppError> {
     count_message(message, None)
 }
@@ -537,18 +556,7 @@ proptest! {
         }
         // One turn more would be too much.
         if window.start > 0 && !window.overflows {
-            let wider = (0..window.start).rev().find(|place| {
-                cut(&messages, *place, Limit::default(), counted).is_ok() && {
-                    let earlier = messages.clone().skip(*place);
-                    let mut called = HashSet::new();
-                    let is_user = |place: usize| messages[place].kind() == MessageKind::User;
-                    let whole = earlier.iter().all(|message| {
-                        called.extend(message.tool_calls().iter().map(|call| call.tool_call_id.clone()));
-                        message.results().iter().all(|result| called.contains(&result.tool_call_id))
-                    });
-                    *place == 0 || (whole && is_user(*place) && !is_user(*place - 1))
-                }
-            });
+            let wider = (0..window.start).rev().find(|place| *place == 0 || is_boundary(&messages, *place));
             let wider = wider.unwrap();
             let sum: u64 = messages.clone().skip(wider).iter().map(|message| counted(message).unwrap()).sum();
             let too_many = turns.is_some();

@@ -79,12 +79,14 @@ impl fmt::Debug for Memory {
     }
 }
 
+/// Where a window begins, and what stands before it.
+type Begun = (usize, Option<Arc<Message>>);
+
 /// What a run remembers between its calls of the model.
 #[derive(Default)]
 struct OfRun {
     counted: Mutex<Counted>,
-    /// Where the window began and what stood before it.
-    last: Mutex<Option<(usize, Option<Arc<Message>>)>>,
+    last: Mutex<Option<Begun>>,
 }
 
 impl Memory {
@@ -136,20 +138,19 @@ impl Memory {
             return Ok(ModelRequest { messages: messages.skip(whole.start), ..request });
         }
         let last = of_run.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (start, said) = match last.filter(|(start, _)| *start >= reach.start) {
-            Some(last) => last,
-            None => {
-                let known = self.known(&messages, context).filter(|known| known.count <= begins);
-                let start = match &known {
-                    Some(known) if known.count >= reach.start => known.count,
-                    // Further than need be, so that the next turns fit too.
-                    _ => window(reserved, TARGET)?.start.max(reach.start),
-                };
-                let summary = self.summary(&messages, start, known, &**summarizer).await?;
-                self.keep(&messages, start, &summary, context);
-                let said = (!summary.is_empty()).then(|| self.message_of(&summary, context)).transpose()?;
-                (start, said)
-            }
+        let (start, said) = if let Some(last) = last.filter(|(start, _)| *start >= reach.start) {
+            last
+        } else {
+            let known = self.known(&messages, context).filter(|known| known.count <= begins);
+            let start = match &known {
+                Some(known) if known.count >= reach.start => known.count,
+                // Further than need be, so that the next turns fit too.
+                _ => window(reserved, TARGET)?.start.max(reach.start),
+            };
+            let summary = self.summary(&messages, start, known, &**summarizer).await?;
+            self.keep(&messages, start, &summary, context);
+            let said = (!summary.is_empty()).then(|| self.message_of(&summary, context)).transpose()?;
+            (start, said)
         };
         *of_run.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, said.clone()));
         let mut sent: History = said.into_iter().collect();

@@ -32,11 +32,10 @@ impl AgentMiddleware {
     }
 }
 
-/// Rules as Python gives them: a name, and a function or a schema.
-fn rules_from(
-    rules: Vec<(String, Option<Bound<'_, PyAny>>, Bound<'_, PyAny>)>,
-    functions: &mut Vec<Arc<Function>>,
-) -> PyResult<Vec<Rule>> {
+/// A rule as Python gives it: a name, and a function or a schema.
+type GivenRule<'py> = (String, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+
+fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<Function>>) -> PyResult<Vec<Rule>> {
     let rules = rules.into_iter().map(|(name, function, schema)| {
         let Some(function) = function else {
             let schema = to_raw(&schema, "schema")?;
@@ -90,8 +89,8 @@ impl AgentMiddleware {
     #[pyo3(signature = (*, name, input, output, hold))]
     fn guardrails(
         name: String,
-        input: Vec<(String, Option<Bound<'_, PyAny>>, Bound<'_, PyAny>)>,
-        output: Vec<(String, Option<Bound<'_, PyAny>>, Bound<'_, PyAny>)>,
+        input: Vec<GivenRule<'_>>,
+        output: Vec<GivenRule<'_>>,
         hold: bool,
     ) -> PyResult<Self> {
         let mut functions = Vec::new();
