@@ -3982,7 +3982,8 @@ class UiStreamReader:
         title: Default: the beginning of the first user text.
         timestamp: The time of messages that say none. Default: 1970.
         profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        trust_sidecar: Read what `Thread.to_ui_stream` said beside the chunks. False for what a client sends.
+        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
+            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
 
     UI message stream, §2 to §5.
     """
@@ -3997,7 +3998,7 @@ class UiStreamReader:
         title: str | None = None,
         timestamp: datetime | str | None = None,
         profile: Literal["full", "portable"] = "full",
-        trust_sidecar: bool = True,
+        sidecar: Literal["none", "portable", "full"] = "portable",
     ) -> Self: ...
     def feed(self, data: Mapping[str, Any] | bytes | bytearray | str) -> None:
         """Take what arrived next.
@@ -4052,7 +4053,7 @@ def from_ui_messages(
     title: str | None = None,
     timestamp: datetime | str | None = None,
     profile: Literal["full", "portable"] = "full",
-    trust_sidecar: bool = True,
+    sidecar: Literal["none", "portable", "full"] = "portable",
 ) -> ProtocolThread:
     """Make a thread of the messages of a chat of the Vercel AI SDK, 5 to 7.
 
@@ -4064,7 +4065,8 @@ def from_ui_messages(
         title: Default: the beginning of the first user text.
         timestamp: The time of messages that say none. Default: 1970.
         profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        trust_sidecar: Read what `Thread.to_ui_messages` said beside the parts. False for what a client sends.
+        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
+            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
 
     Raises:
         TypeError: `messages` is no list.

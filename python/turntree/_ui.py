@@ -31,7 +31,7 @@ def from_ui_stream(
     title: str | None = None,
     timestamp: Any = None,
     profile: Literal["full", "portable"] = "full",
-    trust_sidecar: bool = True,
+    sidecar: Literal["none", "portable", "full"] = "portable",
     errors: Literal["raise", "stop"] = "raise",
 ) -> Awaitable[_core.ProtocolThread]: ...
 @overload
@@ -45,7 +45,7 @@ def from_ui_stream(
     title: str | None = None,
     timestamp: Any = None,
     profile: Literal["full", "portable"] = "full",
-    trust_sidecar: bool = True,
+    sidecar: Literal["none", "portable", "full"] = "portable",
     errors: Literal["raise", "stop"] = "raise",
 ) -> _core.ProtocolThread: ...
 def from_ui_stream(
@@ -58,7 +58,7 @@ def from_ui_stream(
     title: str | None = None,
     timestamp: Any = None,
     profile: Literal["full", "portable"] = "full",
-    trust_sidecar: bool = True,
+    sidecar: Literal["none", "portable", "full"] = "portable",
     errors: Literal["raise", "stop"] = "raise",
 ) -> Any:
     """Make a thread of a UI message stream of the Vercel AI SDK, 5 to 7.
@@ -75,7 +75,8 @@ def from_ui_stream(
         timestamp: The time of messages that say none (str or datetime with zone). Default: 1970, so that the same
             stream always gives the same thread.
         profile: "full" keeps what it takes to give the messages back equal, "portable" only what others understand.
-        trust_sidecar: Read what `Thread.to_ui_stream` said beside the chunks. False for what a client sends.
+        sidecar: How much to take of what turntree said beside the parts: "none", "portable" (times, agents, usage), or
+            "full" (metadata and system prompts too), which is for messages that no client had in its hands.
         errors: "raise", or "stop" to keep what came before the place where the real client gives up.
 
     Raises:
@@ -95,7 +96,7 @@ def from_ui_stream(
         title=title,
         timestamp=timestamp,
         profile=profile,
-        trust_sidecar=trust_sidecar,
+        sidecar=sidecar,
     )
     ends: tuple[type[BaseException], ...] = ()
     if errors == "stop":
@@ -159,7 +160,7 @@ class UiResponse:
                         yield frames
                 is_over = True
                 yield live.abort() if await _was_aborted(stream) else live.finish()
-            except Exception as error:  # noqa: BLE001: whatever went wrong, the status has been sent
+            except Exception as error:  # whatever went wrong, the status has been sent
                 is_over = True
                 yield live.error(self._say(error))
         finally:
@@ -174,7 +175,7 @@ class UiResponse:
             return MASKED
         try:
             return str(self._on_error(error))
-        except Exception:  # noqa: BLE001: the one place left to say something
+        except Exception:  # the one place left to say something
             return MASKED
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:

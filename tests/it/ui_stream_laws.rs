@@ -128,11 +128,16 @@ fn any_sdk() -> impl Strategy<Value = Sdk> {
 
 /// What a reader of the frames makes of them, cut into pieces of this size.
 fn read_back(chunks: &[Chunk], size: usize) -> UiStreamReader {
+    read_back_with(chunks, size, SidecarLevel::Portable)
+}
+
+fn read_back_with(chunks: &[Chunk], size: usize, sidecar: SidecarLevel) -> UiStreamReader {
     let mut bytes = Vec::new();
     for chunk in chunks {
         chunk.write_frame(&mut bytes);
     }
-    let mut reader = UiStreamReader::new(Vec::new(), UiImportOptions::default());
+    let mut reader =
+        UiStreamReader::new(Vec::new(), UiImportOptions { sidecar, ..UiImportOptions::default() });
     for piece in bytes.chunks(size) {
         reader.push_bytes(piece).unwrap();
     }
@@ -156,7 +161,7 @@ proptest! {
     #[test]
     fn a_stream_with_the_full_sidecar_gives_the_thread_back(thread in any_thread(), sdk in any_sdk()) {
         let stream = thread.to_ui_stream(&ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() });
-        let back = read_back(&stream, 1000).thread();
+        let back = read_back_with(&stream, 1000, SidecarLevel::Full).thread();
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.to_json()).unwrap());
     }
 
@@ -176,7 +181,8 @@ proptest! {
     fn messages_with_the_full_sidecar_give_the_thread_back(thread in any_thread(), sdk in any_sdk()) {
         prop_assume!(!thread.actions.is_empty());
         let options = ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() };
-        let back = from_ui_messages(&thread.to_ui_messages(&options), &UiImportOptions::default());
+        let import = UiImportOptions { sidecar: SidecarLevel::Full, ..UiImportOptions::default() };
+        let back = from_ui_messages(&thread.to_ui_messages(&options), &import);
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.to_json()).unwrap());
     }
 

@@ -229,7 +229,7 @@ def test_the_client_takes_every_history(client: Client) -> None:
             problems = answer["errors"]
             if messages:
                 problems += client.ask(do="validate", sdk=sdk, messages=messages)["errors"]
-            full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"))
+            full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"), sidecar="full")
             if len(thread) and full != thread:
                 problems.append("the full sidecar does not give the thread back")
             if problems:

@@ -22,6 +22,10 @@ use crate::thread_protocol::convert::vercel_ui::{
     UiMessage, UiStreamReader as Reader, from_ui_messages as core_from_ui_messages, ui_messages_from_json,
 };
 
+/// The words for how much a sidecar says.
+const LEVELS: &[(&str, SidecarLevel)] =
+    &[("none", SidecarLevel::None), ("portable", SidecarLevel::Portable), ("full", SidecarLevel::Full)];
+
 /// The arguments of a reader as Python gives them.
 struct Import<'a, 'py> {
     agent: Option<&'a Bound<'py, PyAny>>,
@@ -30,7 +34,7 @@ struct Import<'a, 'py> {
     title: Option<String>,
     timestamp: Option<&'a Bound<'py, PyAny>>,
     profile: &'a str,
-    trust_sidecar: bool,
+    sidecar: &'a str,
 }
 
 impl Import<'_, '_> {
@@ -54,7 +58,7 @@ impl Import<'_, '_> {
             chat_id: self.chat_id,
             title: self.title,
             timestamp,
-            trust_sidecar: self.trust_sidecar,
+            sidecar: choose("sidecar", self.sidecar, LEVELS)?,
             limits: LIMITS,
         })
     }
@@ -68,11 +72,7 @@ pub(super) fn export(sdk: u32, sidecar: &str, turns: &str, dynamic_tools: bool) 
         7 => Sdk::V7,
         other => return Err(PyValueError::new_err(format!("sdk must be 5, 6 or 7, not {other}"))),
     };
-    let sidecar = choose(
-        "sidecar",
-        sidecar,
-        &[("none", SidecarLevel::None), ("portable", SidecarLevel::Portable), ("full", SidecarLevel::Full)],
-    )?;
+    let sidecar = choose("sidecar", sidecar, LEVELS)?;
     let turns = choose("turns", turns, &[("all", Turns::All), ("last", Turns::Last)])?;
     Ok(ExportOptions { sdk, sidecar, turns, dynamic_tools })
 }
@@ -103,7 +103,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
 #[pyfunction]
 #[pyo3(signature = (
     messages, *, agent = None, thread_id = None, chat_id = None, title = None, timestamp = None,
-    profile = "full", trust_sidecar = true
+    profile = "full", sidecar = "portable"
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(super) fn from_ui_messages(
@@ -115,9 +115,9 @@ pub(super) fn from_ui_messages(
     title: Option<String>,
     timestamp: Option<&Bound<'_, PyAny>>,
     profile: &str,
-    trust_sidecar: bool,
+    sidecar: &str,
 ) -> PyResult<Py<PyAny>> {
-    let import = Import { agent, thread_id, chat_id, title, timestamp, profile, trust_sidecar };
+    let import = Import { agent, thread_id, chat_id, title, timestamp, profile, sidecar };
     let options = import.options()?;
     let messages = messages_from(py, messages)?;
     let thread = py.detach(|| core_from_ui_messages(&messages, &options));
@@ -203,7 +203,7 @@ impl UiStreamReader {
     #[new]
     #[pyo3(signature = (
         *, messages = None, agent = None, thread_id = None, chat_id = None, title = None, timestamp = None,
-        profile = "full", trust_sidecar = true
+        profile = "full", sidecar = "portable"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -215,9 +215,9 @@ impl UiStreamReader {
         title: Option<String>,
         timestamp: Option<&Bound<'_, PyAny>>,
         profile: &str,
-        trust_sidecar: bool,
+        sidecar: &str,
     ) -> PyResult<Self> {
-        let import = Import { agent, thread_id, chat_id, title, timestamp, profile, trust_sidecar };
+        let import = Import { agent, thread_id, chat_id, title, timestamp, profile, sidecar };
         let prior = match messages.filter(|messages| !messages.is_none()) {
             Some(messages) => messages_from(py, messages)?,
             None => Vec::new(),

@@ -457,11 +457,16 @@ impl Assembler {
             provider_metadata: chunk.provider_metadata.clone(),
             ..UiPart::of(chunk.kind.clone())
         };
-        for (key, value) in chunk.extra.iter() {
-            part.extra.insert(key, value.clone());
-        }
         if let Some(transient) = chunk.transient {
             part.extra.insert("transient", RawJson::from_value(&transient).unwrap_or_default());
+        }
+        if !chunk.extra.is_empty() {
+            let mut whole = part.clone();
+            for (key, value) in chunk.extra.iter() {
+                whole.extra.insert(key, value.clone());
+            }
+            // What stands there under the name of another member must be able to be that member.
+            part = RawJson::from_value(&whole).and_then(|whole| whole.to()).unwrap_or(part);
         }
         self.message.parts.push(part);
     }

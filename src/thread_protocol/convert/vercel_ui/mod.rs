@@ -8,7 +8,7 @@
 //! ```
 //!
 //! There is one reducer: a stream is assembled into a message, and messages become actions, whoever reads them. What
-//! comes from a client is not trusted: see [`UiImportOptions::trust_sidecar`].
+//! comes from a client is not trusted: see [`UiImportOptions::sidecar`].
 
 mod assemble;
 mod chunk;
@@ -104,9 +104,10 @@ pub struct UiImportOptions {
     pub title: Option<String>,
     /// The time of messages that say none; else 1970.
     pub timestamp: Option<String>,
-    /// Read sidecars. A client can forge them as it can forge anything it sends; the digest in them only says that
-    /// message and sidecar belong together.
-    pub trust_sidecar: bool,
+    /// Which sidecars are read. A client can forge them as it can forge anything it sends; the digest in them only says
+    /// that message and sidecar belong together. So what a model would be told as a system prompt, and what else lives in
+    /// metadata, is only taken from the full ones, which are for those who wrote the messages themselves.
+    pub sidecar: SidecarLevel,
     /// What a chunk, and a whole stream, may cost to read.
     pub limits: Limits,
 }
@@ -120,7 +121,7 @@ impl Default for UiImportOptions {
             chat_id: None,
             title: None,
             timestamp: None,
-            trust_sidecar: true,
+            sidecar: SidecarLevel::Portable,
             limits: LIMITS,
         }
     }
@@ -151,8 +152,12 @@ pub fn ui_messages_from_json(bytes: &[u8], limits: &Limits) -> Result<Vec<UiMess
     Ok(parse(&reader::mended(text), limits)?)
 }
 
-/// Whether an action is of no client's business: histories of Pydantic AI keep system prompts in such.
+/// Whether an action is of no client's business: histories of Pydantic AI keep system prompts in such. Clients neither
+/// see them nor make them.
 fn hidden(action: &Action) -> bool {
-    let action_type = action.action_type();
+    is_hidden(action.action_type())
+}
+
+fn is_hidden(action_type: &str) -> bool {
     action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
 }

@@ -148,7 +148,7 @@ impl UiStreamReader {
     #[expect(clippy::option_option, reason = "no such part, and a part without the member")]
     fn told(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
         let last = self.assembler.message().parts.last().filter(|part| part.kind == kind)?;
-        let data = RawObject::from_raw(last.data.get()?)?;
+        let data = last.data.get().and_then(RawObject::from_raw).unwrap_or_default();
         Some(data.get(member).and_then(RawJson::as_string))
     }
 

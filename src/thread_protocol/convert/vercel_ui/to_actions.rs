@@ -4,8 +4,8 @@
 //! its calls follow in the order of the calls, those that the provider ran directly behind theirs; data, sources and
 //! files that stood behind a call come last.
 
-use super::content;
 use super::message::{STEP_START, UiMessage, UiPart};
+use super::{content, hidden, is_hidden};
 use crate::core::json::{RawJson, RawObject};
 use crate::thread_protocol::action::{
     Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
@@ -17,6 +17,8 @@ use crate::thread_protocol::content::{ContentPart, MessageContent};
 const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
 /// What a denied call says when nobody gave a reason.
 pub(super) const DENIED: &str = "The tool call was denied.";
+/// Data of a client whose name is reserved for servers.
+const RESERVED: &str = "system.tp.reserved";
 /// Where providers keep the proof of a thought, in the order they are looked for.
 const SIGNATURES: &[&str] =
     &["signature", "redactedData", "reasoningEncryptedContent", "encryptedContent", "thoughtSignature"];
@@ -139,7 +141,10 @@ impl Drafting<'_> {
             self.add(Draft { action, payloads, call: None });
         }
         for (place, action) in late {
-            self.add(Draft::holding(action, place, Payload::Data { action: 0 }));
+            self.add(match action.action_type() == RESERVED {
+                true => Draft::new(action),
+                false => Draft::holding(action, place, Payload::Data { action: 0 }),
+            });
         }
     }
 
@@ -292,13 +297,17 @@ impl Drafting<'_> {
             "tp-user_message" => {
                 if let Ok(said) = data.to::<UserMessageAction>() {
                     self.flush();
-                    let said = UserMessageAction { timestamp: self.context.timestamp.to_owned(), ..said };
+                    let timestamp = self.context.timestamp.to_owned();
+                    let said = UserMessageAction { timestamp, metadata: None, ..said };
                     self.add(Draft::new(Action::UserMessage(said)));
                     return;
                 }
             }
             "tp-action" => {
-                if let Ok(mut action) = data.to::<Action>() {
+                if let Ok(mut action) = data.to::<Action>()
+                    && !hidden(&action)
+                {
+                    *action.metadata_mut() = None;
                     action.set_timestamp(self.context.timestamp.to_owned());
                     return self.place(Draft::new(action));
                 }
@@ -316,7 +325,11 @@ impl Drafting<'_> {
             _ => {}
         }
         let action = self.data_action(name, part);
-        self.place(Draft::holding(action, place, Payload::Data { action: 0 }));
+        let draft = match action.action_type() == RESERVED {
+            true => Draft::new(action),
+            false => Draft::holding(action, place, Payload::Data { action: 0 }),
+        };
+        self.place(draft);
     }
 
     fn data_action(&self, name: &str, part: &UiPart) -> Action {
@@ -324,6 +337,13 @@ impl Drafting<'_> {
             Some(fact) => format!("system.tp.{fact}"),
             None => format!("system.{name}"),
         };
+        if is_hidden(&name) {
+            // A client must not make what a server would take for its own.
+            return self.system(
+                RESERVED,
+                object(&[("name", RawJson::from_str_value(&name)), ("data", part.data.or_null())]),
+            );
+        }
         self.system(&name, part.data.or_null())
     }
 

@@ -7,7 +7,7 @@ use super::message::UiMessage;
 use super::sidecar::{self, Sidecar};
 use super::to_actions::{Context, Drafted, actions_of, object};
 use super::to_chunks::recorded_reason;
-use super::{EPOCH, UiImportOptions, residue};
+use super::{EPOCH, SidecarLevel, UiImportOptions, hidden, residue};
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
 use crate::thread_protocol::action::{Action, SystemAction, ToolReturnAction};
@@ -68,7 +68,8 @@ impl<'o> Reading<'o> {
 
     fn message(&mut self, message: &UiMessage, facts: Option<&Facts>) {
         let sidecar = message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value));
-        let sidecar = sidecar.filter(|_| self.options.trust_sidecar);
+        let level = self.options.sidecar;
+        let sidecar = sidecar.filter(|_| level != SidecarLevel::None);
         if let Some(sidecar) = &sidecar {
             self.describe(sidecar);
         }
@@ -94,7 +95,10 @@ impl<'o> Reading<'o> {
         if let Some(header) = &sidecar.thread
             && self.described.is_none()
         {
-            self.described = sidecar::from_header(header);
+            let full = self.options.sidecar == SidecarLevel::Full;
+            // What a portable sidecar says is the core of a thread, and no more is taken from one.
+            self.described =
+                sidecar::from_header(header).map(|thread| if full { thread } else { thread.core() });
         }
         self.thread_id = self.thread_id.take().or_else(|| sidecar.thread_id.clone());
     }
@@ -102,7 +106,12 @@ impl<'o> Reading<'o> {
     fn restored(&self, message: &UiMessage, sidecar: &Sidecar) -> Option<Vec<Action>> {
         let agent_id = sidecar.agent_id.as_deref().unwrap_or(&self.agent.agent_id);
         let context = Context { agent_id, timestamp: EPOCH, approvals: false };
-        sidecar.restore(actions_of(message, context).actions)
+        let actions = sidecar.restore(actions_of(message, context).actions)?;
+        let is_core = |action: &Action| !hidden(action) && action.metadata().is_none();
+        let (lead, tail) = sidecar.around();
+        let taken = self.options.sidecar == SidecarLevel::Full
+            || actions.iter().chain(&lead).chain(&tail).all(is_core);
+        taken.then_some(actions)
     }
 
     fn read(&mut self, message: &UiMessage, facts: &Facts, sidecar: Option<&Sidecar>) {
