@@ -21,7 +21,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-bridge lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo test test-rust test-python test-bridge test-versions lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-python: $(VENV)/.dev $(WHEEL)
 # The bridge to event loops is tested alone, through functions that only this build has.
 test-bridge: $(VENV)/.dev $(SELFTEST)/.built
 	PYTHONPATH=$(SELFTEST) $(BIN)/pytest tests/python/bridge $(PYTEST_ARGS)
+
+test-versions: $(VENV)/.dev $(WHEEL) ## histories for older versions of pydantic-ai, loaded there; needs a package index
+	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/test_thread_protocol_versions.py $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 

@@ -1,16 +1,19 @@
 """ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
 
 `from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
-gives it back equal.
+gives it back equal. `from_upp` and `from_tree` do so for messages, sessions and trees of turntree.
 """
 
-from typing import Any, TypeAlias
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from turntree._core import (
     AgentConfig,
     AssistantMessageAction,
     Attachment,
     AudioContent,
+    Change,
     FileContent,
     ImageContent,
     Issue,
@@ -24,9 +27,18 @@ from turntree._core import (
     Usage,
     UserMessageAction,
     VideoContent,
+    downgrade_pydantic_ai,
     from_pydantic_ai,
+    pydantic_ai_version,
+    thread_from_upp,
 )
 from turntree._core import ProtocolThread as Thread
+from turntree._pydantic_ai import canonicalize as canonicalize_pydantic_ai
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from turntree import Session, ThreadTree, upp
 
 Action: TypeAlias = (
     UserMessageAction
@@ -45,12 +57,107 @@ ContentPart: TypeAlias = TextContent | ImageContent | FileContent | AudioContent
 MessageContent: TypeAlias = str | list[ContentPart]
 """The content of a message: text, or parts in order."""
 
+
+def from_upp(
+    source: Iterable[upp.Message] | upp.Thread | ThreadTree | Session,
+    *,
+    agent: AgentConfig | Mapping[str, Any] | None = None,
+    thread_id: str | None = None,
+    title: str | None = None,
+    profile: Literal["full", "portable"] = "full",
+) -> Thread:
+    """Make a thread of messages of the provider layer (UPP-1.2).
+
+    Args:
+        source: Messages, a thread of them, or a tree or a session, whose current history it is.
+        agent: Who the assistant of the messages is. Default: the agent of the session, else one called "assistant".
+        thread_id: Default: the id of the thread, the session or the current node, else a new UUIDv4.
+        title: Default: the beginning of the first user text.
+        profile: "full" keeps all it takes to give equal messages back, "portable" only what others understand.
+
+    Raises:
+        TypeError: `source` holds something that is no message; names the place.
+    """
+    tree = _tree_of(source)
+    if tree is not None:
+        messages: Any = tree.history()
+        known_id = getattr(source, "id", None) or tree.current.id
+    else:
+        messages, known_id = source, getattr(source, "id", None)
+    return thread_from_upp(
+        messages,
+        agent=agent if agent is not None else _agent_of(source),
+        thread_id=thread_id if thread_id is not None else known_id,
+        title=title,
+        profile=profile,
+    )
+
+
+def from_tree(
+    source: ThreadTree | Session,
+    *,
+    agent: AgentConfig | Mapping[str, Any] | None = None,
+    profile: Literal["full", "portable"] = "full",
+) -> list[Thread]:
+    """Make one thread of each node of a tree, the root first.
+
+    A thread holds the whole history of its node, under the node's id. A branch names its parent in `parent_thread_id`,
+    and in ``metadata["branch"]["parent_sequence"]`` the last action that they have in common.
+
+    Args:
+        source: A tree, or a session, whose tree it is.
+        agent: Who the assistant is. Default: the agent of the session, else one called "assistant".
+        profile: As in `from_upp`.
+
+    Raises:
+        TypeError: `source` is neither a tree nor a session.
+    """
+    tree = _tree_of(source)
+    if tree is None:
+        raise TypeError(
+            f"source must be a ThreadTree or a Session, not {type(source).__name__}; from_upp takes messages"
+        )
+    agent = agent if agent is not None else _agent_of(source)
+    threads: dict[str, Thread] = {}
+    waiting = [tree.root]
+    while waiting:
+        node = waiting.pop(0)
+        threads[node.id] = thread_from_upp(
+            tree.history(node.id),
+            agent=agent,
+            thread_id=node.id,
+            title=node.name,
+            profile=profile,
+            parent=threads.get(node.parent_id) if node.parent_id is not None else None,
+        )
+        waiting.extend(tree[child] for child in node.children)
+    return list(threads.values())
+
+
+def _tree_of(source: object) -> ThreadTree | None:
+    from turntree import Session, ThreadTree
+
+    if isinstance(source, Session):
+        return source.tree
+    return source if isinstance(source, ThreadTree) else None
+
+
+def _agent_of(source: object) -> AgentConfig | None:
+    from turntree import Session
+
+    if not isinstance(source, Session):
+        return None
+    agent = source.agent
+    return AgentConfig(agent.name or "Assistant", agent_id=agent.id, created_at=source.created_at)
+
+
 __all__ = [
     "Action",
     "AgentConfig",
     "AssistantMessageAction",
     "Attachment",
     "AudioContent",
+    "Change",
     "ContentPart",
     "FileContent",
     "ImageContent",
@@ -67,5 +174,10 @@ __all__ = [
     "Usage",
     "UserMessageAction",
     "VideoContent",
+    "canonicalize_pydantic_ai",
+    "downgrade_pydantic_ai",
     "from_pydantic_ai",
+    "from_tree",
+    "from_upp",
+    "pydantic_ai_version",
 ]

@@ -29,8 +29,11 @@ impl Thread {
     /// recordings of one conversation have one digest. What metadata says is part of it; compare [`Self::core`] where
     /// only the conversation counts.
     pub fn digest(&self, include_times: bool) -> String {
-        let bytes =
-            if include_times { self.canonical_json() } else { canonical_bytes(&self.normalized().timeless()) };
+        let bytes = if include_times {
+            self.canonical_json()
+        } else {
+            canonical_bytes(&self.normalized().timeless())
+        };
         let mut digest = String::with_capacity(64);
         for byte in Sha256::digest(bytes) {
             let _ = write!(digest, "{byte:02x}");

@@ -77,7 +77,8 @@ pub fn published() -> Value {
 
 /// Adds keywords to the schema at a place.
 fn narrow(document: &mut Value, pointer: &str, keywords: &Value) {
-    if let (Some(Value::Object(schema)), Value::Object(keywords)) = (document.pointer_mut(pointer), keywords) {
+    if let (Some(Value::Object(schema)), Value::Object(keywords)) = (document.pointer_mut(pointer), keywords)
+    {
         schema.extend(keywords.clone());
     }
 }

@@ -359,8 +359,7 @@ impl Thread {
     #[pyo3(signature = (*, strict = false))]
     fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyList>> {
         let thread = Self::of(slf)?.now();
-        let issues =
-            slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
+        let issues = slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
         let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).show(slf.py()));
         PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
     }

@@ -37,7 +37,8 @@ pub(super) fn thread_from_upp(
     if let Some(parent) = parent {
         let parent = Thread::read(parent)?;
         let common = thread.common_actions(&parent);
-        let point = RawJson::from_value(&serde_json::json!({ "parent_sequence": common })).unwrap_or_default();
+        let point =
+            RawJson::from_value(&serde_json::json!({ "parent_sequence": common })).unwrap_or_default();
         thread.metadata.get_or_insert_default().insert("branch", point);
         thread.parent_thread_id = Some(parent.thread_id);
     }

@@ -10,7 +10,8 @@ use crate::core::limits::Limits;
 use crate::py::convert::pydantic_ai as convert;
 use crate::py::show::{Show, data_class};
 use crate::thread_protocol::convert::pydantic_ai::{
-    Change as CoreChange, History, Version, ViewOptions, downgrade, read_any_history, write_history, written_by,
+    Change as CoreChange, History, Version, ViewOptions, downgrade, read_any_history, write_history,
+    written_by,
 };
 
 json_object! {

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
 use crate::core::time::Timestamp;
 use crate::message::content::{
-    AudioBlock, Base64Source, BinaryBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource,
-    TextSource, UrlSource, VideoBlock,
+    AudioBlock, Base64Source, BinaryBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock,
+    ImageSource, TextSource, UrlSource, VideoBlock,
 };
 use crate::message::media::Binary;
 use crate::message::message::{Body, Message};
@@ -300,7 +300,9 @@ impl Thread {
         let mut begin = 0;
         for (place, action) in actions.iter().enumerate() {
             let envelope = match action.metadata().and_then(|metadata| metadata.get(NAMESPACE)) {
-                Some(said) => said.to::<Envelope>().map(Some).map_err(|error| damaged(place, error.to_string()))?,
+                Some(said) => {
+                    said.to::<Envelope>().map(Some).map_err(|error| damaged(place, error.to_string()))?
+                }
                 None => None,
             };
             if envelope.is_none() && voice(action).is_none() {
@@ -360,7 +362,8 @@ impl Thread {
                     }
                 }
                 Action::AssistantMessage(message) if message.agent_id != agent_id => {
-                    let name = self.agents.get(&message.agent_id).map_or(&message.agent_id, |a| &a.agent_name);
+                    let name =
+                        self.agents.get(&message.agent_id).map_or(&message.agent_id, |a| &a.agent_name);
                     let content = attributed(&message.content, &format!("{{agent:{name}}}: "));
                     heard.push_back(Arc::new(Action::UserMessage(UserMessageAction {
                         timestamp: message.timestamp.clone(),
@@ -456,7 +459,9 @@ fn decode<'t>(
                     tool_calls.get_or_insert_default().append(&mut calls);
                 }
             }
-            (Body::ToolResult { results }, Body::ToolResult { results: mut more }) => results.append(&mut more),
+            (Body::ToolResult { results }, Body::ToolResult { results: mut more }) => {
+                results.append(&mut more)
+            }
             _ => return Err("the actions of one message have several voices".to_owned()),
         }
     }
@@ -511,7 +516,9 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
         ContentPart::Image(image) => {
             let source = match (&image.url, &image.base64) {
                 (Some(url), _) => ImageSource::Url(UrlSource { url: url.clone(), extra: extra() }),
-                (None, Some(data)) => ImageSource::Base64(Base64Source { data: data.clone(), extra: extra() }),
+                (None, Some(data)) => {
+                    ImageSource::Base64(Base64Source { data: data.clone(), extra: extra() })
+                }
                 (None, None) => return None,
             };
             ContentBlock::Image(ImageBlock {
@@ -543,7 +550,12 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
                     }));
                 }
             };
-            ContentBlock::Document(DocumentBlock { source, mime_type, title: file.name.clone(), extra: extra() })
+            ContentBlock::Document(DocumentBlock {
+                source,
+                mime_type,
+                title: file.name.clone(),
+                extra: extra(),
+            })
         }
         ContentPart::Audio(audio) => ContentBlock::Audio(AudioBlock {
             data: decoded(&audio.base64)?,
