@@ -21,7 +21,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-bridge node lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo test test-rust test-python test-bridge test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ node: ## the packages of tests/node, for the tests against the real Vercel AI SD
 tests/node/node_modules/.installed: tests/node/package.json tests/node/package-lock.json
 	cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+test-versions: $(VENV)/.dev $(WHEEL) ## histories for older versions of pydantic-ai, loaded there; needs a package index
+	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/test_thread_protocol_versions.py $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 

@@ -4,6 +4,7 @@ Written by hand; ``tests/python/test_stubs.py`` compares every name, parameter a
 Names that start with an underscore, and classes marked ``type_check_only``, cannot be imported.
 """
 
+import builtins
 import collections.abc
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -3105,6 +3106,7 @@ class ImageContent(Data):
         image_url: Where it is served.
         image_base64: Its data: base64 in the standard alphabet, or bytes.
         file_id: The id under which a provider keeps it.
+        provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
     """
@@ -3116,6 +3118,7 @@ class ImageContent(Data):
         image_url: str | None = None,
         image_base64: str | bytes | None = None,
         file_id: str | None = None,
+        provider: str | None = None,
         media_type: str | None = None,
         name: str | None = None,
     ) -> Self: ...
@@ -3130,6 +3133,10 @@ class ImageContent(Data):
     @property
     def file_id(self) -> str | None:
         """The id under which a provider keeps it."""
+
+    @property
+    def provider(self) -> str | None:
+        """Who keeps it, as `openai`."""
 
     @property
     def media_type(self) -> str | None:
@@ -3147,6 +3154,7 @@ class FileContent(Data):
         file_url: Where it is served.
         file_base64: Its data: base64 in the standard alphabet, or bytes.
         file_id: The id under which a provider keeps it.
+        provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
     """
@@ -3158,6 +3166,7 @@ class FileContent(Data):
         file_url: str | None = None,
         file_base64: str | bytes | None = None,
         file_id: str | None = None,
+        provider: str | None = None,
         media_type: str | None = None,
         name: str | None = None,
     ) -> Self: ...
@@ -3172,6 +3181,10 @@ class FileContent(Data):
     @property
     def file_id(self) -> str | None:
         """The id under which a provider keeps it."""
+
+    @property
+    def provider(self) -> str | None:
+        """Who keeps it, as `openai`."""
 
     @property
     def media_type(self) -> str | None:
@@ -3189,6 +3202,7 @@ class AudioContent(Data):
         audio_url: Where it is served.
         audio_base64: Its data: base64 in the standard alphabet, or bytes.
         file_id: The id under which a provider keeps it.
+        provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
     """
@@ -3200,6 +3214,7 @@ class AudioContent(Data):
         audio_url: str | None = None,
         audio_base64: str | bytes | None = None,
         file_id: str | None = None,
+        provider: str | None = None,
         media_type: str | None = None,
         name: str | None = None,
     ) -> Self: ...
@@ -3214,6 +3229,10 @@ class AudioContent(Data):
     @property
     def file_id(self) -> str | None:
         """The id under which a provider keeps it."""
+
+    @property
+    def provider(self) -> str | None:
+        """Who keeps it, as `openai`."""
 
     @property
     def media_type(self) -> str | None:
@@ -3231,6 +3250,7 @@ class VideoContent(Data):
         video_url: Where it is served.
         video_base64: Its data: base64 in the standard alphabet, or bytes.
         file_id: The id under which a provider keeps it.
+        provider: Who keeps it, as "openai".
         media_type: Its media type.
         name: Its file name.
     """
@@ -3242,6 +3262,7 @@ class VideoContent(Data):
         video_url: str | None = None,
         video_base64: str | bytes | None = None,
         file_id: str | None = None,
+        provider: str | None = None,
         media_type: str | None = None,
         name: str | None = None,
     ) -> Self: ...
@@ -3256,6 +3277,10 @@ class VideoContent(Data):
     @property
     def file_id(self) -> str | None:
         """The id under which a provider keeps it."""
+
+    @property
+    def provider(self) -> str | None:
+        """Who keeps it, as `openai`."""
 
     @property
     def media_type(self) -> str | None:
@@ -3767,6 +3792,23 @@ class Issue(Data):
     @property
     def severity(self) -> Literal["error", "warning"]:
         """`error` or `warning`."""
+    @property
+    def remedy(self) -> str:
+        """What to do where the rule is broken."""
+
+@final
+class Change(Data):
+    """Something that an older version of Pydantic AI cannot hold; `downgrade_pydantic_ai` reports it."""
+
+    @property
+    def pointer(self) -> str:
+        """Where in the history that was given, as a JSON pointer."""
+    @property
+    def kind(self) -> Literal["dropped", "rewritten"]:
+        """`dropped` or `rewritten`."""
+    @property
+    def message(self) -> str:
+        """What was done and why."""
 
 @final
 class ProtocolThread(Data):
@@ -3854,16 +3896,89 @@ class ProtocolThread(Data):
     def to_json(self) -> str:
         """Give compact JSON text; written while other threads run."""
 
-    def validate(self) -> list[Issue]:
-        """Give every place where the document breaks a rule, in document order. Never raises."""
-    def check(self) -> None:
-        """Check the document; warnings pass.
+    def to_json_bytes(self) -> bytes:
+        """Give compact JSON in UTF-8; written while other threads run. The fastest way to a file or a socket."""
+
+    def validate(self, *, strict: bool = False) -> list[Issue]:
+        """Give every place where the document breaks a rule, in document order. Never raises.
+
+        Args:
+            strict: By the letter: warnings are errors, ids are UUIDs, times have an offset, only members that the
+                specification names, and only numbers that a JavaScript reader gives back.
+        """
+    def check(self, *, strict: bool = False) -> None:
+        """Check the document; warnings pass unless `strict`.
+
+        Args:
+            strict: As in `validate`.
 
         Raises:
             ValidationError: With one entry in `errors()` for every rule that is broken.
         """
     def canonical_json(self) -> bytes:
-        """Give the canonical bytes (RFC 8785): the same for equal documents, whoever wrote them."""
+        """Give the canonical bytes (RFC 8785): the same for equal conversations, whoever wrote them.
+
+        Times are spelled in one way (UTC, ``Z``, no trailing zeros) and never run backwards; optional members that are
+        null are absent; a thread id that is a UUID is in lower case; numbers are what JavaScript makes of them.
+        """
+    def digest(self, *, include_times: bool = False) -> str:
+        """Give the SHA-256 of the canonical bytes as 64 hexadecimal digits.
+
+        Args:
+            include_times: Without it the times of the thread, its agents and its actions count as empty texts.
+        """
+    def core(self) -> Self:
+        """Give what everybody who saw the conversation agrees on: no metadata, actions numbered anew."""
+    def with_hoisted_metadata(self) -> Self:
+        """Give the same thread with the metadata of its actions in ``metadata[namespace]["actions"]``."""
+    def usage(self) -> Usage:
+        """Give the tokens of the whole thread."""
+    def merge(self, other: Self) -> Self:
+        """Join two branches: what they have in common, what is new here, what is new there.
+
+        The result is a child of this thread. A call of the other branch whose id is open here gets a new one; a second
+        return of a call before the parting becomes a ``system.tp.second_return``.
+
+        Raises:
+            ValueError: The threads have no first action in common, or know one agent in two ways.
+        """
+    def redact(self, which: Iterable[int] | Callable[[_Action], object], replacement: str = "[redacted]") -> Self:
+        """Make the contents of some actions unreadable and keep who did what when.
+
+        Args:
+            which: Sequence numbers, or a function that is asked for each action.
+            replacement: What texts and results become; arguments become ``{}``, files lose their data.
+
+        Raises:
+            ValueError: No action has one of the numbers.
+        """
+    def slice(
+        self,
+        *,
+        agent_id: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+    ) -> Self:
+        """Give the actions of one agent, or of a span of time, as a thread of its own, numbered anew.
+
+        Args:
+            agent_id: Keep what this agent did, what its tools answered, and what users said.
+            since: Keep actions not before this time.
+            until: Keep actions before this time.
+
+        Raises:
+            ValidationError: No such agent.
+            ValueError: Not a time.
+        """
+    def to_upp(self, agent_id: str | None = None) -> list[Message]:
+        """Give messages of the provider layer (UPP-1.2): equal to those that `from_upp` was given.
+
+        Args:
+            agent_id: Whose view, a key of `agents`: other agents' words come from the user, after their names.
+
+        Raises:
+            ValidationError: No such agent, or damaged metadata.
+        """
     def to_pydantic_ai(
         self,
         agent_id: str | None = None,
@@ -3894,6 +4009,7 @@ class ProtocolThread(Data):
         *,
         others_role: Literal["user", "assistant"] = "user",
         attribution: str = "{agent:NAME}: ",
+        downgrade: str | None = None,
     ) -> bytes:
         """Give a Pydantic AI history as JSON, byte for byte as ``dump_json`` wrote it. Needs no pydantic-ai.
 
@@ -3903,8 +4019,11 @@ class ProtocolThread(Data):
             tool_visibility: As in `to_pydantic_ai`.
             others_role: As in `to_pydantic_ai`.
             attribution: As in `to_pydantic_ai`.
+            downgrade: The version of Pydantic AI that shall load it, as "1.107" or "1.x"; `downgrade_pydantic_ai` also
+                tells what that changes.
 
         Raises:
+            ValueError: `downgrade` is no version from 1.0 on.
             ValidationError: No such agent, or damaged metadata.
         """
     def to_ui_messages(
@@ -3965,7 +4084,7 @@ class ProtocolThread(Data):
     @overload
     def __getitem__(self, index: int, /) -> _Action: ...
     @overload
-    def __getitem__(self, index: slice, /) -> list[_Action]: ...
+    def __getitem__(self, index: builtins.slice, /) -> list[_Action]: ...
     def __iter__(self) -> Iterator[_Action]: ...
 
 class UiStreamReader:
@@ -4180,7 +4299,7 @@ def _render(data: bytes, *, style: str, what: str, from_: str | None, name: str 
 def from_pydantic_ai(
     messages: Sequence[Any] | str | bytes | bytearray,
     *,
-    agent: AgentConfig | Mapping[str, _Json] | None = None,
+    agent: AgentConfig | Mapping[str, _Json] | Mapping[str, AgentConfig] | None = None,
     thread_id: str | None = None,
     title: str | None = None,
     profile: Literal["full", "portable"] = "full",
@@ -4193,7 +4312,8 @@ def from_pydantic_ai(
 
     Args:
         messages: A list of live ``ModelMessage`` objects, or their JSON as ``dump_json`` of any version writes it.
-        agent: Who answered. Default: ``metadata["agent"]`` of each message, else one agent called "assistant".
+        agent: Who answered: one agent, or a dict of agents by run id. Default: ``metadata["agent"]`` of each message,
+            else one agent called "assistant".
         thread_id: Default: the conversation's id if it is a UUID, else one that follows from the first message.
         title: Default: the beginning of the first user text.
         profile: "full" keeps all it takes to give the history back equal, "portable" only what others understand.
@@ -4206,4 +4326,46 @@ def from_pydantic_ai(
         TypeError: `messages` is neither a list of messages nor text; names the place.
         ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
         SerializationError: Pydantic itself cannot dump a message.
+    """
+
+def thread_from_upp(
+    messages: Any,
+    *,
+    agent: AgentConfig | Mapping[str, _Json] | None = None,
+    thread_id: str | None = None,
+    title: str | None = None,
+    profile: Literal["full", "portable"] = "full",
+    parent: ProtocolThread | None = None,
+) -> ProtocolThread:
+    """Make a thread of messages of the provider layer; see `turntree.thread_protocol.from_upp`."""
+
+def pydantic_ai_version(history: ProtocolThread | Sequence[Any] | str | bytes | bytearray) -> tuple[str, str | None]:
+    """Tell which versions of Pydantic AI write the members that a history has.
+
+    Args:
+        history: A thread, live messages, or their JSON.
+
+    Returns:
+        The first version that knows all of it, and the first that would have written more (None when none would).
+        Between 2.34 and 2.68 every fourth version is known.
+
+    Raises:
+        ValidationError: Not a history; names the place.
+    """
+
+def downgrade_pydantic_ai(
+    history: ProtocolThread | Sequence[Any] | str | bytes | bytearray, to: str
+) -> tuple[bytes, list[Change]]:
+    """Write a history so that an older Pydantic AI loads it.
+
+    Args:
+        history: A thread, live messages, or their JSON.
+        to: The version, as "1.107"; "1.x" stands for all of 1.
+
+    Returns:
+        The JSON, and everything that had to be left out or said in another way.
+
+    Raises:
+        ValueError: `to` is no version from 1.0 on.
+        ValidationError: Not a history; names the place.
     """

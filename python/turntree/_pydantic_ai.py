@@ -25,8 +25,9 @@ def canonicalize(history: str | bytes | bytearray) -> bytes:
     from turntree._core import from_pydantic_ai
 
     adapter = _adapter()
+    data = history.encode() if isinstance(history, str) else bytes(history)
     try:
-        return cast("bytes", adapter.dump_json(adapter.validate_json(bytes(history, "utf-8") if isinstance(history, str) else history)))
+        return cast("bytes", adapter.dump_json(adapter.validate_json(data)))
     except ValueError:
         # Building the messages one by one names the place of what is refused.
         from_pydantic_ai(history).to_pydantic_ai()
@@ -54,7 +55,9 @@ def refusals(error: BaseException, text: bytes, place: int, said: str) -> list[d
     found: list[dict[str, Any]] = []
     if callable(errors):
         document = json.loads(text)
-        for entry in cast("list[dict[str, Any]]", errors(include_url=False, include_context=False, include_input=False)):
+        for entry in cast(
+            "list[dict[str, Any]]", errors(include_url=False, include_context=False, include_input=False)
+        ):
             loc = (place, *_location(document, entry)[1:])
             pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in loc)
             found.append({"loc": loc, "pointer": pointer, "type": "pydantic_ai", "msg": entry["msg"], "input": None})

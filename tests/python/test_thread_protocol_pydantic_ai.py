@@ -403,7 +403,7 @@ def test_unknown_parts_are_carried() -> None:
     assert thread.to_pydantic_ai_json() == data
     with pytest.raises(turntree.ValidationError, match="message 0: the installed pydantic-ai refuses it") as caught:
         thread.to_pydantic_ai()
-    assert caught.value.errors()[0]["pointer"] == "/0"
+    assert caught.value.errors()[0]["pointer"] == "/0/parts/0"
     assert caught.value.__cause__ is not None
 
 

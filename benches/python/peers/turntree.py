@@ -91,7 +91,7 @@ def json_to_thread_json() -> Conversion:
     messages, data = make_history()
 
     def once() -> str:
-        return tp.from_pydantic_ai(data).model_dump_json()
+        return tp.from_pydantic_ai(data).to_json_bytes()
 
     return Conversion(once, len(data), lambda: expect_equal(_objects(once()), messages))
 

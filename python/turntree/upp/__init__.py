@@ -77,6 +77,7 @@ from turntree.upp._providers import (
     responses,
     xai,
 )
+from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
 from turntree.upp._registry import model
 from turntree.upp._tools import Tool, tool
 from turntree.upp.native import NativeTool
@@ -150,6 +151,7 @@ __all__ = [
     "create_provider",
     "deepseek",
     "embedding",
+    "from_pydantic_ai",
     "google",
     "groq",
     "image",
@@ -166,6 +168,7 @@ __all__ = [
     "replay",
     "responses",
     "scripted",
+    "to_pydantic_ai",
     "tool",
     "xai",
 ]

@@ -223,7 +223,7 @@ impl SessionJson {
         }
         let mut metadata = self.metadata.unwrap_or_default();
         let raw = metadata.remove(RESERVED);
-        let unknown = unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "unfinished"]);
+        let unknown = unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "middleware", "unfinished"]);
         let reserved = match raw {
             Some(raw) => raw.to().map_err(|error| reserved_flaw(&[], error.to_string()))?,
             None => Reserved::default(),

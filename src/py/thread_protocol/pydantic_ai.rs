@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
 use super::document::{AgentConfig, Thread};
 use crate::py::convert::pydantic_ai as convert;
@@ -87,7 +87,7 @@ pub(super) fn from_pydantic_ai(
     strict: bool,
 ) -> PyResult<Py<PyAny>> {
     let agent = match agent.filter(|agent| !agent.is_none()) {
-        Some(agent) => AgentSource::One(Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?)),
+        Some(agent) => agents_from(agent)?,
         None => AgentSource::Default,
     };
     let options = ImportOptions {
@@ -122,6 +122,22 @@ pub(super) fn from_pydantic_ai(
     let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
     let thread = py.detach(|| from_message_stream(found, &options));
     Thread::given(py, thread)
+}
+
+/// One agent, or the agent of each run.
+fn agents_from(agent: &Bound<'_, PyAny>) -> PyResult<AgentSource> {
+    let runs = agent.cast::<PyDict>().ok().filter(|dict| !dict.contains("agent_id").unwrap_or(true));
+    let Some(runs) = runs else {
+        return Ok(AgentSource::One(Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?)));
+    };
+    let one = |(run, agent): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> PyResult<_> {
+        let Ok(run) = run.extract::<String>() else {
+            return Err(PyTypeError::new_err("agent: the keys are run ids, which are strings"));
+        };
+        let agent = extract::<AgentConfig>(&agent, &format!("agent[\"{run}\"]"))?;
+        Ok((run, Arc::unwrap_or_clone(agent)))
+    };
+    runs.iter().map(one).collect::<PyResult<_>>().map(AgentSource::ByRun)
 }
 
 fn from_json(py: Python<'_>, bytes: &[u8], options: &ImportOptions) -> PyResult<Py<PyAny>> {

@@ -1,0 +1,216 @@
+"""The published JSON Schema says what our validator says, but for the rules that no schema can say."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import turntree
+from turntree import thread_protocol as tp
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "docs/schema/thread-protocol-1.0.0.schema.json"
+SCHEMA = tp.Thread.model_json_schema()
+CHECKER = jsonschema.Draft202012Validator(SCHEMA)
+
+# Rules that compare places with each other, count, or know the calendar: `$comment` of the schema names them.
+BEYOND = {"sequence", "tool_call_id", "tool_name", "agent_id", "agent_key"}
+
+AGENTS = ["9f0b7a52-5b0c-4d0e-9a77-0f3f4a8a0001", "b"]
+times = st.sampled_from(
+    ["2025-01-15T10:00:00Z", "2025-01-15T10:00:00.5+02:00", "2025-01-15T10:00:00", "2024-02-29T23:59:59.123456Z"]
+)
+texts = st.text(st.characters(codec="utf-8"), max_size=5)
+payloads = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 2**60) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+contents = texts | st.lists(
+    st.fixed_dictionaries({"type": st.just("text"), "text": texts})
+    | st.fixed_dictionaries(
+        {"type": st.just("image")}, optional={"image_url": texts, "media_type": texts, "x": payloads}
+    )
+    | st.fixed_dictionaries({"type": st.just("smell")}),
+    max_size=2,
+)
+
+
+def action(kind: str, members: dict[str, Any], optional: dict[str, Any] | None = None) -> Any:
+    return st.fixed_dictionaries(
+        {"action_type": st.just(kind), "timestamp": times, **members},
+        optional={"action_id": texts, "metadata": st.dictionaries(texts, payloads, max_size=1), **(optional or {})},
+    )
+
+
+actions = st.one_of(
+    action("user_message", {"content": contents}),
+    action(
+        "assistant_message",
+        {"content": contents, "agent_id": st.sampled_from(AGENTS)},
+        {
+            "finish_reason": st.sampled_from(["stop", "length", None]),
+            "usage": st.fixed_dictionaries({"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
+        },
+    ),
+    action("thinking", {"agent_id": st.sampled_from(AGENTS), "provider_name": texts}, {"signature": texts}),
+    action("tool_call", {"agent_id": st.just("b"), "tool_name": texts, "tool_call_id": texts, "args": payloads}),
+    action("system.note", {"data": payloads}),
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    made = [{**one, "sequence": number} for number, one in enumerate(draw(st.lists(actions, max_size=4)), 1)]
+    call = next((one for one in made if one["action_type"] == "tool_call"), None)
+    if call is not None:
+        made.append(
+            {
+                "action_type": "tool_return",
+                "timestamp": "2025-01-15T10:00:00Z",
+                "sequence": len(made) + 1,
+                "tool_call_id": call["tool_call_id"],
+                "tool_name": call["tool_name"],
+                "status": draw(st.sampled_from(["success", "error", "validation_error"])),
+                "content": draw(payloads),
+            }
+        )
+    return {
+        "version": "1.0.0",
+        "thread_id": "550e8400-e29b-41d4-a716-446655440000",
+        "created_at": draw(times),
+        "updated_at": draw(times),
+        "title": draw(texts),
+        "agents": {
+            key: {"agent_id": key, "agent_identifier": key, "agent_name": draw(texts), "created_at": draw(times)}
+            for key in AGENTS
+        },
+        "actions": made,
+    }
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found += places(inner, (*path, key))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            found += places(inner, (*path, place))
+    return found
+
+
+def ours(document: Any) -> bool:
+    """Whether our validator takes a document, apart from the rules that no schema can say."""
+    try:
+        thread = tp.Thread.model_validate_json(json.dumps(document))
+    except turntree.ValidationError:
+        return False
+    return not [issue for issue in thread.validate() if issue.severity == "error" and issue.rule not in BEYOND]
+
+
+def test_the_published_file_is_the_schema() -> None:
+    assert json.loads(PUBLISHED.read_text("utf-8")) == SCHEMA
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert all(rule in SCHEMA["$comment"] for rule in BEYOND)
+
+
+def test_the_example_of_the_specification_fits(root: Path) -> None:
+    CHECKER.validate(json.loads((root / "tests/data/thread_protocol/example.json").read_text("utf-8")))
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents())
+def test_both_take_valid_documents(document: dict[str, Any]) -> None:
+    assert ours(document)
+    CHECKER.validate(document)
+
+
+MUTANTS = [
+    *(None, 0, -1, 1.5, True, "", "x", [], {}, ["x"], {"type": "text"}, {"type": "text", "text": 1}),
+    *("system.", "system.a b", "system.\u00a0", "user_message", "tool_call", "stop", "error", 2**70, "1.0.0\n"),
+    *("2025-13-01T00:00:00Z", "2025-01-15", "2025-01-15T10:00:00Z\n", "2025-01-15t10:00:00z", "2025-01-15T24:00:00Z"),
+    *("2025-01-15T10:00:00.1234567890Z", "2025-01-15T10:00:60Z", "2025-01-15T10:00:00+02"),
+]
+
+
+@settings(max_examples=600, deadline=None)
+@given(documents(), st.data())
+def test_both_say_the_same_of_every_single_mutation(document: dict[str, Any], data: st.DataObject) -> None:
+    mutated = copy.deepcopy(document)
+    *way, last = data.draw(st.sampled_from(places(document)))
+    inside = mutated
+    for step in way:
+        inside = inside[step]
+    how = data.draw(st.sampled_from(["remove", "replace", "add"]))
+    if how == "remove":
+        del inside[last]
+    elif how == "replace":
+        inside[last] = data.draw(st.sampled_from(MUTANTS))
+    elif isinstance(inside, dict):
+        inside["new"] = data.draw(st.sampled_from(MUTANTS))
+
+    assert ours(mutated) == CHECKER.is_valid(mutated), mutated
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("sequence", lambda doc: doc["actions"][1].update(sequence=9)),
+        ("tool_call_id", lambda doc: doc["actions"][3].update(tool_call_id="nobody")),
+        ("tool_name", lambda doc: doc["actions"][3].update(tool_name="other")),
+        ("agent_id", lambda doc: doc["actions"][1].update(agent_id="nobody")),
+        ("agent_key", lambda doc: doc["agents"]["agent_001"].update(agent_id="agent_009")),
+        ("timestamp", lambda doc: doc["actions"][0].update(timestamp="2025-02-30T10:00:00Z")),
+    ],
+)
+def test_rules_that_no_schema_can_say_are_ours_alone(root: Path, rule: str, change: Any) -> None:
+    document = json.loads((root / "tests/data/thread_protocol/example.json").read_text("utf-8"))
+    change(document)
+
+    issues = tp.Thread.model_validate(document).validate()
+
+    assert rule in {issue.rule for issue in issues if issue.severity == "error"}
+    assert CHECKER.is_valid(document)
+
+
+def test_strict_validation_takes_the_specification_by_the_letter(root: Path) -> None:
+    thread = tp.Thread.model_validate_json((root / "tests/data/thread_protocol/example.json").read_bytes())
+    assert {issue.rule for issue in thread.validate(strict=True)} == {"uuid"}
+
+    agent = tp.AgentConfig("A", agent_id=AGENTS[0], created_at="2025-01-15T10:00:00Z")
+    call = tp.ToolCallAction(
+        "t", {"a": [1, {"b/c": 2**60}]}, agent_id=AGENTS[0], tool_call_id="c", timestamp="2025-01-15T10:00:00"
+    )
+    odd = tp.Thread(agents=[agent], actions=[call], metadata={"app": 1})
+    found = {(issue.rule, issue.pointer) for issue in odd.validate(strict=True)}
+    assert ("number", "/actions/0/args/a/1/b~1c") in found
+    assert ("timestamp", "/actions/0/timestamp") in found
+    assert ("open_call", "/actions/0/tool_call_id") in found
+    assert {issue.severity for issue in odd.validate(strict=True)} == {"error"}
+    assert [issue.rule for issue in odd.validate()] == ["open_call"]
+    odd.check()
+    with pytest.raises(turntree.ValidationError, match="tool_return"):
+        odd.check(strict=True)
+
+
+def test_calls_agents_and_action_ids_that_stand_twice_are_warnings() -> None:
+    at = {"timestamp": "2025-01-15T10:00:00Z"}
+    agents = [tp.AgentConfig("A", agent_id=key, agent_identifier="same", created_at=at["timestamp"]) for key in "ab"]
+    call = tp.ToolCallAction("t", agent_id="a", tool_call_id="c", action_id="x", **at)
+    thread = tp.Thread(agents=agents, actions=[call, call])
+
+    found = sorted((issue.rule, issue.severity) for issue in thread.validate())
+
+    assert found == [
+        ("action_id", "warning"),
+        ("agent_identifier", "warning"),
+        ("duplicate_call", "warning"),
+        ("open_call", "warning"),
+        ("open_call", "warning"),
+    ]
