@@ -80,7 +80,7 @@ fn what_is_unknown_is_kept_and_ids_stay() {
 fn what_a_newer_version_keeps_for_itself_is_kept_too() {
     let world = World::new(CheckpointInterval::Step);
     let text =
-        SAMPLE.replace(r#""task": "Implement feature X""#, r#""turntree": {"later": {"a": 1.50}}"#).replace(
+        SAMPLE.replace(r#""task": "Implement feature X""#, r#""turntree": {"later": {"a":1.50}}"#).replace(
             r#""subAgentStates": {}, "metadata": {}"#,
             r#""metadata": {"turntree": {"hint": [1.0], "messages": 1}}"#,
         );
