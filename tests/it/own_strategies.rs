@@ -13,7 +13,7 @@ use turntree::upp::ErrorCode;
 
 use crate::support_agents::{Answer, ScriptModel, TestHost, agent_with, block_on, is_marked_aborted};
 
-/// Thinks once, then answers as `loop` does; fails or waits where it is told to.
+/// Thinks and acts once, then runs `loop` on what came of it; fails or waits where it is told to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Twice {
     Works,
@@ -70,17 +70,17 @@ fn its_turn_is_that_of_the_run_and_parts_call_hooks_of_steps_alone() {
 
     let turn = block_on(agent.run("Hello", context)).unwrap();
 
-    assert_eq!(texts(&turn), ["Hello", "so"]);
+    assert_eq!(texts(&turn), ["Hello", "", "{}", "so"]);
     let log = host.log();
     assert!(
         log.contains(&"on_reason 1 thought".to_owned()) && log.contains(&"on_step_end 1 +3 =3".to_owned())
     );
     let around: Vec<_> =
         log.iter().filter(|line| line.contains("checkpoint") || line.contains("complete")).collect();
-    assert_eq!(around, ["checkpoint StepEnded 2", "on_complete 2"]);
+    assert_eq!(around, ["checkpoint StepEnded 2", "on_complete 4"]);
     let saved = host.saved.lock().unwrap();
     let state = saved[0].1.execution_state();
-    assert_eq!((saved[0].0, state.step, state.messages.len()), (Boundary::StepEnded, 2, 2));
+    assert_eq!((saved[0].0, state.step, state.messages.len()), (Boundary::StepEnded, 2, 4));
     assert_eq!(state.reasoning.unwrap().len(), 1);
 }
 
@@ -99,9 +99,13 @@ fn a_listener_hears_its_events_and_those_of_its_parts_in_order() {
         events[300..].iter().filter_map(|event| Some(event.as_uap()?.data.kind())).collect();
     assert_eq!(
         kinds,
-        ["step_start", "reasoning", "action", "observation", "step_end", "step_start", "step_end"]
+        [
+            ["step_start", "reasoning", "action", "observation", "step_end"].as_slice(),
+            &["step_start", "action", "observation", "step_end", "step_start", "step_end"]
+        ]
+        .concat()
     );
-    assert_eq!(texts(&block_on(stream.turn()).unwrap()), ["Hello", "so"]);
+    assert_eq!(texts(&block_on(stream.turn()).unwrap()), ["Hello", "", "{}", "so"]);
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn a_saved_run_needs_the_strategy_that_it_was_started_with() {
     let state: RunState = serde_json::from_str(&serde_json::to_string(&machine).unwrap()).unwrap();
 
     let (mut again, driver) = agent.resume(History::new(), state.clone(), context.clone()).unwrap();
-    assert_eq!(texts(&block_on(drive(&mut again, &driver)).unwrap()), ["Hello", "so"]);
+    assert_eq!(texts(&block_on(drive(&mut again, &driver)).unwrap()), ["Hello", "", "{}", "so"]);
 
     let other = agent_with(Arc::new(ScriptModel::new([])), Strategy::default(), None);
     let (mut lost, driver) = other.resume(History::new(), state, context).unwrap();

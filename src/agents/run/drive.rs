@@ -175,9 +175,10 @@ impl Drive {
 /// at its last boundary and can be driven again; results that were fed are kept.
 pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
     let trace = Trace::begin(machine, drive);
+    // Boxed: agents that are tools are polled inside one another, and most runs have no middleware.
     let outcome = match (&drive.middleware, &drive.around) {
-        (Some(passage), _) => passage.through(machine, drive, &trace).await,
-        (None, Some(around)) if !drive.is_part => around.through(machine, drive, &trace).await,
+        (Some(passage), _) => Box::pin(passage.through(machine, drive, &trace)).await,
+        (None, Some(around)) if !drive.is_part => Box::pin(around.through(machine, drive, &trace)).await,
         (None, _) => perform(machine, drive, &trace).await,
     };
     trace.end(&outcome);
@@ -282,7 +283,7 @@ impl Scope<'_> {
                     self.run_tools(machine, &round).await?;
                     continue;
                 }
-                Action::Execute => self.execute(machine).await?,
+                Action::Execute => Box::pin(self.execute(machine)).await?,
                 Action::Notify(point) => {
                     self.trace.before(machine, self.drive, point);
                     let reply = self.notify(machine, point).await?;

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use futures_util::FutureExt as _;
+use futures_util::future::poll_fn;
 
 use super::action::{Returned, Slot, ToolOutcome, ToolRound};
 use super::approval::{Decision, Verdict};
@@ -207,7 +211,15 @@ impl Scope<'_> {
     async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
         let agent = self.drive.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
         let answer = match agent {
-            Some(agent) => agent.answer(self.drive, invocation).await,
+            Some(agent) => {
+                let mut answer = agent.answer(self.drive, invocation);
+                // The last look at a call that is being dropped must not set a whole run going.
+                poll_fn(|context| match self.closing.load(Ordering::Relaxed) {
+                    true => Poll::Pending,
+                    false => answer.poll_unpin(context),
+                })
+                .await
+            }
             None => self.drive.host.call_tool(Arc::clone(invocation)).await,
         };
         if let Some(progress) = &invocation.progress {

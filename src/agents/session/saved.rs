@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::book::Unfinished;
 use super::session::CheckpointInterval;
 use crate::agents::checkpoint::saved::{
-    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled, unknown,
+    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
+    unknown,
 };
 use crate::agents::checkpoint::{Checkpoint, Place};
 use crate::agents::run::ExecutionState;
@@ -223,7 +224,8 @@ impl SessionJson {
         }
         let mut metadata = self.metadata.unwrap_or_default();
         let raw = metadata.remove(RESERVED);
-        let unknown = unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "middleware", "unfinished"]);
+        let unknown =
+            unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "middleware", "unfinished"]);
         let reserved = match raw {
             Some(raw) => raw.to().map_err(|error| reserved_flaw(&[], error.to_string()))?,
             None => Reserved::default(),
