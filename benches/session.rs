@@ -179,9 +179,13 @@ fn going_back(criterion: &mut Criterion) {
         });
     }
     group.finish();
+}
+
+/// First of all: later there is room that others have left.
+fn memories(_: &mut Criterion) {
     memory(10);
     memory(10_000);
 }
 
-criterion_group!(benches, checkpoints, going_back);
+criterion_group!(benches, memories, checkpoints, going_back);
 criterion_main!(benches);

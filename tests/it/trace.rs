@@ -136,13 +136,6 @@ fn a_failure_reaches_every_span_around_it() {
 }
 
 #[test]
-fn a_host_without_a_tracer_is_asked_once_and_nothing_begins() {
-    let model = ScriptModel::new([Answer::calls(&["echo"]), Answer::text("Done.")]);
-
-    block_on(agent(Arc::new(model), 5).run("Go", RunContext::new(Arc::new(TestHost::default())))).unwrap();
-}
-
-#[test]
 fn input_counts_what_anthropic_reads_from_its_cache() {
     let mut response = Answer::text("Hi.").response(1);
     (response.usage.cache_read_tokens, response.usage.cache_write_tokens) = (30, 5);

@@ -1,5 +1,6 @@
 //! One run of an agent. [`machine`] decides, without I/O, clock, ids or async; [`mod@drive`] performs, through a [`Model`]
-//! and a [`Host`]; [`stream`] is the same run with somebody listening. UAP-1.0 §5, §11, §12.
+//! and a [`Host`]; [`stream`] is the same run with somebody listening, [`trace`] with somebody watching. UAP-1.0 §5, §11,
+//! §12.
 //!
 //! ```text
 //!   Machine::next ──> Action ──> drive ──> model, tools, hooks, clock, ids

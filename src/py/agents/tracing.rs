@@ -55,10 +55,10 @@ impl PyTracer {
     }
 
     fn find(py: Python<'_>, caller: Option<&CallerContext>) -> PyResult<Option<Arc<Self>>> {
+        static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if !may_watch(py)? {
             return Ok(None);
         }
-        static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let start = RECORDER.import(py, "turntree._tracing", "recorder")?;
         // Where the run was started, a span may be current: the run is a part of it.
         let recorder = caller.map_or_else(|| start.call0(), |caller| caller.run(start))?;

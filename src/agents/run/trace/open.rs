@@ -157,7 +157,7 @@ impl Trace {
     }
 }
 
-/// A step that is open when its run has a turn was aborted, or a recovery ended it.
+/// Ends a step that is open though its run has a turn: an abort cut it short, or a recovery has ended it.
 fn drop_or_end(step: Open, outcome: &Outcome<'_>) {
     if step.abort.as_ref().is_some_and(CancellationToken::is_cancelled) {
         drop(step);
