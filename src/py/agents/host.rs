@@ -256,13 +256,11 @@ impl PyHost {
     /// Where a tool is called.
     fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
         let Some(enclosing) = &invocation.enclosing else { return self.place.caller(py) };
-        match self.inside.get() {
-            Some(place) => place.caller(py),
-            None => {
-                let place = self.place.entered(py, enclosing)?;
-                self.inside.get_or_init(|| place).caller(py)
-            }
+        if let Some(place) = self.inside.get() {
+            return place.caller(py);
         }
+        let place = self.place.entered(py, enclosing)?;
+        self.inside.get_or_init(|| place).caller(py)
     }
 
     /// The host of an agent that is a tool: it shares the place, and has its own functions and metadata.
