@@ -107,7 +107,7 @@ impl SubAgent {
     ) -> BoxFuture<'a, Result<RawJson, HostError>> {
         Box::pin(async move {
             let task = self.task(&invocation.call.arguments)?;
-            let mut context = self.context(drive, invocation);
+            let mut context = Self::context(drive, invocation);
             let failure = |error| drive.host.sub_agent_failure(error);
             self.agent.check_depth(&context).map_err(failure)?;
             let run = Arc::new(self.run_of(drive, invocation, &context));
@@ -129,7 +129,7 @@ impl SubAgent {
     }
 
     /// Where the run starts from; it has the host of the run that calls it, until it has its own.
-    fn context(&self, drive: &Drive, invocation: &ToolInvocation) -> RunContext {
+    fn context(drive: &Drive, invocation: &ToolInvocation) -> RunContext {
         let host: Arc<dyn Host> = Arc::clone(&drive.host);
         let context = match &invocation.enclosing {
             Some(enclosing) => RunContext::inside(host, enclosing),
@@ -223,10 +223,9 @@ fn system_text(system: &System) -> String {
 /// The text up to the end of its first sentence or line, cut where that is long.
 fn first_sentence(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end();
-    let ends = line.match_indices(['.', '!', '?']).map(|(place, mark)| place + mark.len());
+    let mut ends = line.match_indices(['.', '!', '?']).map(|(place, mark)| place + mark.len());
     let end = ends
-        .filter(|end| line.get(*end..).is_some_and(|rest| rest.starts_with(char::is_whitespace)))
-        .next()
+        .find(|end| line.get(*end..).is_some_and(|rest| rest.starts_with(char::is_whitespace)))
         .unwrap_or(line.len());
     let sentence = line.get(..end).unwrap_or(line);
     if sentence.chars().count() <= LONGEST_DESCRIPTION {

@@ -78,7 +78,7 @@ pub struct Enclosing {
 pub const DEFAULT_DEPTH: u32 = 8;
 
 /// The most that may be asked for: agents that are tools are polled inside one another, on one stack. Unoptimised, a
-/// level takes some 60 KB of it.
+/// level takes some 75 KB of it.
 pub const GREATEST_DEPTH: u32 = 16;
 
 /// Where a run is started from.
