@@ -13,6 +13,7 @@ mod answer;
 pub mod context;
 pub mod drive;
 pub mod event;
+mod execution_state;
 pub mod failure;
 pub mod host;
 pub mod local_host;
