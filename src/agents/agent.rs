@@ -9,7 +9,7 @@ use super::run::{
     AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError,
     drive,
 };
-use super::strategy::{Schemas, Strategy};
+use super::strategy::{PlanOptions, Schemas, Strategy};
 use super::structure::Structure;
 use super::tool::Tool;
 use crate::core::ids::IdSource;
@@ -192,7 +192,14 @@ impl Agent {
         if let Some(structure) = structure {
             structure.check_schema(model.provider())?;
         }
-        self.inner.schemas.check(&*model)?;
+        // A run that makes plans goes on making them, whatever the agent that takes it up does otherwise.
+        let schemas = match &self.inner.schemas {
+            Schemas { sent: None, .. } if state.makes_plans() => {
+                Strategy::Plan(PlanOptions::default()).schemas(&self.inner.definitions)
+            }
+            own => own.clone(),
+        };
+        schemas.check(&*model)?;
         // Middleware may still change what is said; then it is checked when that is done.
         let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
         if is_last_word {
@@ -205,8 +212,8 @@ impl Agent {
             params,
             tools: Arc::clone(&self.inner.definitions),
             structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
-            plan_schema: self.inner.schemas.sent.clone(),
-            plan_rules: self.inner.schemas.rules.clone(),
+            plan_schema: schemas.sent,
+            plan_rules: schemas.rules,
             is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: options.structure_repair,
             provider: Arc::from(model.provider()),

@@ -377,6 +377,28 @@ fn a_saved_state_goes_on_without_asking_again_what_was_answered() {
     assert_eq!(left, [3, 2, 2, 1, 0]);
 }
 
+#[test]
+fn a_run_taken_up_by_an_agent_of_another_strategy_goes_on_planning() {
+    let script = [
+        plan(&[step("a", Some("fail"), &[])]),
+        Answer::calls(&["fail"]),
+        Answer::text("no"),
+        plan(&[]),
+        Answer::text("then so"),
+    ];
+    let ran = Ran::new(strategy(), ok(script.clone()));
+    let (_, planned) = ran.host.saved.lock().unwrap()[0].clone();
+    let model = Arc::new(ScriptModel::new(script));
+    let other = agent_with(Arc::clone(&model) as _, Strategy::default(), None);
+    let context = RunContext::new(Arc::<TestHost>::default());
+
+    let (mut machine, driver) = other.resume(History::new(), planned, context).unwrap();
+    let turn = block_on(drive(&mut machine, &driver)).unwrap();
+
+    assert_eq!(turn.response().text(), "then so");
+    assert!(model.requests.lock().unwrap()[2].structure.is_some());
+}
+
 proptest! {
     /// Any dependencies among up to nine steps that name only earlier ones, shuffled: all are carried out, none before
     /// what it needs, and those that could be next in the order of the plan.

@@ -16,6 +16,7 @@ pub(crate) mod around;
 pub mod context;
 pub mod drive;
 pub mod event;
+mod execution_state;
 pub mod failure;
 pub mod host;
 pub mod local_host;

@@ -10,13 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Returned, Slot};
 use super::approval::Decision;
-use super::plan_step::PlanStep;
+pub use super::execution_state::ExecutionState;
 use super::saved::{SavedError, list};
 use crate::agents::strategy::{Strategy, StrategyState};
 use crate::agents::structure::{Structure, Violation};
-use crate::core::json::object::Field;
-use crate::core::json::schema::{Definitions, JsonSchema};
-use crate::core::json::{Extra, RawJson, RawObject, json_object};
+use crate::core::json::{Extra, RawJson, RawObject};
 use crate::message::message::History;
 use crate::message::{
     Body, Message, MessageKind, TokenUsage, ToolCall, ToolDefinition, ToolExecution, ToolResult, Turn,
@@ -133,10 +131,15 @@ pub(crate) struct Mark {
     messages: usize,
     executions: usize,
     usage: usize,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     asides: usize,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     reasoning: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Mark {
@@ -460,6 +463,11 @@ impl RunState {
         &self.collected.messages
     }
 
+    /// Whether its strategy has the model plan.
+    pub(crate) const fn makes_plans(&self) -> bool {
+        matches!(self.strategy, StrategyState::Plan(_))
+    }
+
     /// What the model thought last; empty before it has.
     pub(crate) fn last_thought(&self) -> &str {
         self.collected.reasoning.last().map_or("", String::as_str)
@@ -520,79 +528,5 @@ impl RunState {
             }
             _ => Ok(()),
         }
-    }
-}
-
-json_object! {
-    /// [`ExecutionState`] as JSON.
-    #[derive(Debug, Clone)]
-    struct ExecutionStateJson {
-        /// See [`ExecutionState::step`].
-        pub step: u32 = "step",
-        /// See [`ExecutionState::messages`].
-        pub messages: Vec<Arc<Message>> = "messages",
-        /// See [`ExecutionState::metadata`].
-        pub metadata: RawObject = "metadata", default,
-        /// See [`ExecutionState::reasoning`].
-        pub reasoning: Option<Vec<String>> = "reasoning",
-        /// See [`ExecutionState::plan`].
-        pub plan: Option<Vec<PlanStep>> = "plan",
-    }
-}
-
-/// What hooks and stop conditions see of a run. UAP-1.0 §5.1, JSON as §13.4.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ExecutionState {
-    /// The step that runs, from 1.
-    pub step: u32,
-    /// The input, then everything new, in order.
-    pub messages: History,
-    /// What the application keeps with the run.
-    pub metadata: Arc<RawObject>,
-    /// What the model thought, one text a step, where the strategy has it think.
-    pub reasoning: Option<Vector<String>>,
-    /// The plan, where the strategy makes one.
-    pub plan: Option<Vector<PlanStep>>,
-    /// Members this version does not know.
-    pub extra: Extra,
-}
-
-impl Serialize for ExecutionState {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap as _;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("step", &self.step)?;
-        map.serialize_entry("messages", &self.messages.iter().collect::<Vec<_>>())?;
-        map.serialize_entry("metadata", &self.metadata)?;
-        if let Some(reasoning) = &self.reasoning {
-            map.serialize_entry("reasoning", &reasoning.iter().collect::<Vec<_>>())?;
-        }
-        if let Some(plan) = &self.plan {
-            map.serialize_entry("plan", &plan.iter().collect::<Vec<_>>())?;
-        }
-        self.extra.serialize_into(&mut map)?;
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for ExecutionState {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = ExecutionStateJson::deserialize(deserializer)?;
-        Ok(Self {
-            step: json.step,
-            messages: json.messages.into(),
-            metadata: Arc::new(json.metadata),
-            reasoning: json.reasoning.map(Into::into),
-            plan: json.plan.map(Into::into),
-            extra: json.extra,
-        })
-    }
-}
-
-impl Field for ExecutionState {}
-
-impl JsonSchema for ExecutionState {
-    fn schema(definitions: &mut Definitions) -> serde_json::Value {
-        ExecutionStateJson::schema(definitions)
     }
 }
