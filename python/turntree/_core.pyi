@@ -4191,6 +4191,7 @@ def from_ui_messages(
         TypeError: `messages` is no list.
         ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
     """
+
 @final
 class DocumentIssue(Data):
     """One document that could not be converted, or one rule that it breaks; ``str()`` gives it on one line."""

@@ -2,8 +2,8 @@
 
 `from_pydantic_ai` makes a `Thread` of a Pydantic AI history, live or JSON; `Thread.to_pydantic_ai`
 gives it back equal. `from_ui_stream`, `from_ui_messages` and their ways back do the same for the chats of the Vercel
-AI SDK; `ui_response` sends a run to one as it happens. `from_upp` and `from_tree` do it for messages, sessions and trees
-of turntree; `convert_jsonl` and `convert_arrow` convert files and columns of histories, on every core.
+AI SDK; `ui_response` sends a run to one as it happens. `from_upp` and `from_tree` do it for messages, sessions and
+trees of turntree; `convert_jsonl` and `convert_arrow` convert files and columns of histories, on every core.
 """
 
 from __future__ import annotations
