@@ -16,7 +16,7 @@ use crate::core::time::Timestamp;
 /// Why two threads cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// They do not begin alike.
+    /// They do not begin alike, and neither names the other or a common parent.
     #[error(
         "threads \"{ours}\" and \"{theirs}\" have no first action in common; merge branches of one thread, or append the actions of one to the other"
     )]
@@ -27,7 +27,9 @@ pub enum MergeError {
         theirs: String,
     },
     /// They know one agent in two ways.
-    #[error("/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id")]
+    #[error(
+        "/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id"
+    )]
     AgentConflict {
         /// The id of both.
         agent_id: String,
@@ -52,6 +54,13 @@ impl Thread {
         self.actions.iter().zip(other.actions.iter()).take_while(same).count()
     }
 
+    /// Whether one thread branched from the other, or both from the same.
+    fn is_kin(&self, other: &Self) -> bool {
+        let parent = |thread: &Self| thread.parent_thread_id.clone();
+        parent(self).is_some_and(|id| id == other.thread_id || Some(id) == parent(other))
+            || parent(other).is_some_and(|id| id == self.thread_id)
+    }
+
     /// Joins two branches: what they have in common, then what is new here, then what is new there.
     ///
     /// The result is a child of this thread; `metadata.merge` says what was joined and where the two parted. A call of
@@ -67,7 +76,7 @@ impl Thread {
         created_at: impl Into<String>,
     ) -> Result<Self, MergeError> {
         let common = self.common_actions(other);
-        if common == 0 && !self.actions.is_empty() && !other.actions.is_empty() {
+        if common == 0 && !self.actions.is_empty() && !other.actions.is_empty() && !self.is_kin(other) {
             return Err(MergeError::NoCommonAncestor {
                 ours: self.thread_id.clone(),
                 theirs: other.thread_id.clone(),
@@ -240,11 +249,8 @@ impl Calls {
         match &mut action {
             Action::ToolCall(call) => {
                 let taken = self.ours.contains(&call.tool_call_id);
-                let id = if taken {
-                    format!("{}:{other}", call.tool_call_id)
-                } else {
-                    call.tool_call_id.clone()
-                };
+                let id =
+                    if taken { format!("{}:{other}", call.tool_call_id) } else { call.tool_call_id.clone() };
                 // Returns of calls before the parting come first.
                 self.theirs.entry(call.tool_call_id.clone()).or_default().push_back(id.clone());
                 call.tool_call_id = id;
@@ -271,10 +277,8 @@ impl Calls {
 
 /// The remark that another branch had another result.
 fn second_return(action: &Action) -> Action {
-    let mut data: RawObject = RawJson::from_value(action)
-        .ok()
-        .and_then(|json| RawObject::from_raw(&json))
-        .unwrap_or_default();
+    let mut data: RawObject =
+        RawJson::from_value(action).ok().and_then(|json| RawObject::from_raw(&json)).unwrap_or_default();
     for key in ["action_type", "timestamp", "sequence", "metadata"] {
         data.remove(key);
     }

@@ -122,10 +122,7 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
     ),
     ("text", &[("provider_name", v(1, 47)), ("provider_details", v(1, 22)), ("citations", v(2, 64))]),
     ("thinking", &[("provider_details", v(1, 22))]),
-    (
-        "tool-call",
-        &[("tool_kind", v(1, 95)), ("provider_name", v(1, 47)), ("provider_details", v(1, 22))],
-    ),
+    ("tool-call", &[("tool_kind", v(1, 95)), ("provider_name", v(1, 47)), ("provider_details", v(1, 22))]),
     ("builtin-tool-call", &[("tool_kind", v(1, 95)), ("provider_details", v(1, 22))]),
     ("file", &[("provider_details", v(1, 22))]),
     ("compaction", &[("metadata", v(2, 64))]),
@@ -135,6 +132,8 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
 
 /// Parts and items that came after 1.0.
 const CLASSES: &[(&str, Version)] = &[
+    // 1.0.15.
+    ("file", v(1, 1)),
     ("retry-feedback", v(2, 60)),
     ("tool-availability-delta", v(2, 23)),
     ("capability-load-delta", v(2, 64)),
@@ -160,7 +159,6 @@ const FIRST: &[&str] = &[
     "tool-call",
     "builtin-tool-call",
     "builtin-tool-return",
-    "file",
     "image-url",
     "audio-url",
     "video-url",
