@@ -16,7 +16,7 @@ use crate::core::time::Timestamp;
 /// Why two threads cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// They do not begin alike.
+    /// They do not begin alike, and neither names the other or a common parent.
     #[error(
         "threads \"{ours}\" and \"{theirs}\" have no first action in common; merge branches of one thread, or append the actions of one to the other"
     )]
@@ -54,6 +54,13 @@ impl Thread {
         self.actions.iter().zip(other.actions.iter()).take_while(same).count()
     }
 
+    /// Whether one thread branched from the other, or both from the same.
+    fn is_kin(&self, other: &Self) -> bool {
+        let parent = |thread: &Self| thread.parent_thread_id.clone();
+        parent(self).is_some_and(|id| id == other.thread_id || Some(id) == parent(other))
+            || parent(other).is_some_and(|id| id == self.thread_id)
+    }
+
     /// Joins two branches: what they have in common, then what is new here, then what is new there.
     ///
     /// The result is a child of this thread; `metadata.merge` says what was joined and where the two parted. A call of
@@ -69,7 +76,7 @@ impl Thread {
         created_at: impl Into<String>,
     ) -> Result<Self, MergeError> {
         let common = self.common_actions(other);
-        if common == 0 && !self.actions.is_empty() && !other.actions.is_empty() {
+        if common == 0 && !self.actions.is_empty() && !other.actions.is_empty() && !self.is_kin(other) {
             return Err(MergeError::NoCommonAncestor {
                 ours: self.thread_id.clone(),
                 theirs: other.thread_id.clone(),

@@ -98,7 +98,12 @@ fn rule_2_returns_answer_open_calls_first_in_first_out() {
         returned(4, "y", "c"),
         call(5, "x", "c"),
     ];
-    assert_eq!(issues(&with_actions(&repeated.join(","))), []);
+    let id = |place: usize| format!("/actions/{place}/tool_call_id");
+    assert_eq!(
+        issues(&with_actions(&repeated.join(","))),
+        [(Rule::DuplicateCall, id(1)), (Rule::OpenCall, id(4))]
+    );
+    assert_eq!(with_actions(&repeated.join(",")).check(), Ok(()));
 
     let wrong = [call(1, "x", "c"), returned(2, "y", "c"), returned(3, "x", "c"), returned(4, "x", "d")];
     assert_eq!(

@@ -173,3 +173,28 @@ fn an_unknown_agent_is_an_error_that_names_the_known_ones() {
         r#"no agent "fred" in this thread; its agents are "agent_001", "agent_002""#
     );
 }
+
+#[test]
+fn a_call_that_nothing_answered_is_left_out_unless_it_is_the_last_word() {
+    let call = |sequence: u64| {
+        format!(
+            r#"{{"action_type":"tool_call","timestamp":"2025-01-15T10:00:00Z","sequence":{sequence},"agent_id":"a","tool_name":"t","tool_call_id":"c{sequence}","args":{{}}}}"#
+        )
+    };
+    let user = |sequence: u64| {
+        format!(
+            r#"{{"action_type":"user_message","timestamp":"2025-01-15T10:00:00Z","sequence":{sequence},"content":"x"}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"version":"1.0.0","thread_id":"t","created_at":"2025-01-15T10:00:00Z","updated_at":"2025-01-15T10:00:00Z","title":"","agents":{{"a":{{"agent_id":"a","agent_identifier":"a","agent_name":"A","created_at":"2025-01-15T10:00:00Z"}}}},"actions":[{},{},{}]}}"#,
+        call(1),
+        user(2),
+        call(3)
+    );
+    let thread = Thread::from_json(text.as_bytes(), &Limits::default()).unwrap();
+
+    let view = String::from_utf8(thread.to_pydantic_ai_json(&ViewOptions::of("a")).unwrap()).unwrap();
+
+    assert!(!view.contains("c1") && view.contains("c3"), "{view}");
+}

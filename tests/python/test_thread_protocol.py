@@ -87,6 +87,7 @@ def samples() -> list[Data]:
         agent(),
         thread(),
         *reports(),
+        tp.Change.model_validate({"pointer": "/0/parts/1", "kind": "dropped", "message": "m"}),
         tp.Issue.model_validate({"rule": "r", "pointer": "/x", "message": "m", "severity": "error"}),
     ]
 
@@ -303,6 +304,7 @@ def test_issues_name_rule_place_and_remedy() -> None:
         ("agent_id", "/actions/1/agent_id", "error"),
         ("chronology", "/actions/2/timestamp", "warning"),
     ]
+    assert all(issue.remedy for issue in issues)
     assert "add it to agents" in next(issue.message for issue in issues if issue.rule == "agent_id")
     with pytest.raises(turntree.ValidationError) as caught:
         broken.check()

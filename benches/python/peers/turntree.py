@@ -90,7 +90,7 @@ def json_to_thread_json() -> Conversion:
 
     messages, data = make_history()
 
-    def once() -> str:
+    def once() -> bytes:
         return tp.from_pydantic_ai(data).to_json_bytes()
 
     return Conversion(once, len(data), lambda: expect_equal(_objects(once()), messages))
@@ -118,7 +118,7 @@ def thread_json_to_json() -> Conversion:
     return Conversion(once, len(data), lambda: expect_equal(ModelMessagesTypeAdapter.validate_json(once()), messages))
 
 
-def _objects(thread: str) -> Any:
+def _objects(thread: str | bytes) -> Any:
     from turntree import thread_protocol as tp
 
     return tp.Thread.model_validate_json(thread).to_pydantic_ai()

@@ -68,6 +68,7 @@ const TYPED_RETRIES: Version = Version::new(2, 60);
 const INTERRUPTED_RETURNS: Version = Version::new(2, 10);
 const REQUEST_COMPACTIONS: Version = Version::new(2, 60);
 const LOCAL_DOWNLOADS: Version = Version::new(1, 56);
+const SUSPENDED_ANSWERS: Version = Version::new(2, 0);
 const TEXT_CONTENT: Version = Version::new(1, 74);
 
 impl Downgrader {
@@ -87,12 +88,13 @@ impl Downgrader {
         }
         let usage =
             message.usage.as_ref().map(|usage| self.members(&format!("{pointer}/usage"), "usage", usage));
-        Some(ModelMessage {
-            kind: message.kind.clone(),
-            members: self.members(pointer, message.kind.name(), &message.members),
-            parts,
-            usage,
-        })
+        let mut members = self.members(pointer, message.kind.name(), &message.members);
+        if self.to < SUSPENDED_ANSWERS && members.text("state").as_deref() == Some("suspended") {
+            let said = format!("\"suspended\" came with {SUSPENDED_ANSWERS}; it is now \"incomplete\"");
+            self.note(format!("{pointer}/state"), ChangeKind::Rewritten, said);
+            members = replaced(&members, "state", &Value::text("incomplete"));
+        }
+        Some(ModelMessage { kind: message.kind.clone(), members, parts, usage })
     }
 
     /// The members that the version knows.
@@ -185,7 +187,7 @@ impl Downgrader {
         match (class, &message.kind) {
             ("retry-feedback", _) => {
                 let mut retry = Object::with_capacity(4);
-                retry.push("content", part.get("content").cloned().unwrap_or(Value::NULL));
+                retry.push("content", retry_content(part));
                 retry.push("tool_name", Value::NULL);
                 retry.push("tool_call_id", Value::Text(Cow::Owned(made_up_id(pointer, part))));
                 if let Some(time) = part.get("timestamp") {
@@ -215,7 +217,8 @@ impl Downgrader {
                 };
                 let audio = part.get("audio").filter(|audio| !audio.is_null());
                 let said = text("transcript").map(|transcript| of("text", transcript));
-                said.into_iter().chain(audio.map(|audio| of("file", audio))).collect()
+                let has_files = class_since("file").is_some_and(|since| since <= self.to);
+                said.into_iter().chain(audio.filter(|_| has_files).map(|audio| of("file", audio))).collect()
             }
             _ => Vec::new(),
         }
@@ -239,7 +242,13 @@ impl Downgrader {
                     self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, said);
                     Value::text("failed")
                 }
-                ("tool_kind", Some(kind)) if self.to < OPEN_TOOL_KINDS && !self.knows_tool_kind(kind) => {
+                // The matches of a search had to have a description.
+                ("tool_kind", Some(kind))
+                    if (self.to < OPEN_TOOL_KINDS && !self.knows_tool_kind(kind))
+                        || (self.to < Version::new(2, 0)
+                            && kind == "tool-search"
+                            && is_short_search(class, part)) =>
+                {
                     let said = format!("this version does not know tools of kind \"{kind}\"");
                     self.note(format!("{pointer}/tool_kind"), ChangeKind::Dropped, said);
                     Value::NULL
@@ -319,6 +328,22 @@ impl Downgrader {
     }
 }
 
+/// Whether a part is what a tool search found, told in fewer words than the first versions have.
+fn is_short_search(class: &str, part: &Part<'_>) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Found<'f> {
+        #[serde(borrow, rename = "discovered_tools")]
+        _tools: Vec<Match<'f>>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Match<'f> {
+        #[serde(borrow, rename = "description")]
+        _description: &'f RawValue,
+    }
+    let whole = |content: &Value<'_>| serde_json::from_str::<Found<'_>>(&content.to_json()).is_ok();
+    class != "tool-call" && class != "builtin-tool-call" && !part.get("content").is_some_and(whole)
+}
+
 fn replaced<'a>(object: &Object<'a>, name: &str, new: &Value<'a>) -> Object<'a> {
     let mut copy = Object::with_capacity(object.len());
     for (key, value) in object.entries() {
@@ -327,16 +352,37 @@ fn replaced<'a>(object: &Object<'a>, name: &str, new: &Value<'a>) -> Object<'a> 
     copy
 }
 
-/// The retry that older versions write where newer ones write a return. Its content is a text or a list of errors.
-fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
-    let content = match part.get("content") {
+/// What a retry says: a text, or a list of errors with all the members that older versions ask for.
+fn retry_content<'a>(part: &Part<'a>) -> Value<'a> {
+    #[derive(serde::Deserialize)]
+    struct ErrorDetails<'e> {
+        #[serde(borrow, rename = "type")]
+        _type: &'e RawValue,
+        #[serde(borrow, rename = "loc")]
+        _loc: &'e RawValue,
+        #[serde(borrow, rename = "msg")]
+        _msg: &'e RawValue,
+        #[serde(borrow, rename = "input")]
+        _input: &'e RawValue,
+    }
+    match part.get("content") {
         Some(text) if text.as_text().is_some() => text.clone(),
-        Some(list) if list.as_json().is_some_and(|json| json.starts_with('[')) => list.clone(),
+        Some(list)
+            if list
+                .as_json()
+                .is_some_and(|json| serde_json::from_str::<Vec<ErrorDetails<'_>>>(json).is_ok()) =>
+        {
+            list.clone()
+        }
         Some(other) => Value::Text(Cow::Owned(other.to_json().into_owned())),
         None => Value::text(""),
-    };
+    }
+}
+
+/// The retry that older versions write where newer ones write a return.
+fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
     let mut retry = Object::with_capacity(5);
-    retry.push("content", content);
+    retry.push("content", retry_content(part));
     for key in ["tool_name", "tool_call_id", "timestamp"] {
         if let Some(value) = part.get(key) {
             retry.push(key, value.clone());

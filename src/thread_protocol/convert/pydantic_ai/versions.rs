@@ -132,6 +132,8 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
 
 /// Parts and items that came after 1.0.
 const CLASSES: &[(&str, Version)] = &[
+    // 1.0.15.
+    ("file", v(1, 1)),
     ("retry-feedback", v(2, 60)),
     ("tool-availability-delta", v(2, 23)),
     ("capability-load-delta", v(2, 64)),
@@ -157,7 +159,6 @@ const FIRST: &[&str] = &[
     "tool-call",
     "builtin-tool-call",
     "builtin-tool-return",
-    "file",
     "image-url",
     "audio-url",
     "video-url",

@@ -117,6 +117,7 @@ impl Thread {
             profile: metadata.profile()?,
             plain: Profile::default(),
             pairs: pairs(self),
+            last_word: last_word(self),
             messages: Vec::new(),
             group: None,
         };
@@ -202,6 +203,14 @@ fn pairs(thread: &Thread) -> Pairs {
     pairs
 }
 
+/// The place of the last thing that a user or an agent said or a tool answered.
+fn last_word(thread: &Thread) -> usize {
+    let said = |action: &Action| {
+        matches!(action, Action::UserMessage(_) | Action::AssistantMessage(_) | Action::ToolReturn(_))
+    };
+    thread.actions.iter().rposition(|action| said(action)).unwrap_or_default()
+}
+
 /// A message that is being put together.
 #[derive(Debug)]
 enum GroupOf<'t> {
@@ -225,6 +234,8 @@ struct View<'t, 'o> {
     /// The shapes of messages that no history said.
     plain: Profile<'t>,
     pairs: Pairs,
+    /// The place of the last thing that was said or answered.
+    last_word: usize,
     messages: History<'t>,
     group: Option<GroupOf<'t>>,
 }
@@ -241,6 +252,8 @@ impl<'t> View<'t, '_> {
                 let part = decode_part(&self.profile, action, &envelope.unwrap_or_default())?;
                 self.say(action, false, part);
             }
+            Action::ToolCall(call)
+                if call.agent_id == self.agent_id && self.is_orphan(place, envelope.as_ref()) => {}
             Action::AssistantMessage(_) | Action::Thinking(_) | Action::ToolCall(_)
                 if action.agent_id() == Some(self.agent_id) =>
             {
@@ -252,6 +265,13 @@ impl<'t> View<'t, '_> {
             Action::Thinking(_) | Action::System(_) | Action::Other(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether nothing ever answered a call though the conversation went on: no provider would take it. Calls at the
+    /// end may still be answered, and providers answer their own as they like.
+    fn is_orphan(&self, place: usize, envelope: Option<&Envelope<'t>>) -> bool {
+        let native = envelope.is_some_and(|envelope| envelope.kind.is_some());
+        !native && place < self.last_word && !self.pairs.return_of.contains_key(&place)
     }
 
     /// Adds a part to the request that is open, or opens one.
@@ -319,7 +339,7 @@ impl<'t> View<'t, '_> {
                 self.say(action, false, part);
             }
             OthersRole::Assistant => {
-                let text = format!("{prefix}{}", message.content.text());
+                let text = prefixed(&message.content.text(), &prefix);
                 let part = self.part("text", |key| match key {
                     "content" => Expected::Value(Value::Text(Cow::Owned(text.clone()))),
                     _ => Expected::Default,
@@ -461,10 +481,15 @@ fn usage<'t>(
     profile.template("usage").map(|template| template.rebuild(keys, members, derive))
 }
 
+/// A text after who said it. One that says so already, because it comes from a view, says it once.
+fn prefixed(text: &str, prefix: &str) -> String {
+    if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") }
+}
+
 /// The content of another agent's message, after who said it: before the first text, or before everything.
 fn attributed<'t>(content: &'t MessageContent, prefix: &str) -> Value<'t> {
     let parts = match content {
-        MessageContent::Text(text) => return Value::Text(Cow::Owned(format!("{prefix}{text}"))),
+        MessageContent::Text(text) => return Value::Text(Cow::Owned(prefixed(text, prefix))),
         MessageContent::Parts(parts) => parts,
     };
     let first = parts.iter().position(|part| matches!(part, ContentPart::Text(_)));
@@ -474,7 +499,7 @@ fn attributed<'t>(content: &'t MessageContent, prefix: &str) -> Value<'t> {
     match first.and_then(|first| items.get_mut(first)) {
         Some(item) => {
             let text = item.as_text().unwrap_or_default();
-            *item = Value::Text(Cow::Owned(format!("{prefix}{text}")));
+            *item = Value::Text(Cow::Owned(prefixed(&text, prefix)));
         }
         None => items.insert(0, Value::Text(Cow::Owned(prefix.trim_end().to_owned()))),
     }

@@ -1,0 +1,200 @@
+"""Histories of other versions of Pydantic AI: which one wrote them, and how an older one reads them.
+
+`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own and loads there what
+is written for them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import messages as m
+
+from turntree import thread_protocol as tp
+
+Adapter = m.ModelMessagesTypeAdapter
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
+CORPUS = os.environ.get("TURNTREE_CORPUS")
+
+# The oldest versions that histories are written for, one before and one after each large change of shapes, and what
+# they need beside themselves to be imported today.
+OLD = {"1.0.0": ["opentelemetry-api<1.37"], "1.107.5": [], "2.33.0": [], "2.56.0": []}
+
+
+def request(*parts: Any) -> dict[str, Any]:
+    return {"parts": list(parts), "kind": "request", "timestamp": "2026-03-01T10:00:00Z"}
+
+
+def response(*parts: Any, **members: Any) -> dict[str, Any]:
+    return {"parts": list(parts), "usage": {}, "timestamp": "2026-03-01T10:00:00Z", "kind": "response", **members}
+
+
+def downgraded(*messages: Any, to: str = "1.x") -> tuple[Any, list[tuple[str, str]]]:
+    older, changes = tp.downgrade_pydantic_ai(json.dumps(messages), to)
+    assert all(change.message for change in changes)
+    return json.loads(older), [(change.pointer, change.kind) for change in changes]
+
+
+def test_members_that_came_later_go_and_those_that_say_something_are_reported() -> None:
+    older, changes = downgraded(
+        response(
+            {"content": "x", "citations": None, "provider_name": "p", "part_kind": "text"}, run_id="r", state="complete"
+        )
+    )
+
+    assert older == [response({"content": "x", "part_kind": "text"})]
+    assert changes == [("/0/parts/0/provider_name", "dropped"), ("/0/run_id", "dropped")]
+
+
+def test_retries_are_said_in_the_old_way() -> None:
+    retried = {
+        "tool_name": "t",
+        "content": "again",
+        "tool_call_id": "c",
+        "outcome": "retried",
+        "part_kind": "tool-return",
+    }
+    feedback = {"content": [{"type": "x"}], "retry": {"cause": "no_output"}, "part_kind": "retry-feedback"}
+
+    (message,), changes = downgraded(request(retried, feedback), to="2.33")
+
+    first, second = message["parts"]
+    assert first == {"content": "again", "tool_name": "t", "tool_call_id": "c", "part_kind": "retry-prompt"}
+    assert (second["part_kind"], second["tool_name"]) == ("retry-prompt", None)
+    assert json.loads(second["content"]) == [{"type": "x"}]
+    assert changes == [("/0/parts/0", "rewritten"), ("/0/parts/1", "rewritten")]
+    assert downgraded(request(retried, feedback), to="2.33")[0] == [message]
+
+
+def test_parts_and_items_without_older_words_are_left_out_and_reported() -> None:
+    prompt = {
+        "content": [
+            "Hi",
+            {"kind": "cache-point", "ttl": "5m"},
+            {"kind": "text-content", "content": "t", "metadata": 1},
+        ],
+        "part_kind": "user-prompt",
+    }
+    delta = {"tools_added": ["a"], "part_kind": "tool-availability-delta"}
+
+    (message,), changes = downgraded(request(prompt, delta))
+
+    assert message["parts"] == [{"content": ["Hi", "t"], "part_kind": "user-prompt"}]
+    assert changes == [
+        ("/0/parts/0/content/1", "dropped"),
+        ("/0/parts/0/content/2", "rewritten"),
+        ("/0/parts/1", "dropped"),
+        ("/0/timestamp", "dropped"),
+    ]
+
+
+def test_nothing_changes_for_the_version_that_wrote_it() -> None:
+    for path in FIXTURES:
+        data = path.read_bytes().rstrip(b"\n")
+        if path.stem in {"unknown", "retries_old", "no_nulls", "multimodal"}:
+            continue
+        assert tp.downgrade_pydantic_ai(data, "2.68") == (data, []), path.name
+
+
+def test_a_thread_exports_for_an_older_version() -> None:
+    thread = tp.from_pydantic_ai(json.dumps([response({"content": "x", "part_kind": "text"}, run_id="r")]))
+
+    assert json.loads(thread.to_pydantic_ai_json(downgrade="1.0")) == [response({"content": "x", "part_kind": "text"})]
+    assert tp.downgrade_pydantic_ai(thread, "1.0")[0] == thread.to_pydantic_ai_json(downgrade="1.0")
+    for bad in ("0.8", "x", "", "1.2.3.", "one.x"):
+        with pytest.raises(ValueError, match="no version of pydantic-ai"):
+            thread.to_pydantic_ai_json(downgrade=bad)
+
+
+def test_the_version_follows_from_the_members() -> None:
+    old = {"parts": [{"content": "x", "part_kind": "text"}], "usage": {}, "timestamp": "t", "kind": "response"}
+    live = [m.ModelResponse(parts=[m.TextPart("x")])]
+
+    assert tp.pydantic_ai_version(json.dumps([old])) == ("1.0", "1.15")
+    assert tp.pydantic_ai_version(json.dumps([{**old, "run_id": None, "metadata": None}])) == ("1.20", "1.22")
+    assert tp.pydantic_ai_version(live) == ("2.64", None)
+    assert tp.pydantic_ai_version(tp.from_pydantic_ai(live)) == ("2.64", None)
+    assert tp.pydantic_ai_version(b"[]") == ("1.0", None)
+
+
+def test_canonical_histories_are_those_that_pydantic_stores() -> None:
+    part = {"content": "x", "tool_name": "t", "tool_call_id": "c", "timestamp": "2026-03-01T10:00:00Z"}
+    old = json.dumps([request({**part, "part_kind": "retry-prompt"})])
+
+    canonical = tp.canonicalize_pydantic_ai(old)
+
+    assert json.loads(canonical)[0]["parts"][0]["outcome"] == "retried"
+    assert tp.canonicalize_pydantic_ai(canonical) == canonical
+    with pytest.raises(ValueError, match="refuses it") as caught:
+        tp.canonicalize_pydantic_ai(json.dumps([request(), request({"content": 5, "part_kind": "user-prompt"})]))
+    assert caught.value.errors()[0]["pointer"].startswith("/1/parts/0/content")  # type: ignore[attr-defined]
+
+
+def test_numbers_that_only_pydantic_reads_are_null() -> None:
+    part = {"tool_name": 'NaN"', "content": 5.25, "tool_call_id": "c", "timestamp": "2026-03-01T10:00:00Z"}
+    text = json.dumps([request({**part, "part_kind": "tool-return"})])
+    data = text.replace("5.25", '[NaN,-Infinity,Infinity,"NaN",-1]').encode()
+
+    thread = tp.from_pydantic_ai(data)
+
+    assert thread[0].content == [None, None, None, "NaN", -1]
+    assert Adapter.validate_json(thread.to_pydantic_ai_json())
+
+
+@pytest.mark.skipif(CORPUS is None, reason="NOT TESTED on real histories: TURNTREE_CORPUS is not set")
+@pytest.mark.timeout(600)
+def test_canonical_histories_of_the_corpus() -> None:
+    root = Path(CORPUS or "")
+    differs = [
+        path.name
+        for path in sorted((root / "histories-canonical").rglob("*.json"))
+        if tp.canonicalize_pydantic_ai(
+            (root / "histories" / path.relative_to(root / "histories-canonical")).read_bytes()
+        )
+        != path.read_bytes()
+    ]
+    assert differs == []
+
+
+LOAD = """
+import sys, glob, warnings
+warnings.simplefilter("ignore")
+from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
+    try:
+        Adapter.validate_json(open(path, "rb").read())
+    except Exception as error:
+        print(path, str(error)[:300])
+"""
+
+
+@pytest.mark.skipif(
+    not os.environ.get("TURNTREE_OLD_PYDANTIC_AI"),
+    reason="NOT TESTED with older versions of pydantic-ai: TURNTREE_OLD_PYDANTIC_AI is not set (make test-versions)",
+)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", OLD)
+def test_older_versions_load_what_is_written_for_them(version: str, tmp_path: Path) -> None:
+    python = ROOT / "target/pydantic-ai" / version / "bin/python"
+    if not (python.parent / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
+        wanted = [f"pydantic-ai-slim=={version}", *OLD[version]]
+        installed = subprocess.run([python, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True)
+        if installed.returncode:
+            pytest.skip(f"NOT TESTED with pydantic-ai {version}: pip cannot install it: {installed.stderr[-200:]}")
+        (python.parent / ".ready").touch()
+    histories = [*FIXTURES, *(sorted((Path(CORPUS) / "histories").rglob("*/*.json")) if CORPUS else [])]
+    assert histories
+
+    for number, path in enumerate(histories):
+        older, _ = tp.downgrade_pydantic_ai(path.read_bytes(), version)
+        (tmp_path / f"{number}.json").write_bytes(older)
+    loaded = subprocess.run([python, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=True)
+
+    print(f"{len(histories)} histories for pydantic-ai {version}")
+    assert loaded.stdout == ""
