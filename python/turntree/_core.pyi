@@ -103,7 +103,15 @@ __all__ = [
     "_convert_lines",
     "_formats",
     "_render",
+    "UiStreamReader",
+    "UiLiveStream",
+    "Change",
+    "downgrade_pydantic_ai",
     "from_pydantic_ai",
+    "pydantic_ai_version",
+    "thread_from_upp",
+    "from_ui_messages",
+    "ui_stream_headers",
     "Text",
     "Reasoning",
     "Image",
@@ -4087,6 +4095,8 @@ class ProtocolThread(Data):
     def __getitem__(self, index: builtins.slice, /) -> list[_Action]: ...
     def __iter__(self) -> Iterator[_Action]: ...
 
+@final
+@disjoint_base
 class UiStreamReader:
     """Reads one UI message stream of the Vercel AI SDK as it arrives.
 
@@ -4141,6 +4151,8 @@ class UiStreamReader:
     def thread(self) -> ProtocolThread:
         """Give the thread so far; one of its own."""
 
+@final
+@disjoint_base
 class UiLiveStream:
     """The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out."""
 

@@ -26,7 +26,8 @@ _DIMENSIONS = (
     "error.type",
 )
 
-_logger = logging.getLogger("turntree")
+# A child of the logger that middleware writes to, so that either can be silenced.
+_logger = logging.getLogger("turntree.tracing")
 _numbers = itertools.count(1)
 
 
@@ -151,7 +152,7 @@ class Span:
     ) -> None:
         self.name = name
         self.attributes = attributes
-        self.context = recorder.context if parent is None else parent.context
+        self.context: Any = recorder.context if parent is None else parent.context
         self.meters = recorder.meters if attributes.get("gen_ai.operation.name") in _MEASURED else None
         self.error_type: str | None = None
         self.span: Any = None

@@ -626,7 +626,7 @@ def test_tokens_and_durations_are_measured(run):
 
 
 def test_without_opentelemetry_the_log_has_a_record_a_span(run, caplog):
-    caplog.set_level(logging.DEBUG, "turntree")
+    caplog.set_level(logging.DEBUG, "turntree.tracing")
     run(adder().run("1 + 2?"))
 
     records = [record.turntree for record in caplog.records if hasattr(record, "turntree")]
@@ -648,7 +648,7 @@ def test_without_opentelemetry_the_log_has_a_record_a_span(run, caplog):
 
 
 def test_a_record_tells_of_a_failure(run, caplog):
-    caplog.set_level(logging.DEBUG, "turntree")
+    caplog.set_level(logging.DEBUG, "turntree.tracing")
     with pytest.raises(UPPError):
         run(agent(model=scripted([]), name="a").run("Go"))
 
@@ -662,7 +662,7 @@ def test_a_record_tells_of_a_failure(run, caplog):
 
 
 def test_uninstrument_turns_it_off(run, traced, caplog):
-    caplog.set_level(logging.DEBUG, "turntree")
+    caplog.set_level(logging.DEBUG, "turntree.tracing")
     tracing.uninstrument()
     run(adder().run("1 + 2?"))
 

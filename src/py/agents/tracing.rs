@@ -213,7 +213,7 @@ fn may_watch(py: Python<'_>) -> PyResult<bool> {
         return Ok(false);
     }
     let is_enabled = IS_ENABLED.get_or_try_init(py, || {
-        let logger = py.import("logging")?.call_method1("getLogger", ("turntree",))?;
+        let logger = py.import("logging")?.call_method1("getLogger", ("turntree.tracing",))?;
         Ok::<_, PyErr>(logger.getattr("isEnabledFor")?.unbind())
     })?;
     is_enabled.bind(py).call1((DEBUG,))?.is_truthy()

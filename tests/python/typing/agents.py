@@ -155,7 +155,7 @@ def sub_agents(helper: Agent, event: AgentStreamEvent, context: ToolContext) -> 
         assert_type(event.sub_agent.depth, int)
     assert_type(context.depth, int)
     context.report({"done": 1, "of": [2, 3]})
-    context.report(object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    context.report(object())  # pyright: ignore[reportArgumentType]
     assert_type(helper.stream("hi", sub_agent_events=True), AgentStream)
     helper.to_tool(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

@@ -8,5 +8,5 @@ from turntree import tracing
 tracing.instrument()
 tracing.instrument(include_content=True)
 tracing.instrument(tracer_provider=TracerProvider(), meter_provider=MeterProvider([]))
-tracing.instrument(tracer_provider=1)  # pyright: ignore[reportArgumentType]
+tracing.instrument(tracer_provider=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 tracing.uninstrument()
