@@ -89,7 +89,11 @@ __all__ = [
     "AgentConfig",
     "Issue",
     "ProtocolThread",
+    "UiStreamReader",
+    "UiLiveStream",
     "from_pydantic_ai",
+    "from_ui_messages",
+    "ui_stream_headers",
     "Text",
     "Reasoning",
     "Image",
@@ -3708,6 +3712,7 @@ class ProtocolThread(Data):
     def __getitem__(self, index: slice, /) -> list[_Action]: ...
     def __iter__(self) -> Iterator[_Action]: ...
 
+@final
 class UiStreamReader:
     """Reads one UI message stream of the Vercel AI SDK as it arrives.
 
@@ -3762,6 +3767,7 @@ class UiStreamReader:
     def thread(self) -> ProtocolThread:
         """Give the thread so far; one of its own."""
 
+@final
 class UiLiveStream:
     """The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out."""
 

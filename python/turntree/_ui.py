@@ -135,7 +135,7 @@ class UiResponse:
         self._live = live
         self._on_error = on_error
         self._used = False
-        self.status_code = 200
+        self.status_code: int = 200
         self.headers: dict[str, str] = _core.ui_stream_headers()
 
     @property

@@ -32,11 +32,11 @@ async function read({ sdk, body, prior }) {
   return { message, errors };
 }
 
-async function validate({ sdk, messages }) {
+async function validate({ sdk, messages, convert = true }) {
   const ai = packages[sdk];
   try {
     await ai.validateUIMessages({ messages });
-    await ai.convertToModelMessages(messages);
+    if (convert) await ai.convertToModelMessages(messages);
     return { errors: [] };
   } catch (error) {
     return { errors: [String(error?.message ?? error)] };

@@ -228,7 +228,8 @@ def test_the_client_takes_every_history(client: Client) -> None:
             messages = thread.to_ui_messages(sdk)
             problems = answer["errors"]
             if messages:
-                problems += client.ask(do="validate", sdk=sdk, messages=messages)["errors"]
+                # Some histories hold placeholders where URLs belong, which no model could be sent.
+                problems += client.ask(do="validate", sdk=sdk, messages=messages, convert=False)["errors"]
             full = tp.from_ui_messages(thread.to_ui_messages(sdk, sidecar="full"), sidecar="full")
             if len(thread) and full != thread:
                 problems.append("the full sidecar does not give the thread back")

@@ -43,6 +43,7 @@ impl Thread {
         let mut messages = Vec::new();
         // Actions that no message shows, for the next sidecar.
         let mut lead: Vec<Arc<Action>> = Vec::new();
+        let mut moved = false;
         let with_sidecars = options.sidecar != SidecarLevel::None;
         for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
             let wanted: Vec<Arc<Action>> =
@@ -51,19 +52,20 @@ impl Thread {
             let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, options));
             if message.parts.is_empty() && !is_recorded {
                 lead.extend(wanted);
+                moved |= run.moved;
                 continue;
             }
             // What a client sent is not written over, unless everything has to come back.
             if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
                 let mut sidecar = sidecar_of(&message, &wanted, &source, run.agent_id.as_deref());
                 sidecar.lead = list(&std::mem::take(&mut lead));
-                sidecar.moved = run.moved.then_some(true);
+                sidecar.moved = (std::mem::take(&mut moved) || run.moved).then_some(true);
                 set(&mut message, &sidecar);
             }
             messages.push(message);
         }
         if with_sidecars {
-            finish(&mut messages, &source, &lead);
+            finish(&mut messages, &source, &lead, moved);
         }
         messages
     }
@@ -242,7 +244,7 @@ fn set(message: &mut UiMessage, sidecar: &Sidecar) {
 }
 
 /// The first message with a sidecar says what the thread is, the last one what comes after it.
-fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>]) {
+fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>], moved: bool) {
     let sidecar_in = |message: &UiMessage| {
         message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found))
     };
@@ -261,6 +263,7 @@ fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>]) 
         messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
     if let Some((message, mut sidecar)) = last {
         sidecar.tail = list(rest);
+        sidecar.moved = (moved || sidecar.moved == Some(true)).then_some(true);
         set(message, &sidecar);
     }
 }
