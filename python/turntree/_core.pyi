@@ -4096,7 +4096,6 @@ class ProtocolThread(Data):
     def __iter__(self) -> Iterator[_Action]: ...
 
 @final
-@disjoint_base
 class UiStreamReader:
     """Reads one UI message stream of the Vercel AI SDK as it arrives.
 
@@ -4152,7 +4151,6 @@ class UiStreamReader:
         """Give the thread so far; one of its own."""
 
 @final
-@disjoint_base
 class UiLiveStream:
     """The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out."""
 

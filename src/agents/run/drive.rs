@@ -202,10 +202,11 @@ pub(super) async fn perform(
     let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing, closing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
-        None => Some(scope.work(machine, &mut fold).await),
+        // Boxed, so that agents inside of agents take little of the stack.
+        None => Some(Box::pin(scope.work(machine, &mut fold)).await),
         Some(cancellation) => {
             let cancelled = pin!(cancellation.cancelled());
-            let work = pin!(scope.work(machine, &mut fold));
+            let work = Box::pin(scope.work(machine, &mut fold));
             match select(cancelled, work).await {
                 Either::Left(((), _)) => None,
                 Either::Right((outcome, _)) => Some(outcome),
