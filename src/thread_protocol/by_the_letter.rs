@@ -142,7 +142,7 @@ impl Found {
                 }
                 Token::Number(digits) => {
                     if !survives(digits) {
-                        let steps: String = path.iter().map(|step| format!("/{step}")).collect();
+                        let steps = path.iter().fold(String::new(), |steps, step| steps + "/" + step);
                         let what = format!("a JavaScript reader would change {digits}");
                         self.report(Rule::Number, format!("{pointer}{steps}"), &what);
                     }

@@ -105,7 +105,7 @@ fn part(part: &ContentPart) -> String {
         ContentPart::File(part) => media!("file", part),
         ContentPart::Audio(part) => media!("audio", part),
         ContentPart::Video(part) => media!("video", part),
-        other => format!("[{}]", serde_json::to_string(other).unwrap_or_default()),
+        ContentPart::Unknown(_) => format!("[{}]", serde_json::to_string(part).unwrap_or_default()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use turntree::thread_protocol::bulk::Chunks;
 use turntree::thread_protocol::bulk::{
     BulkError, DocumentIssue, FilePair, Framing, Observer, Options, OutputFile, Report, Settings, Stop,
     StopAtFirst, Task, Verdict, files, format, lines, open, values,
@@ -272,7 +273,7 @@ fn signals_are_told_to_the_observer_and_lose_nothing() {
         &mut many,
     );
 
-    assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 100);
+    assert_eq!(out.split(|byte| *byte == b'\n').count() - 1, 100);
     assert!(few.0 >= 4, "{}", few.0);
     assert!(matches!(ended, Err(BulkError::Stopped(_))));
 }
@@ -414,7 +415,7 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
     for format in format::FORMATS {
         names.push(format.name);
         if let (Some(read), Some(write)) = (format.read, format.write) {
-            let mut out = Default::default();
+            let mut out = Chunks::default();
             write(&thread, &settings, &mut out).unwrap();
             assert!(!out.to_vec().contains(&b'\n'), "{}", format.name);
             read(&out.to_vec(), &settings).unwrap();

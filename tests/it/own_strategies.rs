@@ -22,7 +22,7 @@ enum Twice {
 }
 
 impl OwnStrategy for Twice {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "twice"
     }
 
@@ -31,7 +31,7 @@ impl OwnStrategy for Twice {
         Box::pin(async move {
             if let Some(events) = &context.events {
                 for number in 0..300 {
-                    events.push(AgentStreamEvent::Upp(StreamEvent::text(0, &number.to_string()))).await;
+                    events.push(AgentStreamEvent::Upp(StreamEvent::text(0, number.to_string()))).await;
                 }
             }
             match this {
@@ -93,7 +93,7 @@ fn a_listener_hears_its_events_and_those_of_its_parts_in_order() {
     let events: Vec<_> = block_on(async { stream.by_ref().map(Result::unwrap).collect().await });
 
     let own: Vec<AgentStreamEvent> =
-        (0..300).map(|number| AgentStreamEvent::Upp(StreamEvent::text(0, &number.to_string()))).collect();
+        (0..300).map(|number| AgentStreamEvent::Upp(StreamEvent::text(0, number.to_string()))).collect();
     assert_eq!(events[..300], own);
     let kinds: Vec<&str> =
         events[300..].iter().filter_map(|event| Some(event.as_uap()?.data.kind())).collect();

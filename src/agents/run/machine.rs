@@ -167,7 +167,6 @@ impl Machine {
             }
             (phase, Reply::Aborted(abort)) => self.abort(phase, *abort),
             (Phase::Execute, Reply::Performed(performed)) => self.take_performed(*performed),
-            (Phase::Executed(turn), Reply::Continue) => Phase::Completing(turn),
             (Phase::StepId, Reply::Stamp(stamp)) => self.begin_step(&stamp),
             (Phase::StepStart, Reply::Continue) => self.decide(|moves, decision| moves.begun(decision)),
             (Phase::Model, Reply::Answer(Ok(response))) => self.take_answer(response),
@@ -210,7 +209,9 @@ impl Machine {
             (Phase::Repair(violations), Reply::Stamp(stamp)) => self.ask_repair(&violations, stamp),
             (Phase::Completing(turn), Reply::Continue) => Phase::Done(turn),
             (Phase::Failing(error), Reply::Recovery(None)) => Phase::Failed(error),
-            (Phase::Failing(_), Reply::Recovery(Some(turn))) => Phase::Completing(turn),
+            (Phase::Executed(turn), Reply::Continue) | (Phase::Failing(_), Reply::Recovery(Some(turn))) => {
+                Phase::Completing(turn)
+            }
             (Phase::Failing(_), Reply::Failed(error)) => Phase::Failed(SavedError(self.with_partial(error))),
             (phase, Reply::Failed(error)) if waits_for_host(&phase) => self.fail(error),
             (phase, _) => return Err(phase),

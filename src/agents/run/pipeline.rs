@@ -214,9 +214,11 @@ impl Scope<'_> {
             Some(agent) => {
                 let mut answer = agent.answer(self.drive, invocation);
                 // The last look at a call that is being dropped must not set a whole run going.
-                poll_fn(|context| match self.closing.load(Ordering::Relaxed) {
-                    true => Poll::Pending,
-                    false => answer.poll_unpin(context),
+                poll_fn(|context| {
+                    if self.closing.load(Ordering::Relaxed) {
+                        return Poll::Pending;
+                    }
+                    answer.poll_unpin(context)
                 })
                 .await
             }

@@ -181,6 +181,7 @@ mod plan {
 
     use crate::agents::run::PlanStep;
 
+    #[expect(clippy::ref_option, reason = "the signature that serde wants")]
     pub(super) fn serialize<S: Serializer>(
         plan: &Option<Vector<PlanStep>>,
         serializer: S,

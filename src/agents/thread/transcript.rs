@@ -62,9 +62,9 @@ fn add(message: &Message, entries: &mut Vec<Entry>) {
             };
             for block in message.content() {
                 match block {
-                    ContentBlock::Text(text) => put(kind, who, text.text.to_string()),
+                    ContentBlock::Text(text) => put(kind, who, text.text.clone()),
                     ContentBlock::Reasoning(thought) => {
-                        put(EntryKind::Thought, &format!("{who} thinks"), thought.text.to_string());
+                        put(EntryKind::Thought, &format!("{who} thinks"), thought.text.clone());
                     }
                     other => put(kind, who, format!("[{}]", kind_of(other))),
                 }

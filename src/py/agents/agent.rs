@@ -137,7 +137,6 @@ impl AgentCore {
             id: id.map(Into::into),
             name: name.map(Into::into),
             max_sub_agent_depth,
-            ..AgentOptions::default()
         };
         let callables =
             Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));

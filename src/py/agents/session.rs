@@ -465,7 +465,7 @@ impl SessionCore {
     ) -> PyResult<AgentStream> {
         let entry = Entry::new(ticket, inside, on_loop);
         let begun = Self::begin_stream(slf, entry, slf.get().metadata_of_run())?;
-        begun.listened(slf.py(), |session, context| session.resume_stream(context))
+        begun.listened(slf.py(), CoreSession::resume_stream)
     }
 
     /// Goes on with the run that is not finished; the coroutine gives its turn.

@@ -113,7 +113,7 @@ impl ArrowColumn {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // A request that is not followed is allowed: the consumer casts.
-        let _best_effort = requested_schema;
+        drop(requested_schema.cloned());
         let schema = ArrowSchema {
             format: self.format.as_ptr(),
             name: c"".as_ptr(),

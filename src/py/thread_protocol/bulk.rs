@@ -101,7 +101,7 @@ impl Arguments<'_> {
             None => None,
         };
         let settings = Settings { import, ..Settings::default() };
-        Ok(Options { from, jobs, settings, ..Options::new(task) })
+        Ok(Options { from, settings, jobs, ..Options::new(task) })
     }
 }
 

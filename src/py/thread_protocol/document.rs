@@ -457,7 +457,6 @@ impl Thread {
         agent_id = None, others = "prefix", tool_visibility = "hide", *,
         others_role = "user", attribution = "{agent:NAME}: ", downgrade = None
     ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn to_pydantic_ai_json<'py>(
         slf: &Bound<'py, Self>,
         agent_id: Option<String>,
@@ -487,7 +486,7 @@ impl Thread {
         dynamic_tools: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let options = super::vercel_ui::export(sdk, sidecar, "all", dynamic_tools)?;
-        super::vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), &options)
+        super::vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
     }
 
     /// What agents did as a UI message stream of the Vercel AI SDK.
@@ -499,7 +498,7 @@ impl Thread {
         sidecar: &str,
     ) -> PyResult<Bound<'py, PyIterator>> {
         let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
-        super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), &options)
+        super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
     }
 
     /// As `to_ui_stream`, as the body of a response: server-sent events, `[DONE]` last.
@@ -511,7 +510,7 @@ impl Thread {
         sidecar: &str,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
-        Ok(super::vercel_ui::to_stream_bytes(slf.py(), &Self::of(slf)?.now(), &options))
+        Ok(super::vercel_ui::to_stream_bytes(slf.py(), &Self::of(slf)?.now(), options))
     }
 
     /// The document as JSON text; written while other threads run.

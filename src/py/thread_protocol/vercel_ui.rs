@@ -139,9 +139,9 @@ fn message_dict<'py>(py: Python<'py>, message: &UiMessage) -> PyResult<Bound<'py
 pub(super) fn to_messages<'py>(
     py: Python<'py>,
     thread: &crate::thread_protocol::Thread,
-    options: &ExportOptions,
+    options: ExportOptions,
 ) -> PyResult<Bound<'py, PyList>> {
-    let messages = py.detach(|| thread.to_ui_messages(options));
+    let messages = py.detach(|| thread.to_ui_messages(&options));
     list_of_messages(py, &messages)
 }
 
@@ -149,9 +149,9 @@ pub(super) fn to_messages<'py>(
 pub(super) fn to_stream<'py>(
     py: Python<'py>,
     thread: &crate::thread_protocol::Thread,
-    options: &ExportOptions,
+    options: ExportOptions,
 ) -> PyResult<Bound<'py, PyIterator>> {
-    let chunks = py.detach(|| thread.to_ui_stream(options));
+    let chunks = py.detach(|| thread.to_ui_stream(&options));
     let shown = chunks.iter().map(|chunk| chunk.to_json().show(py));
     PyList::new(py, shown.collect::<PyResult<Vec<_>>>()?)?.try_iter()
 }
@@ -160,11 +160,11 @@ pub(super) fn to_stream<'py>(
 pub(super) fn to_stream_bytes<'py>(
     py: Python<'py>,
     thread: &crate::thread_protocol::Thread,
-    options: &ExportOptions,
+    options: ExportOptions,
 ) -> Bound<'py, PyBytes> {
     let bytes = py.detach(|| {
         let mut bytes = Vec::new();
-        for chunk in thread.to_ui_stream(options) {
+        for chunk in thread.to_ui_stream(&options) {
             chunk.write_frame(&mut bytes);
         }
         bytes.extend_from_slice(DONE_FRAME);

@@ -157,17 +157,14 @@ impl Converter {
 
 /// A worker that panics would be waited for in vain; what it was reading is a document that failed.
 fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<DocumentIssue>> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(|error| match error {
-            ThreadError::Invalid { issues } => issues.into_iter().map(DocumentIssue::of_issue).collect(),
-            error => vec![DocumentIssue::of_thread_error(&error)],
-        }),
-        Err(_) => {
-            let message =
-                "turntree failed on this document, which is a bug; please report it with the document";
-            Err(vec![DocumentIssue::of_rule("internal", String::new(), message.to_owned())])
-        }
-    }
+    let Ok(result) = catch_unwind(AssertUnwindSafe(work)) else {
+        let message = "turntree failed on this document, which is a bug; please report it with the document";
+        return Err(vec![DocumentIssue::of_rule("internal", String::new(), message.to_owned())]);
+    };
+    result.map_err(|error| match error {
+        ThreadError::Invalid { issues } => issues.into_iter().map(DocumentIssue::of_issue).collect(),
+        error => vec![DocumentIssue::of_thread_error(&error)],
+    })
 }
 
 struct Work<'a> {

@@ -150,7 +150,7 @@ impl Lead for Rows<'_> {
             size += self.column.get(self.next).map_or(0, <[u8]>::len) + 16;
             self.next += 1;
         }
-        Ok((first < self.next).then(|| (first..self.next, size)))
+        Ok((first < self.next).then_some((first..self.next, size)))
     }
 
     fn take(&mut self, done: Done) -> Result<(), BulkError> {

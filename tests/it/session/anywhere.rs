@@ -37,7 +37,7 @@ impl Trial {
         let model = Arc::new(ScriptModel::new(script.to_vec()));
         let agent = world.agent.with(&*world.ids, |options| options.model = Some(Arc::clone(&model) as _));
         let session = Session::new(agent.clone(), options(&world.ids, CheckpointInterval::Step)).unwrap();
-        Self { world: World { agent, host, session, ..world }, model }
+        Self { world: World { host, agent, session, ..world }, model }
     }
 
     /// Goes on until the run has ended. Every pending call is let through.
@@ -93,7 +93,7 @@ fn approve_all(session: &Session) {
 
 /// A turn without what differs from run to run: ids and times, and the order in which tools finished.
 fn essence(turn: &Turn) -> (Vec<Body>, Vec<ToolExecution>, u32, String) {
-    let mut records = turn.tool_executions.to_vec();
+    let mut records = turn.tool_executions.clone();
     records.sort_by(|one, other| one.tool_call_id.cmp(&other.tool_call_id));
     let bodies = turn.messages.iter().map(|message| message.body.clone()).collect();
     (bodies, records, turn.cycles, format!("{:?}", turn.usage))

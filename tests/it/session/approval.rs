@@ -21,7 +21,7 @@ fn world(script: &[Answer], host: TestHost) -> World {
         options.model = Some(Arc::new(ScriptModel::new(script.to_vec())));
     });
     let session = Session::new(agent.clone(), options(&world.ids, CheckpointInterval::Step)).unwrap();
-    World { agent, host, session, ..world }
+    World { host, agent, session, ..world }
 }
 
 fn two_guarded() -> World {

@@ -28,7 +28,8 @@ pub(super) fn system(system: &System) -> String {
         System::Text(prompt) => vec![text(json!(prompt))],
         System::Blocks(blocks) => {
             let blocks: Vec<Value> = blocks.to().unwrap_or_default();
-            blocks.into_iter().map(|mut block| text(block["text"].take())).collect()
+            let texts = blocks.iter().map(|block| block.get("text").cloned().unwrap_or_default());
+            texts.map(text).collect()
         }
     };
     Value::Array(parts).to_string()

@@ -27,7 +27,10 @@ pub(super) fn default_schema(tools: &[ToolDefinition], max_plan_steps: u32) -> R
     if !tools.is_empty() {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let named = json!([{ "type": "string", "enum": names }, { "type": "null" }]);
-        members["tool"] = json!({ "anyOf": named, "description": "The tool to do it with, or null." });
+        let tool = json!({ "anyOf": named, "description": "The tool to do it with, or null." });
+        if let Some(members) = members.as_object_mut() {
+            members.insert("tool".to_owned(), tool);
+        }
         required.push("tool");
     }
     let step = json!({

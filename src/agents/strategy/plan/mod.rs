@@ -210,7 +210,7 @@ impl Moves for PlanState {
         };
         match draft::read(data, &rules) {
             Ok(steps) => {
-                self.steps = rules.over.iter().map(|step| PlanStep::clone(step)).chain(steps).collect();
+                self.steps = rules.over.iter().copied().cloned().chain(steps).collect();
                 self.planned = true;
                 Move::Planned
             }

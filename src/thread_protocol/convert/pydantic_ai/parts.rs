@@ -115,7 +115,9 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     let mut irregular = false;
     let action = match (around.kind, &*class) {
         (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
-        (Kind::Request, "tool-return") => tool_return(part, &class, timestamp, around.validation_status),
+        (Kind::Request, "tool-return") | (Kind::Response, NATIVE_RETURN) => {
+            tool_return(part, &class, timestamp, around.validation_status)
+        }
         (Kind::Request, "retry-prompt") if part.text("tool_name").is_some() => {
             tool_return(part, &class, timestamp, around.validation_status)
         }
@@ -124,7 +126,6 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
         (Kind::Response, "tool-call" | "builtin-tool-call") => {
             tool_call(part, timestamp, around.agent_id, profile, &mut writer)
         }
-        (Kind::Response, NATIVE_RETURN) => tool_return(part, &class, timestamp, around.validation_status),
         (Kind::Request | Kind::Response, "speech") => {
             speech(part, timestamp, around, profile, &mut writer, &mut irregular)
         }

@@ -115,17 +115,14 @@ pub(super) fn without_nan(text: &str) -> Option<String> {
         let (before, tail) = rest.split_at(place);
         standard.push_str(before);
         let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|number| tail.starts_with(number));
-        let length = match number {
-            Some(number) => {
-                found = true;
-                standard.push_str("null");
-                number.len()
-            }
-            None => {
-                let length = if tail.starts_with('"') { string_length(tail) } else { 1 };
-                standard.push_str(tail.get(..length).unwrap_or_default());
-                length
-            }
+        let length = if let Some(number) = number {
+            found = true;
+            standard.push_str("null");
+            number.len()
+        } else {
+            let length = if tail.starts_with('"') { string_length(tail) } else { 1 };
+            standard.push_str(tail.get(..length).unwrap_or_default());
+            length
         };
         rest = tail.get(length..).unwrap_or_default();
     }

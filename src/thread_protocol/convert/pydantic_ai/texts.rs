@@ -53,6 +53,7 @@ struct Piece {
     /// Characters of separator before it.
     gap: usize,
     /// For a file, what its content part does not say; `Some(None)` when only the message's text can.
+    #[expect(clippy::option_option, reason = "no file, a file that says nothing, a file that does")]
     file: Option<Option<String>>,
 }
 
@@ -165,21 +166,18 @@ fn join_run<'a>(
             writer.json("item", &piece.item.to_string());
         }
         let class = if piece.file.is_some() { "file" } else { "text" };
-        match &piece.file {
-            Some(entry) => {
-                writer.text("kind", "file");
-                irregular |= entry.is_none();
-                if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
-                    writer.json("file", entry);
-                }
+        if let Some(entry) = &piece.file {
+            writer.text("kind", "file");
+            irregular |= entry.is_none();
+            if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
+                writer.json("file", entry);
             }
-            None => {
-                if piece.gap > 0 {
-                    writer.json("gap", &piece.gap.to_string());
-                }
-                let length = part.text("content").unwrap_or_default().chars().count();
-                writer.json("length", &length.to_string());
+        } else {
+            if piece.gap > 0 {
+                writer.json("gap", &piece.gap.to_string());
             }
+            let length = part.text("content").unwrap_or_default().chars().count();
+            writer.json("length", &length.to_string());
         }
         profile.observe(class, part);
         let residue = profile.template(class).and_then(|template| {

@@ -117,7 +117,7 @@ impl Thread {
             profile: metadata.profile()?,
             plain: Profile::default(),
             pairs: pairs(self),
-            last_word: last_word(self),
+            last_word: last_word(self, agent_id, options),
             messages: Vec::new(),
             group: None,
         };
@@ -203,10 +203,15 @@ fn pairs(thread: &Thread) -> Pairs {
     pairs
 }
 
-/// The place of the last thing that a user or an agent said or a tool answered.
-fn last_word(thread: &Thread) -> usize {
-    let said = |action: &Action| {
-        matches!(action, Action::UserMessage(_) | Action::AssistantMessage(_) | Action::ToolReturn(_))
+/// The place of the last thing that a user or an agent said or a tool answered. Calls of others that the view tells of
+/// are said, too.
+fn last_word(thread: &Thread, agent_id: &str, options: &ViewOptions) -> usize {
+    let said = |action: &Action| match action {
+        Action::UserMessage(_) | Action::AssistantMessage(_) | Action::ToolReturn(_) => true,
+        Action::ToolCall(call) => {
+            call.agent_id != agent_id && options.tool_visibility != ToolVisibility::Hide
+        }
+        _ => false,
     };
     thread.actions.iter().rposition(|action| said(action)).unwrap_or_default()
 }

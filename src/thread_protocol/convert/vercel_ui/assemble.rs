@@ -277,10 +277,8 @@ impl Assembler {
     fn tool_output(&mut self, chunk: &Chunk) -> Result<(), String> {
         let place = self.called(chunk)?;
         let is_error = chunk.kind == "tool-output-error";
-        let error_text = match is_error {
-            true => Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()),
-            false => None,
-        };
+        let error_text =
+            if is_error { Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()) } else { None };
         self.message();
         let Some(part) = self.message.parts.get(place) else { return Ok(()) };
         let name = part.tool().unwrap_or_default().to_owned();
@@ -321,9 +319,10 @@ impl Assembler {
             part.tool_metadata = update.metadata;
         }
         part.provider_executed = chunk.provider_executed.or(part.provider_executed);
-        let about = match update.is_result {
-            true => &mut part.result_provider_metadata,
-            false => &mut part.call_provider_metadata,
+        let about = if update.is_result {
+            &mut part.result_provider_metadata
+        } else {
+            &mut part.call_provider_metadata
         };
         replace(about, &chunk.provider_metadata);
     }

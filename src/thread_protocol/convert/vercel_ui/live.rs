@@ -205,13 +205,12 @@ impl LiveStream {
 
     fn media(&mut self, index: u32, kind: &'static str, piece: &[u8], chunks: &mut Vec<Chunk>) {
         self.open_step(chunks, false);
-        match self.blocks.get_mut(&index) {
-            Some(Block::Media { data, .. }) => data.extend_from_slice(piece),
-            _ => {
-                self.close_block(index, chunks);
-                self.blocks.insert(index, Block::Media { kind, data: piece.to_vec() });
-            }
+        if let Some(Block::Media { data, .. }) = self.blocks.get_mut(&index) {
+            data.extend_from_slice(piece);
+            return;
         }
+        self.close_block(index, chunks);
+        self.blocks.insert(index, Block::Media { kind, data: piece.to_vec() });
     }
 
     fn call(&mut self, index: u32, id: &str, name: &str, piece: &str, chunks: &mut Vec<Chunk>) {

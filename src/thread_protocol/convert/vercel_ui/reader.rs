@@ -206,10 +206,7 @@ impl UiStreamReader {
     }
 
     fn in_chunk(&self, error: ParseError) -> ThreadError {
-        let place = match error.path.is_empty() {
-            true => String::new(),
-            false => format!("{}: ", error.pointer()),
-        };
+        let place = if error.path.is_empty() { String::new() } else { format!("{}: ", error.pointer()) };
         match error.kind {
             ParseErrorKind::Limit => ThreadError::Parse(error),
             _ => ThreadError::UiStream { chunk: self.count, message: format!("{place}{}", error.message) },

@@ -205,7 +205,7 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
 pub(super) fn digest<'a>(actions: impl Iterator<Item = &'a Action>) -> String {
     let list = serde_json::to_string(&actions.collect::<Vec<_>>()).unwrap_or_default();
     let digest = Sha256::digest(canonical::canonical(&list));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{digest:x}")
 }
 
 /// A thread without its actions.

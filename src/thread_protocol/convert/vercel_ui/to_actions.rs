@@ -69,6 +69,15 @@ impl Draft {
         Self { action, payloads: Vec::new(), call: None }
     }
 
+    /// An action of a data part; a reserved one says all itself.
+    fn of_data(action: Action, part: usize) -> Self {
+        if action.action_type() == RESERVED {
+            Self::new(action)
+        } else {
+            Self::holding(action, part, Payload::Data { action: 0 })
+        }
+    }
+
     fn holding(action: Action, part: usize, payload: Payload) -> Self {
         Self { payloads: vec![(part, payload)], ..Self::new(action) }
     }
@@ -141,10 +150,7 @@ impl Drafting<'_> {
             self.add(Draft { action, payloads, call: None });
         }
         for (place, action) in late {
-            self.add(match action.action_type() == RESERVED {
-                true => Draft::new(action),
-                false => Draft::holding(action, place, Payload::Data { action: 0 }),
-            });
+            self.add(Draft::of_data(action, place));
         }
     }
 
@@ -325,11 +331,7 @@ impl Drafting<'_> {
             _ => {}
         }
         let action = self.data_action(name, part);
-        let draft = match action.action_type() == RESERVED {
-            true => Draft::new(action),
-            false => Draft::holding(action, place, Payload::Data { action: 0 }),
-        };
-        self.place(draft);
+        self.place(Draft::of_data(action, place));
     }
 
     fn data_action(&self, name: &str, part: &UiPart) -> Action {

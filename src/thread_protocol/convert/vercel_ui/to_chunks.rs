@@ -34,6 +34,7 @@ struct Step {
 struct Ending {
     finish_reason: Option<String>,
     error: Option<String>,
+    #[expect(clippy::option_option, reason = "no abort, an abort without a reason, one with it")]
     abort: Option<Option<String>>,
 }
 

@@ -38,7 +38,7 @@ impl Thread {
     /// A message that came from a client comes back as the client had it. Any other is what the stream of its actions
     /// assembles to, with a sidecar in its metadata as far as the options say.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
-        let source = exported(self, options);
+        let source = exported(self, *options);
         let places = places(self, &source);
         let mut messages = Vec::new();
         // Actions that no message shows, for the next sidecar.
@@ -49,7 +49,7 @@ impl Thread {
             let wanted: Vec<Arc<Action>> =
                 run.places.iter().filter_map(|place| places.get(*place).cloned().flatten()).collect();
             let is_recorded = run.recorded.is_some();
-            let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, options));
+            let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
             if message.parts.is_empty() && !is_recorded {
                 lead.extend(wanted);
                 moved |= run.moved;
@@ -75,7 +75,7 @@ impl Thread {
     /// User messages before the first action of an agent are not part of it; later ones are steering messages. The
     /// stream is never one that the real client of [`ExportOptions::sdk`] gives up.
     pub fn to_ui_stream(&self, options: &ExportOptions) -> Vec<Chunk> {
-        let source = exported(self, options);
+        let source = exported(self, *options);
         let all: Vec<Arc<Action>> = source.actions.iter().map(Arc::clone).collect();
         let is_user = |action: &Arc<Action>| matches!(**action, Action::UserMessage(_));
         let begin = match options.turns {
@@ -105,7 +105,7 @@ fn clean(value: RawJson) -> RawJson {
 }
 
 /// The thread of which a client may know everything.
-fn exported(thread: &Thread, options: &ExportOptions) -> Thread {
+fn exported(thread: &Thread, options: ExportOptions) -> Thread {
     if options.sidecar == SidecarLevel::Full { thread.clone() } else { thread.core() }
 }
 
@@ -189,7 +189,7 @@ fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
     Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
 }
 
-fn message_of(run: &Run, options: &ExportOptions) -> UiMessage {
+fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
     let sequence = run.actions.first().map_or(1, |action| action.sequence());
     let id = format!("msg-{sequence}");
     if let [action] = run.actions.as_slice()
