@@ -157,6 +157,7 @@ fn formats_are_told_by_content() {
 
     assert_eq!(name(&history("x")), Some("pydantic-ai"));
     assert_eq!(name("[]"), Some("pydantic-ai"));
+    assert_eq!(name("[{\"id\":\"1\",\"role\":\"user\",\"parts\":["), Some("ui-messages"));
     assert_eq!(name(&thread_of(&history("x"))), Some("thread-protocol"));
     assert_eq!(name("{\"version\":\"1.0.0\",\"actions\":[{\"cut"), Some("thread-protocol"));
     assert_eq!(name("{\"threadTree\":{}}"), None);

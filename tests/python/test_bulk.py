@@ -59,6 +59,20 @@ def test_the_canonical_form_and_the_portable_profile(src):
     assert portable.getvalue().decode().splitlines() == expected
 
 
+def test_chats_of_the_vercel_ai_sdk_are_converted_too(src):
+    chats, threads = io.BytesIO(), io.BytesIO()
+
+    tp.convert_jsonl(src, chats, to="ui-messages")
+    chats.seek(0)
+    report = tp.convert_jsonl(chats, threads, from_=None)
+
+    expected = [tp.from_pydantic_ai(h).to_ui_messages() for h in HISTORIES]
+    assert [json.loads(line) for line in chats.getvalue().splitlines()] == expected
+    assert report.documents == len(HISTORIES)
+    back = [tp.Thread.model_validate_json(line) for line in threads.getvalue().splitlines()]
+    assert back == [tp.from_ui_messages(messages) for messages in expected]
+
+
 def test_the_format_is_told_by_the_first_document(src, tmp_path):
     threads = tmp_path / "threads.jsonl"
     threads.write_text("\n".join(THREADS), encoding="utf-8")

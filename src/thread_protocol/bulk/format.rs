@@ -8,6 +8,9 @@ use super::chunks::Chunks;
 use crate::core::json::tagged::CowStr;
 use crate::core::limits::Limits;
 use crate::thread_protocol::convert::pydantic_ai::{ImportOptions, ViewOptions, from_pydantic_ai_json};
+use crate::thread_protocol::convert::vercel_ui::{
+    ExportOptions, UiImportOptions, from_ui_messages, ui_messages_from_json,
+};
 use crate::thread_protocol::{Thread, ThreadError};
 
 /// How each conversion is made.
@@ -47,6 +50,19 @@ pub struct Format {
 
 /// Every format, in the order in which they are tried.
 pub static FORMATS: &[Format] = &[
+    Format {
+        name: "ui-messages",
+        read: Some(|bytes, settings| {
+            let messages = ui_messages_from_json(bytes, settings.limits())?;
+            Ok(from_ui_messages(&messages, &UiImportOptions::default()))
+        }),
+        write: Some(|thread, _settings, out| {
+            // No member of a message can fail to serialize: all are strings, booleans or verbatim.
+            serde_json::to_writer(out, &thread.to_ui_messages(&ExportOptions::default())).unwrap_or_default();
+            Ok(())
+        }),
+        looks_like: |sketch| sketch.list && sketch.has("parts") && sketch.has("role"),
+    },
     Format {
         name: "pydantic-ai",
         read: Some(|bytes, settings| from_pydantic_ai_json(bytes, &settings.import)),
