@@ -2,17 +2,16 @@
 //!
 //! Neutral to executors: no timers, no spawning, no runtime. What it awaits belongs to the model and to the host.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::AtomicBool;
+use std::task::Poll;
 
 use futures_util::future::{BoxFuture, Either, poll_fn, select};
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::action::{Abort, Action, Boundary, Point, Reply, Stamp, ToolRound};
+use super::action::{Abort, Action, Boundary, Point, Reply, Stamp};
 use super::approval::ApprovalRequired;
 use super::around::{self, Around};
 use super::context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
@@ -24,7 +23,6 @@ use super::failure;
 use super::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
 use super::machine::Machine;
 use super::passage::Passage;
-use super::pipeline::{Called, Stopped};
 use super::state::RunState;
 use super::stream::EventQueue;
 use super::trace::{Open, Trace};
@@ -220,44 +218,6 @@ pub(super) async fn perform(
     scope.abort(machine, fold)
 }
 
-/// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
-/// called again because its run was cut short in the same moment.
-struct Running<'a, C: Future<Output = (usize, Called)>> {
-    scope: &'a Scope<'a>,
-    machine: &'a mut Machine,
-    calls: FuturesUnordered<C>,
-}
-
-impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
-    fn drop(&mut self) {
-        if self.calls.is_empty() {
-            return;
-        }
-        self.scope.closing.store(true, Ordering::Relaxed);
-        let mut context = Context::from_waker(Waker::noop());
-        let ended: Vec<_> = Pin::new(&mut self.calls)
-            .iter_pin_mut()
-            .filter_map(|call| match call.poll(&mut context) {
-                Poll::Ready(ended) => Some(ended),
-                Poll::Pending => None,
-            })
-            .collect();
-        for (position, outcome) in ended {
-            let reply = match outcome {
-                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
-                Err(Stopped::Returned(came)) => Reply::Returned { position, returned: came.returned },
-                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
-                Err(Stopped::Round(_) | Stopped::Run(_)) => continue,
-            };
-            // A round that cannot take it calls the tool again: that is what happens to all others.
-            let _taken = self.scope.feed(self.machine, reply);
-            if matches!(self.machine.next(), Action::Checkpoint(_)) {
-                let _kept = self.machine.feed(Reply::Continue);
-            }
-        }
-    }
-}
-
 /// A driver at work.
 pub(super) struct Scope<'a> {
     pub(super) drive: &'a Drive,
@@ -317,7 +277,7 @@ impl Scope<'_> {
     }
 
     /// Feeds a reply, and what the application changed meanwhile.
-    fn feed(&self, machine: &mut Machine, reply: Reply) -> Result<(), UppError> {
+    pub(super) fn feed(&self, machine: &mut Machine, reply: Reply) -> Result<(), UppError> {
         let changed = self.has(HookSet::METADATA).then(|| self.drive.host.changed_metadata()).flatten();
         let fed = changed.map_or(Ok(()), |metadata| machine.feed(Reply::Metadata(metadata)));
         fed.and_then(|()| machine.feed(reply))
@@ -429,33 +389,6 @@ impl Scope<'_> {
             polled
         });
         self.reply(own.name(), performed.await, |performed| Reply::Performed(Box::new(performed)))
-    }
-
-    /// Runs all calls of a round at once, and feeds each result as it comes.
-    async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
-        let step = machine.state().step();
-        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
-        let mut running = Running { scope: self, machine, calls: calls.collect() };
-        while let Some((position, outcome)) = running.calls.next().await {
-            let reply = match outcome {
-                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
-                Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
-                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
-                Err(Stopped::Returned(came)) => {
-                    let returned = came.returned.clone();
-                    self.feed(running.machine, Reply::Returned { position, returned })?;
-                    running.calls.push(self.run_call(round, position, step, Some(*came)));
-                    continue;
-                }
-                Err(Stopped::Run(error)) => return Err(error),
-            };
-            self.feed(running.machine, reply)?;
-            if let Action::Checkpoint(boundary) = running.machine.next() {
-                let reply = self.checkpoint(running.machine, boundary).await?;
-                self.feed(running.machine, reply)?;
-            }
-        }
-        Ok(())
     }
 
     async fn notify(&self, machine: &Machine, point: Point) -> Result<Reply, UppError> {
@@ -572,7 +505,7 @@ impl Scope<'_> {
         self.reply("the type of the structured answer", outcome, Reply::Checked)
     }
 
-    async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
+    pub(super) async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
         let wanted = match boundary {
             Boundary::StepEnded | Boundary::Planned => HookSet::CHECKPOINT_STEPS,
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,

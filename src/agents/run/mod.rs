@@ -25,6 +25,7 @@ pub(crate) mod passage;
 mod pipeline;
 pub mod plan_step;
 pub mod progress;
+mod round;
 pub(crate) mod saved;
 pub mod state;
 pub mod stream;

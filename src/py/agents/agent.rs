@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString};
 
+use super::callables::{Callables, ToolBinding};
 use super::enclosing::run_context;
-use super::host::{Callables, Place, PyHost, RunMetadata, ToolBinding, show_turn};
+use super::host::{Place, PyHost, RunMetadata, show_turn};
 use super::middleware::hooks::onion_from;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;

@@ -8,8 +8,9 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::agent::{AgentCore, params_from, perform, tools_from};
+use super::callables::Callables;
 use super::enclosing;
-use super::host::{Callables, Place, PyHost, RunMetadata};
+use super::host::{Place, PyHost, RunMetadata};
 use super::stream::AgentStream;
 use crate::agents::run::{Drive, Machine, RunContext};
 use crate::agents::strategy::OwnContext;

@@ -9,9 +9,10 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use super::agent::{AgentCore, input_from};
+use super::callables::Callables;
 use super::checkpoint::{Checkpoint, sub_agents};
 use super::enclosing::run_context;
-use super::host::{Callables, Place, PyHost, RunMetadata, show_turn};
+use super::host::{Place, PyHost, RunMetadata, show_turn};
 use super::persistence::PyPersistence;
 use super::state::PyExecutionState;
 use super::stream::AgentStream;

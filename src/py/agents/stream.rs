@@ -13,7 +13,8 @@ use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
 use super::agent::raised;
-use super::host::{Callables, show_turn};
+use super::callables::Callables;
+use super::host::show_turn;
 use crate::agents::LlmStream;
 use crate::agents::run::{
     AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun,
