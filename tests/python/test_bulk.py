@@ -292,7 +292,7 @@ def test_memory_is_bounded_by_the_largest_document(tmp_path):
 
     slack = 40 << 20
     assert len(large) > 40_000_000
-    assert with_one - fixed < 3 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
+    assert with_one - fixed < 4 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
     # Two at once; the allocator gives back late what another thread let go of.
     assert with_eight - fixed < 2 * 4 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
 
