@@ -110,7 +110,9 @@ def ours(document: Any) -> bool:
         thread = tp.Thread.model_validate_json(json.dumps(document))
     except turntree.ValidationError:
         return False
-    return not [issue for issue in thread.validate() if issue.severity == "error" and issue.rule not in BEYOND]
+    # That numbers begin at 1 is all that a schema can say of their order.
+    said = [issue for issue in thread.validate() if issue.severity == "error"]
+    return not [one for one in said if one.rule not in BEYOND or one.message.startswith("sequence 0 ")]
 
 
 def test_the_published_file_is_the_schema() -> None:
