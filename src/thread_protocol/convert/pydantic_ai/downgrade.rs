@@ -104,7 +104,9 @@ impl Downgrader {
             let since = member_since(&self.plain, class, key);
             // Usage has counters of applications and providers beside its own.
             let known = since.map_or(class == "usage", |since| since <= self.to);
-            if known {
+            // Older versions take an answer without usage, and none whose usage is null.
+            let refused = class == Kind::Response.name() && key == "usage" && value.as_json() == Some("null");
+            if known && !refused {
                 kept.push(key.clone(), value.clone());
                 continue;
             }
