@@ -1,14 +1,14 @@
 //! One spelling for equal threads: canonical bytes, and a digest of them. RFC 8785; the protocol's principle
 //! "Deterministic".
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::document::Thread;
-use crate::core::json::canonical;
+use super::document::{Actions, Thread};
+use crate::core::json::canonical::{self, write_canonical, write_string};
 use crate::core::time::Timestamp;
 
 impl Thread {
@@ -20,7 +20,7 @@ impl Thread {
     /// ECMAScript makes of them: an integer beyond 2^53 - 1 becomes the nearest double ([`Self::validate_strictly`]
     /// names such places).
     pub fn canonical_json(&self) -> Vec<u8> {
-        canonical_bytes(&self.normalized())
+        self.canonical_bytes(true)
     }
 
     /// The SHA-256 of the canonical bytes, in hexadecimal digits.
@@ -29,68 +29,74 @@ impl Thread {
     /// recordings of one conversation have one digest. What metadata says is part of it; compare [`Self::core`] where
     /// only the conversation counts.
     pub fn digest(&self, include_times: bool) -> String {
-        let bytes = if include_times {
-            self.canonical_json()
-        } else {
-            canonical_bytes(&self.normalized().timeless())
-        };
         let mut digest = String::with_capacity(64);
-        for byte in Sha256::digest(bytes) {
+        for byte in Sha256::digest(self.canonical_bytes(include_times)) {
             let _ = write!(digest, "{byte:02x}");
         }
         digest
     }
 
-    /// The same thread with one spelling of everything that canonical bytes spell in one way.
-    #[must_use]
-    fn normalized(&self) -> Self {
-        let mut thread = self.clone();
+    fn canonical_bytes(&self, include_times: bool) -> Vec<u8> {
+        let frame = String::from_utf8(canonical(&self.frame(include_times).to_json())).unwrap_or_default();
+        let mut out = Vec::new();
+        // The frame is in order already, so that nothing is moved once the actions are in it.
+        let mut write_actions = |out: &mut Vec<u8>| self.write_actions(out, include_times);
+        write_canonical(&mut out, &frame, Some(("actions", &mut write_actions)));
+        out
+    }
+
+    /// Everything but the actions, with one spelling of what canonical bytes spell in one way.
+    fn frame(&self, include_times: bool) -> Self {
+        let mut thread = Self { actions: Actions::default(), ..self.clone() };
         for id in std::iter::once(&mut thread.thread_id).chain(thread.parent_thread_id.as_mut()) {
             if Uuid::parse_str(id).is_ok() {
                 *id = id.to_lowercase();
             }
         }
-        for time in [&mut thread.created_at, &mut thread.updated_at] {
-            if let Some((_, normal)) = normal_time(time) {
-                *time = normal;
-            }
-        }
-        for agent in thread.agents.values_mut() {
-            if let Some((_, normal)) = normal_time(&agent.created_at) {
-                agent.created_at = normal;
-            }
-        }
-        let mut latest: Option<(Timestamp, String)> = None;
-        for entry in &mut thread.actions.0 {
-            let Some((time, mut text)) = normal_time(entry.timestamp()) else { continue };
-            match &latest {
-                Some((before, before_text)) if time < *before => text.clone_from(before_text),
-                _ => latest = Some((time, text.clone())),
-            }
-            if text != entry.timestamp() {
-                Arc::make_mut(entry).set_timestamp(text);
+        let of_agents = thread.agents.values_mut().map(|agent| &mut agent.created_at);
+        for time in of_agents.chain([&mut thread.created_at, &mut thread.updated_at]) {
+            if !include_times {
+                time.clear();
+            } else if let Some((_, normal)) = normal_time(time) {
+                *time = normal.into_owned();
             }
         }
         thread
     }
 
-    fn timeless(mut self) -> Self {
-        self.created_at.clear();
-        self.updated_at.clear();
-        self.agents.values_mut().for_each(|agent| agent.created_at.clear());
-        for entry in &mut self.actions.0 {
-            Arc::make_mut(entry).set_timestamp(String::new());
+    /// One by one, so that what is moved stays small.
+    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool) {
+        let mut json = Vec::new();
+        let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
+        out.push(b'[');
+        for (place, action) in self.actions.iter().enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            let mut timestamp = Cow::Borrowed(if include_times { action.timestamp() } else { "" });
+            if let Some((time, normal)) = normal_time(action.timestamp()).filter(|_| include_times) {
+                match &latest {
+                    Some((before, spelled)) if time < *before => timestamp.clone_from(spelled),
+                    _ => timestamp.clone_from(&latest.insert((time, normal)).1),
+                }
+            }
+            json.clear();
+            // Writing an action into memory cannot fail.
+            let _ = serde_json::to_writer(&mut json, &**action);
+            let text = std::str::from_utf8(&json).unwrap_or_default();
+            let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
+            write_canonical(out, text, Some(("timestamp", &mut write_timestamp)));
         }
-        self
+        out.push(b']');
     }
 }
 
-fn canonical_bytes(thread: &Thread) -> Vec<u8> {
-    String::from_utf8(thread.to_json()).map(|text| canonical::canonical(&text)).unwrap_or_default()
+fn canonical(json: &[u8]) -> Vec<u8> {
+    canonical::canonical(std::str::from_utf8(json).unwrap_or_default())
 }
 
 /// A time with an offset, and its one spelling; `None` for any other text.
-fn normal_time(text: &str) -> Option<(Timestamp, String)> {
+fn normal_time(text: &str) -> Option<(Timestamp, Cow<'_, str>)> {
     if !has_offset(text) {
         return None;
     }
@@ -101,7 +107,7 @@ fn normal_time(text: &str) -> Option<(Timestamp, String)> {
         normal.truncate(shorter);
         normal.push('Z');
     }
-    Some((time, normal))
+    Some((time, if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) }))
 }
 
 /// Whether a time says how far from UTC it is.

@@ -13,10 +13,19 @@ use super::reader::{RawString, Reader, Token};
 /// The canonical form of a JSON text, RFC 8785: no spaces, keys in the order of their UTF-16 units, numbers as
 /// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts.
 pub fn canonical(text: &str) -> Vec<u8> {
-    let nodes = Nodes::read(text);
     let mut out = Vec::with_capacity(text.len());
-    nodes.write(&mut out);
+    write_canonical(&mut out, text, None);
     out
+}
+
+/// A member of an object, and what writes another value in its place.
+pub type Instead<'i> = (&'i str, &'i mut dyn FnMut(&mut Vec<u8>));
+
+/// Writes the canonical form of a JSON text at the end of `out`, with another value for one member of the object that
+/// the text is.
+pub fn write_canonical(out: &mut Vec<u8>, text: &str, instead: Option<Instead<'_>>) {
+    let members = Vec::with_capacity(32);
+    Canonical { out, open: Vec::new(), members, moved: Vec::new() }.write(text, instead);
 }
 
 /// The same tokens without spaces and with as few escapes as can be; numbers, key order and double keys stay.
@@ -61,120 +70,158 @@ fn respell_string(out: &mut Vec<u8>, string: RawString<'_>) {
     }
 }
 
-/// One value. Containers name their children by place, so that deep nesting costs no stack.
-enum Node<'a> {
-    Text(Cow<'a, str>),
-    Number(&'a str),
-    Literal(&'static str),
-    Array(Vec<usize>),
-    Object(Vec<(Cow<'a, str>, usize)>),
+/// A value on its way to its canonical form. Members are written as they are read; where an object ends and they are
+/// not in order, they are moved.
+struct Canonical<'o, 't> {
+    out: &'o mut Vec<u8>,
+    /// The containers that are open.
+    open: Vec<Open>,
+    /// The members of the objects that are open, inner ones last.
+    members: Vec<Member<'t>>,
+    /// Members on their way to another place.
+    moved: Vec<u8>,
 }
 
-struct Nodes<'a>(Vec<Node<'a>>);
-
-/// A container that is being written, and how far.
+/// A container that is being written.
 struct Open {
-    node: usize,
-    next: usize,
+    /// Where its first member is, if it is an object.
+    members: Option<usize>,
+    /// Where it begins in the output, behind its bracket.
+    start: usize,
+    /// Whether its members so far are in order.
+    sorted: bool,
 }
 
-impl<'a> Nodes<'a> {
-    fn read(text: &'a str) -> Self {
-        let mut nodes = Self(Vec::new());
-        let mut open: Vec<usize> = Vec::new();
-        let mut key: Option<Cow<'a, str>> = None;
-        for token in Reader::new(text) {
-            let node = match token {
-                Token::Key(name) => {
-                    key = Some(decode(name));
-                    continue;
-                }
-                Token::ObjectEnd | Token::ArrayEnd => {
-                    if let Some(closed) = open.pop() {
-                        nodes.sort(closed);
+/// A member that was written, without commas.
+struct Member<'t> {
+    key: Cow<'t, str>,
+    start: usize,
+    end: usize,
+}
+
+impl<'t> Canonical<'_, 't> {
+    fn write(&mut self, text: &'t str, mut instead: Option<Instead<'_>>) {
+        let mut reader = Reader::new(text);
+        while let Some(token) = reader.next() {
+            match token {
+                Token::Key(key) => {
+                    self.key(key);
+                    if self.open.len() == 1
+                        && let Some((name, write_value)) = &mut instead
+                        && self.members.last().is_some_and(|member| member.key == *name)
+                    {
+                        reader.skip_value();
+                        write_value(self.out);
+                        self.end_value();
                     }
                     continue;
                 }
-                Token::ObjectStart => Node::Object(Vec::new()),
-                Token::ArrayStart => Node::Array(Vec::new()),
-                Token::String(string) => Node::Text(decode(string)),
-                Token::Number(digits) => Node::Number(digits),
-                Token::Bool(true) => Node::Literal("true"),
-                Token::Bool(false) => Node::Literal("false"),
-                Token::Null => Node::Literal("null"),
-            };
-            let place = nodes.0.len();
-            nodes.attach(open.last().copied(), key.take(), place);
-            if matches!(node, Node::Array(_) | Node::Object(_)) {
-                open.push(place);
-            }
-            nodes.0.push(node);
-        }
-        nodes
-    }
-
-    fn attach(&mut self, parent: Option<usize>, key: Option<Cow<'a, str>>, child: usize) {
-        match parent.and_then(|place| self.0.get_mut(place)) {
-            Some(Node::Array(children)) => children.push(child),
-            Some(Node::Object(members)) => members.push((key.unwrap_or_default(), child)),
-            _ => {}
-        }
-    }
-
-    fn sort(&mut self, place: usize) {
-        let Some(Node::Object(members)) = self.0.get_mut(place) else { return };
-        members.sort_by(|(one, _), (two, _)| by_utf16(one, two));
-        // The sort is stable, so the last of equal keys is the one that was read last.
-        members.reverse();
-        members.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        members.reverse();
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        let mut open: Vec<Open> = Vec::new();
-        self.begin(0, out, &mut open);
-        while let Some(top) = open.last_mut() {
-            let position = top.next;
-            top.next += 1;
-            let (child, close) = match self.0.get(top.node) {
-                Some(Node::Array(children)) => (children.get(position).map(|child| (None, *child)), b']'),
-                Some(Node::Object(members)) => {
-                    (members.get(position).map(|(key, child)| (Some(key), *child)), b'}')
+                Token::ObjectEnd | Token::ArrayEnd => self.close(),
+                Token::ObjectStart | Token::ArrayStart => {
+                    self.begin_value();
+                    self.open(matches!(token, Token::ObjectStart));
+                    continue;
                 }
-                _ => (None, b' '),
-            };
-            let Some((key, child)) = child else {
-                out.push(close);
-                open.pop();
-                continue;
-            };
-            if position > 0 {
-                out.push(b',');
+                Token::String(string) => {
+                    self.begin_value();
+                    write_raw_string(self.out, string);
+                }
+                Token::Number(digits) => {
+                    self.begin_value();
+                    self.out.extend_from_slice(number(digits).as_bytes());
+                }
+                Token::Bool(value) => {
+                    self.begin_value();
+                    self.out.extend_from_slice(if value { b"true" } else { b"false" });
+                }
+                Token::Null => {
+                    self.begin_value();
+                    self.out.extend_from_slice(b"null");
+                }
             }
-            if let Some(key) = key {
-                write_string(out, key);
-                out.push(b':');
-            }
-            self.begin(child, out, &mut open);
+            self.end_value();
         }
     }
 
-    /// Writes a scalar, or opens a container.
-    fn begin(&self, place: usize, out: &mut Vec<u8>, open: &mut Vec<Open>) {
-        match self.0.get(place) {
-            Some(Node::Text(text)) => write_string(out, text),
-            Some(Node::Number(digits)) => out.extend_from_slice(number(digits).as_bytes()),
-            Some(Node::Literal(literal)) => out.extend_from_slice(literal.as_bytes()),
-            Some(Node::Array(_)) => {
-                out.push(b'[');
-                open.push(Open { node: place, next: 0 });
-            }
-            Some(Node::Object(_)) => {
-                out.push(b'{');
-                open.push(Open { node: place, next: 0 });
-            }
-            None => {}
+    fn open(&mut self, is_object: bool) {
+        self.out.push(if is_object { b'{' } else { b'[' });
+        let members = is_object.then_some(self.members.len());
+        self.open.push(Open { members, start: self.out.len(), sorted: true });
+    }
+
+    /// Elements of an array are parted here; members by their keys.
+    fn begin_value(&mut self) {
+        if let Some(Open { members: None, start, .. }) = self.open.last()
+            && self.out.len() > *start
+        {
+            self.out.push(b',');
         }
+    }
+
+    fn end_value(&mut self) {
+        if let Some(Open { members: Some(_), .. }) = self.open.last()
+            && let Some(member) = self.members.last_mut()
+        {
+            member.end = self.out.len();
+        }
+    }
+
+    fn key(&mut self, key: RawString<'t>) {
+        let Some(open) = self.open.last_mut() else { return };
+        let decoded = decode(key);
+        let before = open.members.filter(|first| *first < self.members.len());
+        if let Some(before) = before.and_then(|_| self.members.last()) {
+            open.sorted = open.sorted && by_utf16(&before.key, &decoded).is_lt();
+            self.out.push(b',');
+        }
+        let start = self.out.len();
+        write_raw_string(self.out, key);
+        self.out.push(b':');
+        self.members.push(Member { key: decoded, start, end: start });
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.pop() else { return };
+        let Some(first) = open.members else {
+            self.out.push(b']');
+            return;
+        };
+        if !open.sorted {
+            self.sort(first, open.start);
+        }
+        self.members.truncate(first);
+        self.out.push(b'}');
+    }
+
+    /// Puts the members of the object that ends here in order.
+    fn sort(&mut self, first: usize, start: usize) {
+        let Some(members) = self.members.get_mut(first..) else { return };
+        // The sort is stable, so the last of equal keys is the one that was read last.
+        members.sort_by(|one, two| by_utf16(&one.key, &two.key));
+        self.moved.clear();
+        self.moved.extend_from_slice(self.out.get(start..).unwrap_or_default());
+        self.out.truncate(start);
+        for (place, member) in members.iter().enumerate() {
+            if members.get(place + 1).is_some_and(|next| next.key == member.key) {
+                continue;
+            }
+            if self.out.len() > start {
+                self.out.push(b',');
+            }
+            let span = member.start - start..member.end - start;
+            self.out.extend_from_slice(self.moved.get(span).unwrap_or_default());
+        }
+    }
+}
+
+/// Writes a string with as few escapes as can be.
+fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>) {
+    if string.has_only_short_escapes() {
+        out.push(b'"');
+        out.extend_from_slice(string.raw().as_bytes());
+        out.push(b'"');
+    } else {
+        write_string(out, &decode(string));
     }
 }
 

@@ -33,24 +33,40 @@ pub enum Token<'a> {
 
 /// A JSON string between its quotes, escapes not yet decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RawString<'a>(&'a str);
+pub struct RawString<'a> {
+    raw: &'a str,
+    escaped: bool,
+}
 
 impl<'a> RawString<'a> {
     /// The string as it is written, with its quotes.
     pub fn quoted(&self) -> String {
-        format!("\"{}\"", self.0)
+        format!("\"{}\"", self.raw)
     }
 
     /// What stands between the quotes, escapes and all.
     pub const fn raw(&self) -> &'a str {
-        self.0
+        self.raw
+    }
+
+    /// Whether every escape is one of two characters that has no shorter spelling: `\"`, `\\`, `\b`, `\f`, `\n`,
+    /// `\r`, `\t`.
+    pub(super) fn has_only_short_escapes(&self) -> bool {
+        let mut rest = if self.escaped { self.raw.as_bytes() } else { &[] };
+        while let Some(place) = memchr::memchr(b'\\', rest) {
+            match rest.get(place + 1..).and_then(<[u8]>::split_first) {
+                Some((b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', after)) => rest = after,
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// The text; borrowed when it has no escapes. Half a surrogate pair, which JSON can write and text cannot hold,
     /// becomes U+FFFD.
     pub fn decode(&self) -> Cow<'a, str> {
         match self.code_points() {
-            Cow::Borrowed(_) => Cow::Borrowed(self.0),
+            Cow::Borrowed(_) => Cow::Borrowed(self.raw),
             Cow::Owned(points) => Cow::Owned(String::from_utf8(points).unwrap_or_else(|error| {
                 let mut text = String::new();
                 for chunk in error.as_bytes().utf8_chunks() {
@@ -68,8 +84,8 @@ impl<'a> RawString<'a> {
     /// The text as UTF-8 in which halves of surrogate pairs stay apart: two strings are the same if and only if these
     /// bytes are.
     pub(super) fn code_points(&self) -> Cow<'a, [u8]> {
-        if memchr::memchr(b'\\', self.0.as_bytes()).is_none() {
-            return Cow::Borrowed(self.0.as_bytes());
+        if !self.escaped {
+            return Cow::Borrowed(self.raw.as_bytes());
         }
         // serde_json knows every escape; the quotes are ours to give back.
         let quoted = self.quoted();
@@ -132,15 +148,28 @@ impl<'a> Reader<'a> {
         let bytes = self.text.as_bytes();
         let start = self.offset + 1;
         let mut end = start;
+        let mut escaped = false;
         loop {
             end += memchr::memchr2(b'"', b'\\', bytes.get(end..)?)?;
             if bytes.get(end) == Some(&b'"') {
                 break;
             }
+            escaped = true;
             end += 2;
         }
         self.offset = end + 1;
-        self.text.get(start..end).map(RawString)
+        self.text.get(start..end).map(|raw| RawString { raw, escaped })
+    }
+
+    /// Passes over the value that begins here.
+    pub(super) fn skip_value(&mut self) {
+        let depth = self.inside_object.len();
+        while let Some(token) = self.next() {
+            let opens = matches!(token, Token::ObjectStart | Token::ArrayStart | Token::Key(_));
+            if !opens && self.inside_object.len() <= depth {
+                return;
+            }
+        }
     }
 
     fn number(&mut self) -> Option<&'a str> {
