@@ -64,6 +64,8 @@ struct Draft {
     /// Where each part is; `None` as long as parts are the actions in order.
     layout: Layout,
     irregular: bool,
+    /// Whether something was not compared, to the byte, with what the actions give back.
+    unproven: bool,
 }
 
 /// Where the parts of a message are.
@@ -95,6 +97,7 @@ impl Draft {
             self.remark(remark);
         }
         self.irregular |= encoded.irregular;
+        self.unproven |= !encoded.exact;
         self.actions.push(encoded.action);
         self.fragments.push(encoded.fragment);
         self.layout.action();
@@ -103,6 +106,18 @@ impl Draft {
     fn remark(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
+    }
+
+    /// The length of the message's text, where every member was compared with what the decoder derives for it, so that
+    /// decoding the message again can tell nothing new. `None` where that must be done.
+    fn proven_length(&self, message: &ModelMessage<'_>, source: Source<'_>) -> Option<usize> {
+        if self.unproven || self.layout.needed {
+            return None;
+        }
+        match source {
+            Source::Text(text) => message.compact_length_in(text),
+            Source::Written => Some(0),
+        }
     }
 }
 
@@ -162,11 +177,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let fragment = self.message_fragment(index, message, &mut draft);
         let mut actions = std::mem::take(&mut draft.actions);
         Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, None);
-        let verified = match source {
-            _ if draft.irregular => None,
-            Source::Text(text) => self.verify(&actions, text),
-            Source::Written => self.decoded(&actions).filter(|decoded| decoded.same(message)).map(|_| 0),
+        let verified = if draft.irregular {
+            None
+        } else {
+            draft.proven_length(message, source).or_else(|| self.verify(&actions, message, source))
         };
+        debug_assert!(
+            draft.irregular || verified == self.verify(&actions, message, source),
+            "a message that was compared part by part must come back"
+        );
         let length = match verified {
             Some(length) => length,
             None if !whole && matches!(source, Source::Text(_)) => return Err(Differs),
@@ -189,11 +208,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
         Ok(length)
     }
 
-    /// The length of the text that the actions give back, if it begins `text`.
-    fn verify(&self, actions: &[Action], text: &str) -> Option<usize> {
-        let message = self.decoded(actions)?;
+    /// Decodes the message again, and gives the length of its text; `None` when it is not what it was.
+    fn verify(&self, actions: &[Action], message: &ModelMessage<'_>, source: Source<'_>) -> Option<usize> {
+        let decoded = self.decoded(actions)?;
+        let Source::Text(text) = source else { return decoded.same(message).then_some(0) };
         let mut comparer = Comparer::new(text.as_bytes());
-        write_message(&mut comparer, &message);
+        write_message(&mut comparer, &decoded);
         comparer.rest().map(|rest| text.len() - rest.len())
     }
 
@@ -430,6 +450,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let template = self.profile.template(message.kind.name());
         let residue = template.and_then(|template| template.residue(&message.members, expected));
         draft.irregular |= residue.is_none();
+        draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
         if let Some(residue) = &residue {
             writer.residue(residue, "keys", "fields");
         }
@@ -439,6 +460,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             let residue =
                 self.profile.template("usage").and_then(|template| template.residue(usage, expected));
             draft.irregular |= residue.is_none();
+            draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
             if let Some(residue) = &residue {
                 writer.residue(residue, "usage_keys", "usage");
             }

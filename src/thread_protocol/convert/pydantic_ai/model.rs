@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
     }
 
     /// Whether two values are written alike, to the byte.
-    fn is_written_as(&self, other: &Self) -> bool {
+    pub(super) fn is_written_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
@@ -150,6 +150,21 @@ impl<'a> Object<'a> {
     /// Members in order, keys as they are held.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &(Cow<'a, str>, Value<'a>)> {
         self.members.iter()
+    }
+
+    /// The length of its text without spaces; `field` tells that of typed fields. `None` for what is not as it was read.
+    fn compact_length(&self, field: impl Fn(&str) -> Option<usize>) -> Option<usize> {
+        let mut length = 1 + usize::from(self.members.is_empty());
+        for (key, value) in &self.members {
+            // A key that is borrowed had no escapes.
+            let Cow::Borrowed(key) = key else { return None };
+            let value = match value {
+                Value::Field => field(key)?,
+                leaf => leaf.as_json()?.len(),
+            };
+            length += key.len() + value + "\"\":,".len();
+        }
+        Some(length)
     }
 
     /// Whether two objects are written alike.
@@ -241,6 +256,20 @@ impl ModelMessage<'_> {
     /// The string of a member.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.members.text(key)
+    }
+
+    /// How long the message is as it is written, if `text`, which it was read from, begins with exactly that.
+    ///
+    /// Spaces and escapes can only move a value away from its compact place, so the place of the last one decides.
+    /// `None` also where that cannot be told.
+    pub(super) fn compact_length_in(&self, text: &str) -> Option<usize> {
+        let parts = self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));
+        let parts = parts? - usize::from(!self.parts.is_empty());
+        let usage = self.usage.as_ref().map(|usage| usage.compact_length(|_| None));
+        let length = self.members.compact_length(|key| if key == "parts" { Some(parts) } else { usage? })?;
+        let last = self.members.iter().next_back()?.1.as_json()?;
+        let end = (last.as_ptr() as usize + last.len()).checked_sub(text.as_ptr() as usize)?;
+        (end + 1 == length && text.as_bytes().get(end) == Some(&b'}')).then_some(length)
     }
 }
 

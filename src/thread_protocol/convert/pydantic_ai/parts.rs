@@ -68,6 +68,8 @@ pub(super) struct Encoded {
     pub before: Option<Action>,
     /// Whether nothing but the message's text can hold it.
     pub irregular: bool,
+    /// Whether all of the part was compared, to the byte, with what action and fragment give back.
+    pub exact: bool,
 }
 
 impl Encoded {
@@ -76,7 +78,7 @@ impl Encoded {
         let data = RawJson::from_text(object_to_json(part));
         let irregular = data.is_err();
         let action = system(action_type, timestamp, data.unwrap_or_default());
-        Self { action, fragment: String::new(), before: None, irregular }
+        Self { action, fragment: String::new(), before: None, irregular, exact: false }
     }
 }
 
@@ -138,36 +140,38 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     if class != default_class(&action) {
         writer.text("kind", &class);
     }
-    irregular |= !write_residue(part, &class, &action, profile, &mut writer);
-    Encoded { action, fragment: writer.into_fragment(), before, irregular }
+    let exact = write_residue(part, &class, &action, profile, &mut writer);
+    irregular |= exact.is_none();
+    Encoded { action, fragment: writer.into_fragment(), before, irregular, exact: exact.unwrap_or(false) }
 }
 
-/// Writes what a part says beyond its action and its template; `false` when it cannot.
+/// Writes what a part says beyond its action and its template, and tells whether the rest was compared to the byte;
+/// `None` when it cannot.
 pub(super) fn write_residue<'a>(
     part: &Part<'a>,
     class: &str,
     action: &Action,
     profile: &mut Profile<'a>,
     writer: &mut ObjectWriter,
-) -> bool {
+) -> Option<bool> {
     profile.observe(class, part);
     let arguments_as_text = arguments_as_text(part, action);
-    // What an action takes from its part unchanged need not be compared; decoding the message again checks it anyway.
-    let expected = |key: &str| match (key, action) {
-        ("part_kind", _)
-        | (
-            "content",
-            Action::UserMessage(_)
-            | Action::AssistantMessage(_)
-            | Action::Thinking(_)
-            | Action::ToolReturn(_),
-        )
-        // Told by the content and its items.
-        | ("audio", Action::UserMessage(_) | Action::AssistantMessage(_)) => Expected::Covered,
+    let has_items = match action {
+        Action::UserMessage(UserMessageAction { content, .. })
+        | Action::AssistantMessage(AssistantMessageAction { content, .. }) => {
+            class == "speech" || matches!(content, MessageContent::Parts(_))
+        }
+        _ => false,
+    };
+    let told = |key: &str| match key {
+        // Told by the content and its items: decoding the message again checks them.
+        "content" | "audio" if has_items => Expected::Covered,
+        "part_kind" => Expected::text(class),
         _ => expected(action, class, key, arguments_as_text),
     };
-    let residue = profile.template(class).and_then(|template| template.residue(part, expected));
-    residue.map(|residue| writer.residue(&residue, "keys", "part")).is_some()
+    let residue = profile.template(class)?.residue(part, told)?;
+    writer.residue(&residue, "keys", "part");
+    Some(residue.exact)
 }
 
 /// The class of the part that an action is when nothing is said.

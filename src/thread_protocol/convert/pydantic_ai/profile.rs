@@ -290,6 +290,20 @@ pub(super) struct Residue<'o, 'a> {
     pub keys: Option<Vec<&'o str>>,
     /// Values that follow from neither.
     pub members: Vec<(&'o str, &'o Value<'a>)>,
+    /// Whether all other values were compared, and are written as they follow, to the byte.
+    pub exact: bool,
+}
+
+impl Residue<'_, '_> {
+    /// Whether a value is what it should be, however it is spelled.
+    fn compare(&mut self, expected: &Value<'_>, value: &Value<'_>) -> bool {
+        let exact = expected.is_written_as(value);
+        if exact || !expected.same(value) {
+            return exact;
+        }
+        self.exact = false;
+        true
+    }
 }
 
 /// What a member should be, as far as its action says.
@@ -327,21 +341,26 @@ impl<'a> Template<'a> {
         if (!fits || object.len() > known) && has_twins(object) {
             return None;
         }
-        let mut members = Vec::new();
+        let mut residue = Residue { keys: None, members: Vec::new(), exact: true };
         for (place, (key, value)) in object.iter().enumerate() {
             let same = place < known
                 && match expected(key) {
-                    Expected::Value(expected) => expected.same(value),
-                    Expected::Covered => true,
-                    Expected::Default if fits => self.members.at(place).same(value),
-                    Expected::Default => self.members.get(key).unwrap_or(&Value::NULL).same(value),
+                    Expected::Value(expected) => residue.compare(&expected, value),
+                    Expected::Covered => {
+                        residue.exact = false;
+                        true
+                    }
+                    Expected::Default if fits => residue.compare(self.members.at(place), value),
+                    Expected::Default => {
+                        residue.compare(self.members.get(key).unwrap_or(&Value::NULL), value)
+                    }
                 };
             if !same {
-                members.push((key, value));
+                residue.members.push((key, value));
             }
         }
-        let keys = (!fits).then(|| object.iter().map(|(key, _)| key).collect());
-        Some(Residue { keys, members })
+        residue.keys = (!fits).then(|| object.iter().map(|(key, _)| key).collect());
+        Some(residue)
     }
 
     /// The inverse of [`Self::residue`].

@@ -73,8 +73,14 @@ pub(super) fn join_texts<'a>(
                 let place = *place;
                 let action = message(run.content, around);
                 let mut writer = ObjectWriter::default();
-                let irregular = !write_residue(part, "text", &action, profile, &mut writer);
-                let encoded = Encoded { action, fragment: writer.into_fragment(), before: None, irregular };
+                let exact = write_residue(part, "text", &action, profile, &mut writer);
+                let encoded = Encoded {
+                    action,
+                    fragment: writer.into_fragment(),
+                    before: None,
+                    irregular: exact.is_none(),
+                    exact: exact.unwrap_or(false),
+                };
                 set(&mut joined, place, Joined::Whole(encoded));
             }
             _ => join_run(number, run, parts, around, profile, &mut joined),
@@ -193,7 +199,7 @@ fn join_run<'a>(
         }
         entries.push((piece.place, writer.into_fragment()));
     }
-    let mut encoded = Some(Encoded { action, fragment: String::new(), before: None, irregular });
+    let mut encoded = Some(Encoded { action, fragment: String::new(), before: None, irregular, exact: false });
     for (place, entry) in entries {
         let piece = match encoded.take() {
             Some(encoded) => Joined::First { encoded, run: number, entry },
