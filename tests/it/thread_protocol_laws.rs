@@ -151,6 +151,9 @@ fn any_plausible_history() -> impl Strategy<Value = String> {
         .prop_map(|messages| format!("[{}]", messages.join(",")))
 }
 
+/// Bytes that make JSON something else.
+const DAMAGE: &[u8] = b"\"\\{}[],: \n\tnulltrue-+.eE0179u/\x01\x7f\xff";
+
 fn comes_back(history: &str, options: &ImportOptions) -> Result<(), TestCaseError> {
     let thread = from_pydantic_ai_json(history.as_bytes(), options).unwrap();
     prop_assert_eq!(back(&thread), history);
@@ -190,6 +193,28 @@ proptest! {
     #[test]
     fn no_bytes_make_the_importer_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = from_pydantic_ai_json(&bytes, &ImportOptions::default());
+    }
+
+    #[test]
+    fn only_json_passes(
+        places in proptest::collection::vec((any::<proptest::sample::Index>(), proptest::sample::select(DAMAGE), any::<bool>()), 1..3),
+        fixture in 0..FIXTURES.len(),
+    ) {
+        let mut history = FIXTURES[fixture].1.trim_end().as_bytes().to_vec();
+        for (place, with, replace) in places {
+            let place = place.index(history.len());
+            history.splice(place..place + usize::from(replace), [with]);
+        }
+        let read = from_pydantic_ai_json(&history, &ImportOptions::default());
+        let text = String::from_utf8_lossy(&history);
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&history).is_ok();
+        // Numbers beyond those of JSON are read as Pydantic reads them.
+        let beyond = text.contains("NaN") || text.contains("Infinity");
+        prop_assert!(read.is_err() || is_json || beyond, "read {}", text);
+        if let Ok(thread) = read && is_json {
+            let same = back(&thread);
+            prop_assert!(same == text || same == respell(&text), "{} is not {}", same, text);
+        }
     }
 
     #[test]

@@ -58,8 +58,46 @@ pub fn respell(text: &str) -> String {
 
 /// Writes a JSON string with the escapes that every JSON writer of the house uses: `"`, `\` and C0 controls.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    // Writing a string into memory cannot fail.
-    let _ = serde_json::to_writer(out, text);
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, after) = rest.split_at_checked(plain_length(rest)).unwrap_or((rest, &[]));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = after.split_first() else { break };
+        let short = match byte {
+            b'"' | b'\\' => *byte,
+            0x08 => b'b',
+            0x09 => b't',
+            0x0A => b'n',
+            0x0C => b'f',
+            0x0D => b'r',
+            control => {
+                let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
+                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(control >> 4), digit(control & 15)]);
+                rest = after;
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b'\\', short]);
+        rest = after;
+    }
+    out.push(b'"');
+}
+
+/// How many bytes stand before the first one that needs an escape. Blocks without one are passed over whole, with no
+/// branch a byte, so that the compiler looks at sixteen bytes at once.
+pub fn plain_length(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    // Most strings are keys, ids and words.
+    let short = bytes.get(..BLOCK).unwrap_or(bytes);
+    if let Some(place) = short.iter().position(needs_escape) {
+        return place;
+    }
+    let is_plain = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | needs_escape(byte));
+    let plain = short.len() + bytes.chunks_exact(BLOCK).skip(1).take_while(is_plain).count() * BLOCK;
+    let rest = bytes.get(plain..).unwrap_or_default();
+    plain + rest.iter().position(needs_escape).unwrap_or(rest.len())
 }
 
 /// Half a surrogate pair has no other spelling than its escape, so such a string stays as it is.

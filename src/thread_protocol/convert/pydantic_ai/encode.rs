@@ -71,23 +71,44 @@ struct Draft {
 /// Where the parts of a message are.
 #[derive(Debug, Default)]
 struct Layout {
-    /// Entries as JSON, one a part.
-    entries: Vec<String>,
+    /// One a part.
+    entries: Vec<Entry>,
     /// Whether an entry says more than "the next action".
     needed: bool,
     /// Parts' actions so far.
     actions: usize,
 }
 
+/// Where one part is.
+#[derive(Debug, Clone)]
+enum Entry {
+    /// It is the action at this place.
+    Action(usize),
+    /// What its JSON says.
+    Other(String),
+}
+
 impl Layout {
     fn action(&mut self) {
-        self.entries.push(self.actions.to_string());
+        self.entries.push(Entry::Action(self.actions));
         self.actions += 1;
     }
 
     fn other(&mut self, entry: String) {
-        self.entries.push(entry);
+        self.entries.push(Entry::Other(entry));
         self.needed = true;
+    }
+
+    fn to_json(&self) -> String {
+        let entries: Vec<Cow<'_, str>> = self
+            .entries
+            .iter()
+            .map(|entry| match entry {
+                Entry::Action(place) => Cow::Owned(place.to_string()),
+                Entry::Other(json) => Cow::Borrowed(json.as_str()),
+            })
+            .collect();
+        format!("[{}]", entries.join(","))
     }
 }
 
@@ -239,14 +260,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
         raw: Option<&str>,
     ) {
         for (place, (action, part)) in actions.iter_mut().zip(fragments).enumerate() {
-            let mut writer = ObjectWriter::default();
+            let mut writer =
+                ObjectWriter::with_capacity(message.len() + raw.map_or(0, str::len) + part.len());
             if place == 0 {
-                let mut envelope = ObjectWriter::default();
-                envelope.append(message);
+                writer.json("message", "{");
+                writer.raw(message);
                 if let Some(raw) = raw {
-                    envelope.json("raw", raw);
+                    writer.json("raw", raw);
                 }
-                writer.json("message", &envelope.finish());
+                writer.raw("}");
             } else {
                 writer.json("m", &index.to_string());
             }
@@ -336,13 +358,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
             None => encoded.into_iter().for_each(|one| draft.push(one)),
             Some(order) => {
                 let mut slots: Vec<Option<Encoded>> = encoded.into_iter().map(Some).collect();
-                let mut places = vec![String::new(); order.len()];
+                let mut places = vec![Entry::Action(0); order.len()];
                 for (place, part) in order.into_iter().enumerate() {
                     if let Some(one) = slots.get_mut(part).and_then(Option::take) {
                         draft.push(one);
                     }
                     if let Some(entry) = places.get_mut(part) {
-                        *entry = place.to_string();
+                        *entry = Entry::Action(place);
                     }
                 }
                 draft.layout.entries.truncate(draft.layout.entries.len() - places.len());
@@ -466,7 +488,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             }
         }
         if draft.layout.needed {
-            writer.json("layout", &format!("[{}]", draft.layout.entries.join(",")));
+            writer.json("layout", &draft.layout.to_json());
         }
         writer.into_fragment()
     }
@@ -479,13 +501,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
         // Only the first request decides the default: the ones before a later change said nothing.
         let first = !std::mem::replace(&mut self.requests_seen, true);
         let default = self.profile.instructions.as_deref().map(str::to_owned);
-        let value = message.members.get("instructions");
-        let Some((value, text)) = value.and_then(|value| Some((value, value.as_text()?))) else {
+        let Some(value) = message.members.get("instructions").filter(|value| !value.is_null()) else {
             return default;
         };
         let address = match &self.last_instructions {
-            Some((last, address)) if last.same(value) => address.clone(),
+            Some((last, address)) if last.is_written_as(value) => address.clone(),
             _ => {
+                let Some(text) = value.as_text() else { return default };
                 let address = self.store_text(&text, value.clone());
                 self.last_instructions = Some((value.clone(), address.clone()));
                 address
@@ -548,7 +570,11 @@ fn call_order(encoded: &[Encoded], before: &ModelMessage<'_>) -> Option<Vec<usiz
             _ => None,
         })
         .collect();
-    if returns.len() < 2 {
+    let called = || before.parts.iter().filter(|part| part_kind(part) == "tool-call");
+    let as_called = || {
+        returns.iter().zip(called()).all(|((_, id), call)| call.text("tool_call_id").as_deref() == Some(*id))
+    };
+    if returns.len() < 2 || as_called() {
         return None;
     }
     let mut calls: HashMap<Cow<'_, str>, VecDeque<usize>> = HashMap::new();

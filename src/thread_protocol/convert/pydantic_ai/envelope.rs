@@ -203,6 +203,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Slot<'a> {
     }
 }
 
+/// Room for a few members at once.
+const MEMBERS: usize = 128;
+
 /// Writes an object member by member.
 #[derive(Debug, Default)]
 pub(super) struct ObjectWriter {
@@ -210,8 +213,21 @@ pub(super) struct ObjectWriter {
 }
 
 impl ObjectWriter {
+    /// With room for so many bytes and a few more.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self { out: Vec::with_capacity(bytes + MEMBERS) }
+    }
+
+    /// Goes on with a value that was begun.
+    pub(super) fn raw(&mut self, json: &str) {
+        self.out.raw(json);
+    }
+
     /// Begins a member; its value must follow.
     pub(super) fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        if self.out.is_empty() {
+            self.out.reserve(MEMBERS);
+        }
         self.out.push(if self.out.is_empty() { b'{' } else { b',' });
         self.out.string(key);
         self.out.raw(":");

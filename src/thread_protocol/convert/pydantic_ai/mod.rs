@@ -22,6 +22,7 @@ pub mod model;
 mod parts;
 mod profile;
 mod read;
+mod scan;
 mod texts;
 mod thread_metadata;
 mod usage;
@@ -44,6 +45,7 @@ pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
 use encode::{Differs, Encoder, Source};
+use scan::Scan;
 
 use crate::core::json::canonical::respell;
 use crate::core::json::{ParseError, ParseErrorKind};
@@ -150,9 +152,12 @@ pub fn read_any_history<R>(
 }
 
 fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError> {
-    if let Some(thread) = stream(text, options)? {
+    read::check(text, &options.limits)?;
+    if let Some(thread) = stream(text, options) {
         return Ok(thread);
     }
+    // Only what is a history can be respelled.
+    read_history(text, &options.limits)?;
     // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
     let respelled = respell(text);
     let messages = read_history(&respelled, &options.limits)?;
@@ -194,13 +199,13 @@ fn not_a_list() -> ThreadError {
     ParseError::shape(Vec::new(), "the history is not a list of messages").into()
 }
 
-/// Converts while it reads. `None` when a message differs from its text, or the first one has no time: then the
-/// history must be seen as a whole.
-fn stream(text: &str, options: &ImportOptions) -> Result<Option<Thread>, ParseError> {
+/// Converts while it reads. `None` when a message differs from its text, or the first one has no time, or the text is
+/// not as Pydantic writes it: then the history must be seen as a whole.
+fn stream(text: &str, options: &ImportOptions) -> Option<Thread> {
     let mut conversion: Option<Conversion<'_, '_>> = None;
     let mut before: Option<ModelMessage<'_>> = None;
     let mut whole = true;
-    read::for_each_message(text, &options.limits, |message| {
+    let scan = scan::for_each_message(text, &options.limits, |message| {
         let conversion = match &mut conversion {
             Some(conversion) => conversion,
             none => {
@@ -212,9 +217,9 @@ fn stream(text: &str, options: &ImportOptions) -> Result<Option<Thread>, ParseEr
         whole = whole && conversion.step(&message, before.as_ref(), false).is_ok();
         before = Some(message);
         whole
-    })?;
+    });
     let conversion = conversion.unwrap_or_else(|| Conversion::new(options, None, Some(text)));
-    Ok(whole.then(|| conversion.finish()))
+    (whole && scan == Scan::Whole).then(|| conversion.finish())
 }
 
 /// Converts message by message; those that differ from their text are kept verbatim.

@@ -57,6 +57,11 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether it is a string.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_)) || self.as_json().is_some_and(|json| json.starts_with('"'))
+    }
+
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         self.as_json() == Some("null")
@@ -74,6 +79,9 @@ impl<'a> Value<'a> {
 
     /// Whether two values are written alike, to the byte.
     pub(super) fn is_written_as(&self, other: &Self) -> bool {
+        if let (Some(one), Some(two)) = (self.as_json(), other.as_json()) {
+            return one == two;
+        }
         match (self, other) {
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
@@ -263,7 +271,8 @@ impl ModelMessage<'_> {
     /// Spaces and escapes can only move a value away from its compact place, so the place of the last one decides.
     /// `None` also where that cannot be told.
     pub(super) fn compact_length_in(&self, text: &str) -> Option<usize> {
-        let parts = self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));
+        let parts =
+            self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));
         let parts = parts? - usize::from(!self.parts.is_empty());
         let usage = self.usage.as_ref().map(|usage| usage.compact_length(|_| None));
         let length = self.members.compact_length(|key| if key == "parts" { Some(parts) } else { usage? })?;

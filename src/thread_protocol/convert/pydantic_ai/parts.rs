@@ -457,7 +457,7 @@ fn tool_call<'a>(
         Some(object) => object,
         None => raw_json(value)?,
     };
-    let as_text = value.as_text().is_some() && !args.is_string();
+    let as_text = value.is_text() && !args.is_string();
     if !profile.arguments_seen {
         profile.arguments_seen = true;
         profile.arguments_as_text = as_text;
@@ -478,7 +478,7 @@ fn tool_call<'a>(
 /// Whether the arguments of a call are a string of JSON that its action holds as an object.
 fn arguments_as_text(part: &Part<'_>, action: &Action) -> bool {
     matches!(action, Action::ToolCall(call) if !call.args.is_string())
-        && part.get("args").is_some_and(|args| args.as_text().is_some())
+        && part.get("args").is_some_and(Value::is_text)
 }
 
 /// Arguments that are the text of an object, as that object.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
@@ -15,71 +15,49 @@ use crate::core::limits::Limits;
 /// # Errors
 /// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages; names the place.
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
-    check(text, limits)?;
-    match serde_json::from_str::<Messages<'a>>(text) {
+    let checked = check(text, limits)?;
+    let messages = serde_json::from_str::<Messages<'a>>(text);
+    if !checked
+        && messages.as_ref().map_or(true, |messages| messages.0.iter().any(|one| is_deep(one, limits)))
+    {
+        check_all(text, limits)?;
+    }
+    match messages {
         Ok(messages) => Ok(messages.0),
         Err(error) => Err(locate(text, &error)),
     }
 }
 
-/// Hands the messages of a history over one by one, so that memory stays warm; stops when `take` gives `false`.
-///
-/// # Errors
-/// As [`read_history`].
-pub(super) fn for_each_message<'a>(
-    text: &'a str,
-    limits: &Limits,
-    mut take: impl FnMut(ModelMessage<'a>) -> bool,
-) -> Result<(), ParseError> {
-    check(text, limits)?;
-    let mut stopped = false;
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let each = Each(|message| {
-        stopped = !take(message);
-        !stopped
-    });
-    match each.deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
-        Ok(()) => Ok(()),
-        Err(_) if stopped => Ok(()),
-        Err(error) => Err(locate(text, &error)),
-    }
-}
-
-struct Each<F>(F);
-
-impl<'de, F: FnMut(ModelMessage<'de>) -> bool> DeserializeSeed<'de> for Each<F> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, F: FnMut(ModelMessage<'de>) -> bool> Visitor<'de> for Each<F> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(EXPECTED)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut sequence: A) -> Result<(), A::Error> {
-        while let Some(message) = sequence.next_element()? {
-            if !(self.0)(message) {
-                return Err(A::Error::custom("stopped"));
-            }
-        }
-        Ok(())
-    }
-}
-
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
-fn check(text: &str, limits: &Limits) -> Result<(), ParseError> {
+/// Checks the limits before anything is read; `false` where only the depth is left, which is that of the values in
+/// messages: see [`is_deep`].
+pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
+    if text.len() <= limits.bytes.min(limits.values) && limits.depth > OUTER_LEVELS {
+        return Ok(false);
+    }
+    check_all(text, limits).map(|()| true)
+}
+
+fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
     limits.check(text).map_err(|error| ParseError {
         kind: ParseErrorKind::Limit,
         path: Vec::new(),
         message: error.to_string(),
     })
+}
+
+/// Levels around the members of a part: the history, a message, its parts, a part.
+const OUTER_LEVELS: usize = 4;
+
+/// Whether a value may be nested deeper than the limit. The few values that are no scalars are all that can be.
+pub(super) fn is_deep(message: &ModelMessage<'_>, limits: &Limits) -> bool {
+    let inner = Limits { depth: limits.depth.saturating_sub(OUTER_LEVELS), ..*limits };
+    let members =
+        message.parts.iter().chain(&message.usage).chain([&message.members]).flat_map(Object::entries);
+    let mut nested =
+        members.filter_map(|(_, value)| value.as_json().filter(|json| json.starts_with(['{', '['])));
+    nested.any(|json| inner.check(json).is_err())
 }
 
 /// The quick parse knows no paths; a text that failed is read again to find where.
@@ -279,5 +257,6 @@ pub(super) fn read_object(text: &str) -> Option<Object<'_>> {
     if !text.starts_with('{') {
         return None;
     }
-    serde_json::Deserializer::from_str(text).deserialize_map(Members).ok()
+    super::scan::object(text)
+        .or_else(|| serde_json::Deserializer::from_str(text).deserialize_map(Members).ok())
 }
