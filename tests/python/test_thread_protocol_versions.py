@@ -1,7 +1,7 @@
 """Histories of other versions of Pydantic AI: which one wrote them, and how an older one reads them.
 
-`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own and loads there what
-is written for them.
+`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own, loads there what is
+written for them, and converts their live objects. An installation that fails is a failure.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic_ai import messages as m
 
+import turntree
 from turntree import thread_protocol as tp
 
 Adapter = m.ModelMessagesTypeAdapter
@@ -112,7 +113,12 @@ def test_a_thread_exports_for_an_older_version() -> None:
 
 
 def test_the_version_follows_from_the_members() -> None:
-    old = {"parts": [{"content": "x", "part_kind": "text"}], "usage": {}, "timestamp": "t", "kind": "response"}
+    old = {
+        "parts": [{"content": "x", "part_kind": "text"}],
+        "usage": {},
+        "timestamp": "2026-03-01T10:00:00Z",
+        "kind": "response",
+    }
     live = [m.ModelResponse(parts=[m.TextPart("x")])]
 
     assert tp.pydantic_ai_version(json.dumps([old])) == ("1.0", "1.15")
@@ -161,16 +167,45 @@ def test_canonical_histories_of_the_corpus() -> None:
     assert differs == []
 
 
-LOAD = """
+# Runs beside an older version. Prints what it refuses, and where its objects are not told as its JSON is.
+BESIDE = """
 import sys, glob, warnings
 warnings.simplefilter("ignore")
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from turntree import thread_protocol as tp
 for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
     try:
-        Adapter.validate_json(open(path, "rb").read())
+        live = Adapter.validate_json(open(path, "rb").read())
     except Exception as error:
-        print(path, str(error)[:300])
+        print(path, "is refused:", str(error)[:300])
+        continue
+    try:
+        dumped = Adapter.dump_json(live)
+        loaded = Adapter.validate_json(dumped)
+    except Exception as error:
+        print(path, "cannot be stored there:", str(error)[:300], file=sys.stderr)
+        continue
+    thread = tp.from_pydantic_ai(live)
+    told = thread.to_pydantic_ai_json() == dumped
+    same = thread == tp.from_pydantic_ai(dumped)
+    again = tp.Thread.model_validate_json(thread.to_json())
+    built = thread.to_pydantic_ai() == loaded and again.to_pydantic_ai() == loaded
+    if not (told and same and built):
+        print(path, "live:", f"{told=} {same=} {built=}")
 """
+
+
+def python_beside(version: str) -> Path:
+    """A Python that has this version of pydantic-ai; installed once."""
+    home = ROOT / "target/pydantic-ai" / f"{version}-py{sys.version_info.major}{sys.version_info.minor}"
+    python = home / "bin/python"
+    if not (home / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+        wanted = [f"pydantic-ai-slim=={version}", *OLD[version]]
+        subprocess.run([*pip, "install", "--quiet", "--no-compile", *wanted], check=True)
+        (home / ".ready").touch()
+    return python
 
 
 @pytest.mark.skipif(
@@ -179,22 +214,25 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
 )
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("version", OLD)
-def test_older_versions_load_what_is_written_for_them(version: str, tmp_path: Path) -> None:
-    python = ROOT / "target/pydantic-ai" / version / "bin/python"
-    if not (python.parent / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
-        wanted = [f"pydantic-ai-slim=={version}", *OLD[version]]
-        installed = subprocess.run([python, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True)
-        if installed.returncode:
-            pytest.skip(f"NOT TESTED with pydantic-ai {version}: pip cannot install it: {installed.stderr[-200:]}")
-        (python.parent / ".ready").touch()
+def test_older_versions_load_what_is_written_for_them_and_lend_their_objects(version: str, tmp_path: Path) -> None:
+    python = python_beside(version)
     histories = [*FIXTURES, *(sorted((Path(CORPUS) / "histories").rglob("*/*.json")) if CORPUS else [])]
     assert histories
-
     for number, path in enumerate(histories):
         older, _ = tp.downgrade_pydantic_ai(path.read_bytes(), version)
         (tmp_path / f"{number}.json").write_bytes(older)
-    loaded = subprocess.run([python, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=True)
+    # turntree needs no other package, so its folder alone can be lent.
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    (lent / "turntree").symlink_to(Path(turntree.__file__).parent)
+
+    beside = subprocess.run(
+        [python, "-c", BESIDE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(lent)},
+    )
 
     print(f"{len(histories)} histories for pydantic-ai {version}")
-    assert loaded.stdout == ""
+    print(beside.stderr)
+    assert (beside.returncode, beside.stdout) == (0, "")

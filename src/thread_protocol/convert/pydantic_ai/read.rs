@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::accepts;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use crate::core::json::tagged::CowStr;
 use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
@@ -13,13 +14,15 @@ use crate::core::limits::Limits;
 /// Reads a history from text that is UTF-8 already.
 ///
 /// # Errors
-/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages; names the place.
+/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages as some version of Pydantic AI
+/// reads them; names the place.
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
-    check(text, limits)?;
-    match serde_json::from_str::<Messages<'a>>(text) {
-        Ok(messages) => Ok(messages.0),
-        Err(error) => Err(locate(text, &error)),
-    }
+    let mut messages = Vec::new();
+    for_each_message(text, limits, |message| {
+        messages.push(message);
+        true
+    })?;
+    Ok(messages)
 }
 
 /// Hands the messages of a history over one by one, so that memory stays warm; stops when `take` gives `false`.
@@ -33,15 +36,19 @@ pub(super) fn for_each_message<'a>(
 ) -> Result<(), ParseError> {
     check(text, limits)?;
     let mut stopped = false;
+    let (mut index, mut refused) = (0_usize, None);
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let each = Each(|message| {
-        stopped = !take(message);
+        refused = accepts::check(&message).err().map(|refusal| refusal.in_message(index));
+        index += 1;
+        stopped = refused.is_some() || !take(message);
         !stopped
     });
-    match each.deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
-        Ok(()) => Ok(()),
-        Err(_) if stopped => Ok(()),
-        Err(error) => Err(locate(text, &error)),
+    let read = each.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    match (refused, read) {
+        (Some(refused), _) => Err(refused),
+        (None, Err(error)) if !stopped => Err(locate(text, &error)),
+        (None, _) => Ok(()),
     }
 }
 
@@ -75,10 +82,39 @@ impl<'de, F: FnMut(ModelMessage<'de>) -> bool> Visitor<'de> for Each<F> {
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
 fn check(text: &str, limits: &Limits) -> Result<(), ParseError> {
-    limits.check(text).map_err(|error| ParseError {
-        kind: ParseErrorKind::Limit,
-        path: Vec::new(),
-        message: error.to_string(),
+    let refused = |kind, message| ParseError { kind, path: Vec::new(), message };
+    limits.check(text).map_err(|error| refused(ParseErrorKind::Limit, error.to_string()))?;
+    match half_pair(text) {
+        Some(byte) => Err(refused(
+            ParseErrorKind::Encoding,
+            format!("half a surrogate pair is no character, at byte {byte}; write U+FFFD in its place"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Where an escape stands for half a surrogate pair, which no UTF-8 can hold.
+fn half_pair(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    // The unit that an escape at a place stands for, if one stands there.
+    let unit = |place: usize| {
+        let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut second = None;
+    memchr::memmem::find_iter(bytes, b"\\u").find(|place| {
+        let before = bytes.get(..*place).unwrap_or_default();
+        let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+        let is_second = second.take() == Some(*place);
+        match unit(*place) {
+            _ if is_escaped || is_second => false,
+            Some(0xD800..=0xDBFF) if matches!(unit(place + 6), Some(0xDC00..=0xDFFF)) => {
+                second = Some(place + 6);
+                false
+            }
+            Some(0xD800..=0xDFFF) => true,
+            _ => false,
+        }
     })
 }
 
@@ -92,7 +128,8 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
     let mut path = Vec::new();
     if kind == ParseErrorKind::Shape {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        if let Err(located) = serde_path_to_error::deserialize::<_, Messages<'_>>(&mut deserializer) {
+        if let Err(located) = serde_path_to_error::deserialize::<_, Vec<ModelMessage<'_>>>(&mut deserializer)
+        {
             path = located.path().iter().filter_map(segment).collect();
         }
     }
@@ -150,30 +187,6 @@ fn string_length(text: &str) -> usize {
 /// When `text` is not a list.
 pub(super) fn message_texts(text: &str) -> Result<Vec<&RawValue>, serde_json::Error> {
     serde_json::from_str(text)
-}
-
-struct Messages<'a>(History<'a>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Messages<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Messages<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(EXPECTED)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Messages<'de>, A::Error> {
-                let mut messages = Vec::new();
-                while let Some(message) = sequence.next_element()? {
-                    messages.push(message);
-                }
-                Ok(Messages(messages))
-            }
-        }
-        deserializer.deserialize_seq(List)
-    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for ModelMessage<'a> {
