@@ -260,7 +260,8 @@ def disagreement(data: bytes) -> str | None:
         return None if near else f"refused at {pointer}, by Pydantic at {sorted(found)}"
     if isinstance(said, Refused):
         return None if is_of_another_version(said) else f"accepted: {said}"
-    if thread.to_pydantic_ai_json() != data:
+    # The one escape here that no writer needs.
+    if thread.to_pydantic_ai_json() != data.replace(rb"\/", b"/"):
         return "comes back differently"
     tp.from_pydantic_ai(data, profile="portable").to_pydantic_ai_json()
     with warnings.catch_warnings():
@@ -310,7 +311,8 @@ values = st.recursive(
 HISTORIES = [EVERYTHING, *(json.loads(path.read_bytes()) for path in FIXTURES if path.stem != "unknown")]
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck))
+@pytest.mark.timeout(300)
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(HISTORIES), st.lists(st.tuples(st.integers(0), values), min_size=1, max_size=3))
 def test_several_mutations_have_the_same_verdict(history: list[Any], changes: list[tuple[int, Any]]) -> None:
     mutated = copy.deepcopy(history)

@@ -60,16 +60,21 @@ def test_retries_are_said_in_the_old_way() -> None:
         "outcome": "retried",
         "part_kind": "tool-return",
     }
-    feedback = {"content": [{"type": "x"}], "retry": {"cause": "no_output"}, "part_kind": "retry-feedback"}
+    details = [{"type": "x", "loc": ["a", 1], "msg": "m", "input": None}]
+    feedback = {"content": details, "retry": {"cause": "no_output"}, "part_kind": "retry-feedback"}
 
     (message,), changes = downgraded(request(retried, feedback), to="2.33")
 
     first, second = message["parts"]
     assert first == {"content": "again", "tool_name": "t", "tool_call_id": "c", "part_kind": "retry-prompt"}
     assert (second["part_kind"], second["tool_name"]) == ("retry-prompt", None)
-    assert json.loads(second["content"]) == [{"type": "x"}]
+    assert second["content"] == details
     assert changes == [("/0/parts/0", "rewritten"), ("/0/parts/1", "rewritten")]
     assert downgraded(request(retried, feedback), to="2.33")[0] == [message]
+    thread = tp.Thread()
+    thread.append(tp.SystemAction("system.tp.retry", {"content": [{"type": "x"}], "cause": "no_output"}))
+    (message,) = json.loads(thread.to_pydantic_ai_json(downgrade="2.33"))
+    assert json.loads(message["parts"][0]["content"]) == [{"type": "x"}]
 
 
 def test_parts_and_items_without_older_words_are_left_out_and_reported() -> None:
@@ -136,9 +141,12 @@ def test_canonical_histories_are_those_that_pydantic_stores() -> None:
 
     assert json.loads(canonical)[0]["parts"][0]["outcome"] == "retried"
     assert tp.canonicalize_pydantic_ai(canonical) == canonical
-    with pytest.raises(ValueError, match="refuses it") as caught:
+    with pytest.raises(turntree.ValidationError, match="must be a string or a list, not 5") as caught:
         tp.canonicalize_pydantic_ai(json.dumps([request(), request({"content": 5, "part_kind": "user-prompt"})]))
-    assert caught.value.errors()[0]["pointer"].startswith("/1/parts/0/content")  # type: ignore[attr-defined]
+    assert caught.value.errors()[0]["pointer"] == "/1/parts/0/content"
+    with pytest.raises(turntree.ValidationError, match="refuses it") as caught:
+        tp.canonicalize_pydantic_ai(json.dumps([request(), response({"part_kind": "smell"})]))
+    assert caught.value.errors()[0]["pointer"] == "/1/parts/0"
 
 
 def test_numbers_that_only_pydantic_reads_are_null() -> None:

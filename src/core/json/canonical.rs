@@ -11,7 +11,9 @@ use std::cmp::Ordering;
 use super::reader::{RawString, Reader, Token};
 
 /// The canonical form of a JSON text, RFC 8785: no spaces, keys in the order of their UTF-16 units, numbers as
-/// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts.
+/// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts. Members
+/// called `__proto__` are left out: no browser takes them for members. [`losses`](super::losses::losses) names what of
+/// this cannot be undone.
 pub fn canonical(text: &str) -> Vec<u8> {
     let nodes = Nodes::read(text);
     let mut out = Vec::with_capacity(text.len());
@@ -60,6 +62,9 @@ fn respell_string(out: &mut Vec<u8>, string: RawString<'_>) {
         Err(_) => out.extend_from_slice(string.quoted().as_bytes()),
     }
 }
+
+/// The key that JavaScript takes for the prototype of an object.
+pub(super) const PROTOTYPE: &str = "__proto__";
 
 /// One value. Containers name their children by place, so that deep nesting costs no stack.
 enum Node<'a> {
@@ -123,6 +128,7 @@ impl<'a> Nodes<'a> {
 
     fn sort(&mut self, place: usize) {
         let Some(Node::Object(members)) = self.0.get_mut(place) else { return };
+        members.retain(|(key, _)| key != PROTOTYPE);
         members.sort_by(|(one, _), (two, _)| by_utf16(one, two));
         // The sort is stable, so the last of equal keys is the one that was read last.
         members.reverse();
