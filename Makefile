@@ -52,8 +52,8 @@ tests/node/node_modules/.installed: tests/node/package.json tests/node/package-l
 	cd tests/node && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-test-versions: $(VENV)/.dev $(WHEEL) ## histories for older versions of pydantic-ai, loaded there; needs a package index
-	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/test_thread_protocol_versions.py $(PYTEST_ARGS)
+test-versions: $(VENV)/.dev $(WHEEL) ## turntree beside older versions of pydantic-ai; needs a package index
+	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/test_thread_protocol_versions.py -k older_versions $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 

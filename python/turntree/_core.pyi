@@ -3923,17 +3923,29 @@ class ProtocolThread(Data):
         Raises:
             ValidationError: With one entry in `errors()` for every rule that is broken.
         """
-    def canonical_json(self) -> bytes:
+    def canonical_json(self, *, strict: bool = False) -> bytes:
         """Give the canonical bytes (RFC 8785): the same for equal conversations, whoever wrote them.
 
         Times are spelled in one way (UTC, ``Z``, no trailing zeros) and never run backwards; optional members that are
-        null are absent; a thread id that is a UUID is in lower case; numbers are what JavaScript makes of them.
+        null are absent; a thread id that is a UUID is in lower case; base64 is in the standard alphabet, padded; numbers
+        are what JavaScript makes of them, and members called ``__proto__``, which it keeps for itself, are left out.
+
+        Args:
+            strict: Refuse what would be lost: numbers that no double holds, and members called ``__proto__``.
+                ``validate(strict=True)`` lists them.
+
+        Raises:
+            ValidationError: A time has no offset from UTC, so that nobody knows which moment it is; or, if `strict`,
+                something would be lost. One entry in `errors()` for every place.
         """
     def digest(self, *, include_times: bool = False) -> str:
         """Give the SHA-256 of the canonical bytes as 64 hexadecimal digits.
 
         Args:
             include_times: Without it the times of the thread, its agents and its actions count as empty texts.
+
+        Raises:
+            ValidationError: With `include_times`, a time has no offset from UTC; names the places.
         """
     def core(self) -> Self:
         """Give what everybody who saw the conversation agrees on: no metadata, actions numbered anew."""
@@ -4335,7 +4347,9 @@ def from_pydantic_ai(
 
     Raises:
         TypeError: `messages` is neither a list of messages nor text; names the place.
-        ValidationError: Not JSON, too large or too deep, or not a list of messages; names the place.
+        ValidationError: Not JSON, too large or too deep, or not a list of messages as some version of Pydantic AI reads
+            them: a member is missing, or of another type; names the place. Messages, parts, items, members and words of
+            later versions are carried as they are.
         SerializationError: Pydantic itself cannot dump a message.
     """
 

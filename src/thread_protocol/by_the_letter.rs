@@ -7,7 +7,8 @@ use super::canonical::has_offset;
 use super::content::{ContentPart, MessageContent};
 use super::document::Thread;
 use super::validate::{Issue, Rule, Severity, escape};
-use crate::core::json::{Extra, RawJson, Token};
+use crate::core::json::losses::{Loss, LossKind, losses};
+use crate::core::json::{Extra, RawJson, pointer as json_pointer};
 
 /// Every place that breaks one of the strict rules.
 pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
@@ -91,15 +92,15 @@ impl Found {
             }
             Action::ToolCall(action) => {
                 self.extra(pointer, &action.extra);
-                self.numbers(&format!("{pointer}/args"), &action.args);
+                self.payload(&format!("{pointer}/args"), &action.args);
             }
             Action::ToolReturn(action) => {
                 self.extra(pointer, &action.extra);
-                self.numbers(&format!("{pointer}/content"), &action.content);
+                self.payload(&format!("{pointer}/content"), &action.content);
             }
             Action::System(action) => {
                 self.extra(pointer, &action.extra);
-                self.numbers(&format!("{pointer}/data"), &action.data);
+                self.payload(&format!("{pointer}/data"), &action.data);
             }
             // Its type is an error already.
             Action::Other(_) => {}
@@ -124,50 +125,20 @@ impl Found {
         }
     }
 
-    /// Numbers that a reader that holds doubles would change.
-    fn numbers(&mut self, pointer: &str, value: &RawJson) {
-        let mut path: Vec<String> = Vec::new();
-        for token in value.reader() {
-            match token {
-                Token::ObjectStart => path.push(String::new()),
-                Token::ArrayStart => path.push("0".to_owned()),
-                Token::ObjectEnd | Token::ArrayEnd => {
-                    path.pop();
-                    next(&mut path);
-                }
-                Token::Key(key) => {
-                    if let Some(last) = path.last_mut() {
-                        *last = escape(&key.decode());
-                    }
-                }
-                Token::Number(digits) => {
-                    if !survives(digits) {
-                        let steps = path.iter().fold(String::new(), |steps, step| steps + "/" + step);
-                        let what = format!("a JavaScript reader would change {digits}");
-                        self.report(Rule::Number, format!("{pointer}{steps}"), &what);
-                    }
-                    next(&mut path);
-                }
-                Token::String(_) | Token::Bool(_) | Token::Null => next(&mut path),
-            }
+    /// What a JavaScript reader would change.
+    fn payload(&mut self, pointer: &str, value: &RawJson) {
+        for loss in losses(value.get()) {
+            self.0.push(issue_of(&loss, pointer, Severity::Error));
         }
     }
 }
 
-/// Counts on in a list; in an object the next key says where the next value is.
-fn next(path: &mut [String]) {
-    if let Some(last) = path.last_mut()
-        && let Ok(index) = last.parse::<usize>()
-    {
-        *last = (index + 1).to_string();
-    }
-}
-
-/// The largest integer up to which every integer is a double.
-const LARGEST_SAFE: f64 = 9_007_199_254_740_991.0;
-
-fn survives(digits: &str) -> bool {
-    let Ok(value) = digits.parse::<f64>() else { return false };
-    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    value.is_finite() && (!is_integer || value.abs() <= LARGEST_SAFE)
+/// What canonical bytes lose, as an issue; `pointer` is where the value stands that was looked at.
+pub(super) fn issue_of(loss: &Loss, pointer: &str, severity: Severity) -> Issue {
+    let (rule, what) = match &loss.kind {
+        LossKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),
+        LossKind::Prototype => (Rule::Key, "a JavaScript reader would not find the member".to_owned()),
+    };
+    let pointer = format!("{pointer}{}", json_pointer(&loss.path));
+    Issue { rule, pointer, message: format!("{what}; {}", rule.remedy()), severity }
 }

@@ -203,6 +203,28 @@ impl ContentPart {
             _ => None,
         }
     }
+
+    /// The data of a part that holds its own, in base64.
+    pub fn base64(&self) -> Option<&String> {
+        match self {
+            Self::Image(part) => part.base64.as_ref(),
+            Self::File(part) => part.base64.as_ref(),
+            Self::Audio(part) => part.base64.as_ref(),
+            Self::Video(part) => part.base64.as_ref(),
+            Self::Text(_) | Self::Unknown(_) => None,
+        }
+    }
+
+    /// As [`Self::base64`], to change it.
+    pub fn base64_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Image(part) => part.base64.as_mut(),
+            Self::File(part) => part.base64.as_mut(),
+            Self::Audio(part) => part.base64.as_mut(),
+            Self::Video(part) => part.base64.as_mut(),
+            Self::Text(_) | Self::Unknown(_) => None,
+        }
+    }
 }
 
 json_object! {

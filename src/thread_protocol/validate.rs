@@ -52,6 +52,8 @@ pub enum Rule {
     UnknownMember,
     /// Strict: numbers are those that a JavaScript reader gives back.
     Number,
+    /// Strict: no member has a name that JavaScript keeps for itself.
+    Key,
 }
 
 impl Rule {
@@ -76,6 +78,7 @@ impl Rule {
             Self::Uuid => "uuid",
             Self::UnknownMember => "unknown_member",
             Self::Number => "number",
+            Self::Key => "key",
         }
     }
 
@@ -104,6 +107,7 @@ impl Rule {
                 "move it into thread.metadata; with_hoisted_metadata() does it for action metadata"
             }
             Self::Number => "write large or exact numbers as strings",
+            Self::Key => "do not call a member \"__proto__\"",
         }
     }
 }

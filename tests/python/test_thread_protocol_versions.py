@@ -1,7 +1,7 @@
 """Histories of other versions of Pydantic AI: which one wrote them, and how an older one reads them.
 
-`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own and loads there what
-is written for them.
+`TURNTREE_OLD_PYDANTIC_AI=1` (make test-versions) installs older versions into venvs of their own, loads there what is
+written for them, and converts their live objects. An installation that fails is a failure.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic_ai import messages as m
 
+import turntree
 from turntree import thread_protocol as tp
 
 Adapter = m.ModelMessagesTypeAdapter
@@ -59,16 +60,21 @@ def test_retries_are_said_in_the_old_way() -> None:
         "outcome": "retried",
         "part_kind": "tool-return",
     }
-    feedback = {"content": [{"type": "x"}], "retry": {"cause": "no_output"}, "part_kind": "retry-feedback"}
+    details = [{"type": "x", "loc": ["a", 1], "msg": "m", "input": None}]
+    feedback = {"content": details, "retry": {"cause": "no_output"}, "part_kind": "retry-feedback"}
 
     (message,), changes = downgraded(request(retried, feedback), to="2.33")
 
     first, second = message["parts"]
     assert first == {"content": "again", "tool_name": "t", "tool_call_id": "c", "part_kind": "retry-prompt"}
     assert (second["part_kind"], second["tool_name"]) == ("retry-prompt", None)
-    assert json.loads(second["content"]) == [{"type": "x"}]
+    assert second["content"] == details
     assert changes == [("/0/parts/0", "rewritten"), ("/0/parts/1", "rewritten")]
     assert downgraded(request(retried, feedback), to="2.33")[0] == [message]
+    thread = tp.Thread()
+    thread.append(tp.SystemAction("system.tp.retry", {"content": [{"type": "x"}], "cause": "no_output"}))
+    (message,) = json.loads(thread.to_pydantic_ai_json(downgrade="2.33"))
+    assert json.loads(message["parts"][0]["content"]) == [{"type": "x"}]
 
 
 def test_parts_and_items_without_older_words_are_left_out_and_reported() -> None:
@@ -112,7 +118,12 @@ def test_a_thread_exports_for_an_older_version() -> None:
 
 
 def test_the_version_follows_from_the_members() -> None:
-    old = {"parts": [{"content": "x", "part_kind": "text"}], "usage": {}, "timestamp": "t", "kind": "response"}
+    old = {
+        "parts": [{"content": "x", "part_kind": "text"}],
+        "usage": {},
+        "timestamp": "2026-03-01T10:00:00Z",
+        "kind": "response",
+    }
     live = [m.ModelResponse(parts=[m.TextPart("x")])]
 
     assert tp.pydantic_ai_version(json.dumps([old])) == ("1.0", "1.15")
@@ -130,9 +141,12 @@ def test_canonical_histories_are_those_that_pydantic_stores() -> None:
 
     assert json.loads(canonical)[0]["parts"][0]["outcome"] == "retried"
     assert tp.canonicalize_pydantic_ai(canonical) == canonical
-    with pytest.raises(ValueError, match="refuses it") as caught:
+    with pytest.raises(turntree.ValidationError, match="must be a string or a list, not 5") as caught:
         tp.canonicalize_pydantic_ai(json.dumps([request(), request({"content": 5, "part_kind": "user-prompt"})]))
-    assert caught.value.errors()[0]["pointer"].startswith("/1/parts/0/content")  # type: ignore[attr-defined]
+    assert caught.value.errors()[0]["pointer"] == "/1/parts/0/content"
+    with pytest.raises(turntree.ValidationError, match="refuses it") as caught:
+        tp.canonicalize_pydantic_ai(json.dumps([request(), response({"part_kind": "smell"})]))
+    assert caught.value.errors()[0]["pointer"] == "/1/parts/0"
 
 
 def test_numbers_that_only_pydantic_reads_are_null() -> None:
@@ -161,16 +175,45 @@ def test_canonical_histories_of_the_corpus() -> None:
     assert differs == []
 
 
-LOAD = """
+# Runs beside an older version. Prints what it refuses, and where its objects are not told as its JSON is.
+BESIDE = """
 import sys, glob, warnings
 warnings.simplefilter("ignore")
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from turntree import thread_protocol as tp
 for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
     try:
-        Adapter.validate_json(open(path, "rb").read())
+        live = Adapter.validate_json(open(path, "rb").read())
     except Exception as error:
-        print(path, str(error)[:300])
+        print(path, "is refused:", str(error)[:300])
+        continue
+    try:
+        dumped = Adapter.dump_json(live)
+        loaded = Adapter.validate_json(dumped)
+    except Exception as error:
+        print(path, "cannot be stored there:", str(error)[:300], file=sys.stderr)
+        continue
+    thread = tp.from_pydantic_ai(live)
+    told = thread.to_pydantic_ai_json() == dumped
+    same = thread == tp.from_pydantic_ai(dumped)
+    again = tp.Thread.model_validate_json(thread.to_json())
+    built = thread.to_pydantic_ai() == loaded and again.to_pydantic_ai() == loaded
+    if not (told and same and built):
+        print(path, "live:", f"{told=} {same=} {built=}")
 """
+
+
+def python_beside(version: str) -> Path:
+    """A Python that has this version of pydantic-ai; installed once."""
+    home = ROOT / "target/pydantic-ai" / f"{version}-py{sys.version_info.major}{sys.version_info.minor}"
+    python = home / "bin/python"
+    if not (home / ".ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)], check=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+        wanted = [f"pydantic-ai-slim=={version}", *OLD[version]]
+        subprocess.run([*pip, "install", "--quiet", "--no-compile", *wanted], check=True)
+        (home / ".ready").touch()
+    return python
 
 
 @pytest.mark.skipif(
@@ -179,22 +222,25 @@ for path in sorted(glob.glob(sys.argv[1] + "/*.json")):
 )
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("version", OLD)
-def test_older_versions_load_what_is_written_for_them(version: str, tmp_path: Path) -> None:
-    python = ROOT / "target/pydantic-ai" / version / "bin/python"
-    if not (python.parent / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
-        wanted = [f"pydantic-ai-slim=={version}", *OLD[version]]
-        installed = subprocess.run([python, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True)
-        if installed.returncode:
-            pytest.skip(f"NOT TESTED with pydantic-ai {version}: pip cannot install it: {installed.stderr[-200:]}")
-        (python.parent / ".ready").touch()
+def test_older_versions_load_what_is_written_for_them_and_lend_their_objects(version: str, tmp_path: Path) -> None:
+    python = python_beside(version)
     histories = [*FIXTURES, *(sorted((Path(CORPUS) / "histories").rglob("*/*.json")) if CORPUS else [])]
     assert histories
-
     for number, path in enumerate(histories):
         older, _ = tp.downgrade_pydantic_ai(path.read_bytes(), version)
         (tmp_path / f"{number}.json").write_bytes(older)
-    loaded = subprocess.run([python, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=True)
+    # turntree needs no other package, so its folder alone can be lent.
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    (lent / "turntree").symlink_to(Path(turntree.__file__).parent)
+
+    beside = subprocess.run(
+        [python, "-c", BESIDE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(lent)},
+    )
 
     print(f"{len(histories)} histories for pydantic-ai {version}")
-    assert loaded.stdout == ""
+    print(beside.stderr)
+    assert (beside.returncode, beside.stdout) == (0, "")

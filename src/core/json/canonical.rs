@@ -11,7 +11,9 @@ use std::cmp::Ordering;
 use super::reader::{RawString, Reader, Token};
 
 /// The canonical form of a JSON text, RFC 8785: no spaces, keys in the order of their UTF-16 units, numbers as
-/// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts.
+/// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts. Members
+/// called `__proto__` are left out: no browser takes them for members. [`losses`](super::losses::losses) names what of
+/// this cannot be undone.
 pub fn canonical(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     write_canonical(&mut out, text, None);
@@ -108,6 +110,9 @@ fn respell_string(out: &mut Vec<u8>, string: RawString<'_>) {
     }
 }
 
+/// The key that JavaScript takes for the prototype of an object.
+pub(super) const PROTOTYPE: &str = "__proto__";
+
 /// A value on its way to its canonical form. Members are written as they are read; where an object ends and they are
 /// not in order, they are moved.
 struct Canonical<'o, 't> {
@@ -126,7 +131,7 @@ struct Open {
     members: Option<usize>,
     /// Where it begins in the output, behind its bracket.
     start: usize,
-    /// Whether its members so far are in order.
+    /// Whether its members so far are in order and may stay.
     sorted: bool,
 }
 
@@ -215,6 +220,7 @@ impl<'t> Canonical<'_, 't> {
         let start = self.out.len();
         write_raw_string(self.out, key);
         self.out.push(b':');
+        open.sorted = open.sorted && decoded != PROTOTYPE;
         self.members.push(Member { key: decoded, start, end: start });
     }
 
@@ -240,7 +246,8 @@ impl<'t> Canonical<'_, 't> {
         self.moved.extend_from_slice(self.out.get(start..).unwrap_or_default());
         self.out.truncate(start);
         for (place, member) in members.iter().enumerate() {
-            if members.get(place + 1).is_some_and(|next| next.key == member.key) {
+            let comes_again = members.get(place + 1).is_some_and(|next| next.key == member.key);
+            if comes_again || member.key == PROTOTYPE {
                 continue;
             }
             if self.out.len() > start {

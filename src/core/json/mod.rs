@@ -3,6 +3,7 @@
 //! out ([`write()`]), and what can be read of a document that is still arriving ([`partial`]).
 
 pub mod canonical;
+pub mod losses;
 pub mod object;
 mod parse;
 mod partial;

@@ -373,9 +373,13 @@ impl Thread {
     }
 
     /// The canonical bytes (RFC 8785): the same for equal documents, whoever wrote them.
-    fn canonical_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+    #[pyo3(signature = (*, strict = false))]
+    fn canonical_json<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyBytes>> {
         let thread = Self::of(slf)?.now();
-        let bytes = slf.py().detach(|| thread.canonical_json());
+        let bytes = slf
+            .py()
+            .detach(|| if strict { thread.canonical_json_strictly() } else { thread.canonical_json() });
+        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
@@ -383,7 +387,8 @@ impl Thread {
     #[pyo3(signature = (*, include_times = false))]
     fn digest(slf: &Bound<'_, Self>, include_times: bool) -> PyResult<String> {
         let thread = Self::of(slf)?.now();
-        Ok(slf.py().detach(|| thread.digest(include_times)))
+        let digest = slf.py().detach(|| thread.digest(include_times));
+        digest.map_err(|error| super::raise(slf.py(), &error, None))
     }
 
     /// What everybody who saw the conversation agrees on: no metadata, actions numbered anew.

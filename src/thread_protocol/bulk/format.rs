@@ -86,7 +86,7 @@ pub static FORMATS: &[Format] = &[
         name: "thread-protocol-canonical",
         read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
         write: Some(|thread, _settings, out| {
-            out.push(thread.canonical_json());
+            out.push(thread.canonical_json()?);
             Ok(())
         }),
         looks_like: |_| false,

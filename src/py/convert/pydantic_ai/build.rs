@@ -163,9 +163,14 @@ impl<'py> Builder<'py> {
         self.used |= bit(place, false);
         let built = self.fill(shape, object, Self::value)?;
         if kind == "binary" {
-            // Pictures have a class of their own.
+            // Pictures and sounds have classes of their own, but not everywhere in every version: those are trusted apart.
             let class = shape.class.bind(self.py);
-            return Ok(class.call_method1(intern!(self.py, "narrow_type"), (built,))?);
+            let narrowed = class.call_method1(intern!(self.py, "narrow_type"), (built,))?;
+            self.used |= match self.shapes.of(narrowed.get_type().as_type_ptr() as usize) {
+                Some((narrow, _)) => bit(narrow, false),
+                None => bit(place, true),
+            };
+            return Ok(narrowed);
         }
         Ok(built)
     }

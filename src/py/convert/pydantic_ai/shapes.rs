@@ -443,9 +443,10 @@ pub(super) fn trust(trusted: &AtomicU64, shapes: u64) {
     trusted.fetch_or(shapes, Ordering::Relaxed);
 }
 
-/// The bit of a shape. Structured returns of tools are checked apart from plain ones: they have a member more.
-pub(super) const fn bit(shape: usize, structured: bool) -> u64 {
-    let place = if structured { shape + 32 } else { shape };
+/// The bit of a shape, or of what is checked apart from it: structured returns of tools, which have a member more, and
+/// bytes of a class that is not listed.
+pub(super) const fn bit(shape: usize, apart: bool) -> u64 {
+    let place = if apart { shape + 32 } else { shape };
     1 << (place % 64)
 }
 

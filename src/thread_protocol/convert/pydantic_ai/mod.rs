@@ -12,6 +12,7 @@
 //! wrote. What no core action can say stays in `metadata.pydantic_ai`; what even that cannot say is kept as the whole
 //! message. JSON that Pydantic did not spell (indented, with ASCII escapes) comes back token by token.
 
+mod accepts;
 mod agents;
 mod decode;
 mod downgrade;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::accepts;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use crate::core::json::tagged::CowStr;
 use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
@@ -13,26 +14,36 @@ use crate::core::limits::Limits;
 /// Reads a history from text that is UTF-8 already.
 ///
 /// # Errors
-/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages; names the place.
+/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages as some version of Pydantic AI
+/// reads them; names the place.
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
     let checked = check(text, limits)?;
     let messages = serde_json::from_str::<Messages<'a>>(text);
-    if !checked
-        && messages.as_ref().map_or(true, |messages| messages.0.iter().any(|one| is_deep(one, limits)))
-    {
+    let is_shallow = |messages: &Messages<'_>| !messages.0.iter().any(|message| is_deep(message, limits));
+    if !checked && !messages.as_ref().is_ok_and(is_shallow) {
         check_all(text, limits)?;
     }
-    match messages {
-        Ok(messages) => Ok(messages.0),
-        Err(error) => Err(locate(text, &error)),
+    let messages = messages.map_err(|error| locate(text, &error))?.0;
+    for (index, message) in messages.iter().enumerate() {
+        accepts::check(message).map_err(|refusal| refusal.in_message(index))?;
     }
+    Ok(messages)
 }
 
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
-/// Checks the limits before anything is read; `false` where only the depth is left, which is that of the values in
+/// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
 /// messages: see [`is_deep`].
 pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
+    if let Some(byte) = half_pair(text) {
+        return Err(ParseError {
+            kind: ParseErrorKind::Encoding,
+            path: Vec::new(),
+            message: format!(
+                "half a surrogate pair is no character, at byte {byte}; write U+FFFD in its place"
+            ),
+        });
+    }
     if text.len() <= limits.bytes.min(limits.values) && limits.depth > OUTER_LEVELS {
         return Ok(false);
     }
@@ -44,6 +55,31 @@ fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
         kind: ParseErrorKind::Limit,
         path: Vec::new(),
         message: error.to_string(),
+    })
+}
+
+/// Where an escape stands for half a surrogate pair, which no UTF-8 can hold.
+fn half_pair(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    // The unit that an escape at a place stands for, if one stands there.
+    let unit = |place: usize| {
+        let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut second = None;
+    memchr::memmem::find_iter(bytes, b"\\u").find(|place| {
+        let before = bytes.get(..*place).unwrap_or_default();
+        let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+        let is_second = second.take() == Some(*place);
+        match unit(*place) {
+            _ if is_escaped || is_second => false,
+            Some(0xD800..=0xDBFF) if matches!(unit(place + 6), Some(0xDC00..=0xDFFF)) => {
+                second = Some(place + 6);
+                false
+            }
+            Some(0xD800..=0xDFFF) => true,
+            _ => false,
+        }
     })
 }
 

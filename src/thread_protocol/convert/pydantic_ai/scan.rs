@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::accepts;
 use super::model::{Kind, ModelMessage, Object, Part, Value};
 use super::read::is_deep;
 use crate::core::json::canonical::plain_length;
@@ -33,6 +34,7 @@ pub(super) fn for_each_message<'a>(
     let mut stopped = false;
     let whole = scanner.list(|scanner| {
         let message = scanner.message().filter(|message| !is_deep(message, limits))?;
+        accepts::check(&message).ok()?;
         stopped = !take(message);
         (!stopped).then_some(())
     });

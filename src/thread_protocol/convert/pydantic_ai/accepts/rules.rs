@@ -1,0 +1,51 @@
+//! What members must be together.
+
+use super::super::model::{Kind, Part};
+use super::values::{elements, members, text_of};
+
+/// Where a part may not stand, and as what.
+pub(super) fn place(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option<&'static str> {
+    let speaks = |who: &str| part.text("speaker").as_deref() == Some(who);
+    let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
+    match (part_kind, kind) {
+        ("speech", Kind::Request) if speaks("assistant") => {
+            Some("what the assistant said belongs into a response; in a request the speaker is \"user\"")
+        }
+        ("speech", Kind::Response) if speaks("user") => {
+            Some("what the user said belongs into a request; in a response the speaker is \"assistant\"")
+        }
+        ("compaction", Kind::Request)
+            if ["id", "provider_name", "provider_details"].into_iter().any(says) =>
+        {
+            Some(
+                "the compaction of a provider belongs into a response; one in a request has no id and no provider",
+            )
+        }
+        _ => None,
+    }
+}
+
+/// A document that is cited has something to find it by.
+pub(super) fn document_source(json: &str) -> Option<&'static str> {
+    let says_something = members(json).any(|(key, value)| match &*key {
+        "document_id" | "title" => text_of(value).is_some_and(|text| !text.is_empty()),
+        "excerpts" => elements(value).next().is_some(),
+        _ => false,
+    });
+    (!says_something).then_some("a document that is cited needs a document_id, a title or excerpts")
+}
+
+/// What is cited begins before it ends.
+pub(super) fn anchor(json: &str) -> Option<&'static str> {
+    let place = |name: &str| {
+        let (_, value) = members(json).filter(|(key, _)| key == name).last()?;
+        let digits = text_of(value);
+        match value {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            _ => digits.as_deref().unwrap_or(value).trim().parse::<f64>().ok(),
+        }
+    };
+    let (start, end) = (place("start")?, place("end")?);
+    (start < 0.0 || start >= end).then_some("a citation begins before it ends: 0 <= start < end")
+}
