@@ -1,7 +1,8 @@
 //! Smaller forms of a thread: its core, and one whose actions hold nothing but what the specification names.
 //! Decision 2.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::action::Action;
@@ -40,26 +41,97 @@ impl Thread {
 
     /// The same thread with the metadata of its actions in `metadata.<namespace>.actions["<sequence>"]`, for readers
     /// that take the schema by the letter.
+    ///
+    /// What stands there already stays. A namespace that the thread's metadata uses otherwise stays in the actions.
     #[must_use]
     pub fn with_hoisted_metadata(&self) -> Self {
+        self.unhoisted().hoisted(|_| true)
+    }
+
+    /// The same thread with all metadata of actions in its actions: the reverse of [`Self::with_hoisted_metadata`].
+    pub(super) fn unhoisted(&self) -> Cow<'_, Self> {
+        let namespaces = self.hoisted_namespaces();
+        if namespaces.is_empty() {
+            return Cow::Borrowed(self);
+        }
         let mut thread = self.clone();
-        let mut hoisted: BTreeMap<String, Vec<(u64, RawJson)>> = BTreeMap::new();
+        let mut lowered: HashMap<u64, Vec<(String, RawJson)>> = HashMap::new();
+        for namespace in namespaces {
+            let Some(metadata) = &mut thread.metadata else { break };
+            let Some(mut object) = metadata.get(&namespace).and_then(RawObject::from_raw) else { continue };
+            let table = object.remove("actions").and_then(|table| RawObject::from_raw(&table));
+            if object.is_empty() {
+                metadata.remove(&namespace);
+            } else {
+                metadata.insert(&*namespace, RawJson::from_value(&object).unwrap_or_default());
+            }
+            for (sequence, value) in table.iter().flat_map(RawObject::iter) {
+                let Ok(sequence) = sequence.parse() else { continue };
+                lowered.entry(sequence).or_default().push((namespace.clone(), value.clone()));
+            }
+        }
+        thread.metadata = thread.metadata.filter(|metadata| !metadata.is_empty());
         for entry in &mut thread.actions.0 {
-            if entry.metadata().is_none() {
+            let Some(kept) = lowered.remove(&entry.sequence()) else { continue };
+            let metadata = Arc::make_mut(entry).metadata_mut().get_or_insert_default();
+            for (namespace, value) in kept {
+                // What the action itself says was said later.
+                if metadata.get(&namespace).is_none() {
+                    metadata.insert(namespace, value);
+                }
+            }
+        }
+        Cow::Owned(thread)
+    }
+
+    /// The namespaces that hold metadata of actions by sequence.
+    pub(super) fn hoisted_namespaces(&self) -> HashSet<String> {
+        let Some(metadata) = &self.metadata else { return HashSet::new() };
+        let tables = metadata.iter().filter_map(|(namespace, value)| {
+            let table = RawObject::from_raw(RawObject::from_raw(value)?.get("actions")?)?;
+            Some((namespace, table))
+        });
+        let tables: Vec<_> = tables.filter(|(_, table)| !table.is_empty()).collect();
+        if tables.is_empty() {
+            return HashSet::new();
+        }
+        let sequences: HashSet<u64> = self.actions.iter().map(|action| action.sequence()).collect();
+        let is_ours = |(key, _): (&str, &RawJson)| key.parse().is_ok_and(|key| sequences.contains(&key));
+        let hoisted = tables.into_iter().filter(|(_, table)| table.iter().all(is_ours));
+        hoisted.map(|(namespace, _)| namespace.to_owned()).collect()
+    }
+
+    /// The same thread with the metadata of these namespaces in its own.
+    pub(super) fn hoisted(&self, which: impl Fn(&str) -> bool) -> Self {
+        let mut thread = self.clone();
+        let mut hoisted: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let is_free = |namespace: &str| match self.metadata.as_ref().and_then(|all| all.get(namespace)) {
+            Some(value) => RawObject::from_raw(value).is_some_and(|object| object.get("actions").is_none()),
+            None => true,
+        };
+        for entry in &mut thread.actions.0 {
+            let moves = |namespace: &str| which(namespace) && is_free(namespace);
+            if !entry
+                .metadata()
+                .is_some_and(|metadata| metadata.iter().any(|(namespace, _)| moves(namespace)))
+            {
                 continue;
             }
             let action = Arc::make_mut(entry);
             let sequence = action.sequence();
-            let metadata = action.metadata_mut().take().unwrap_or_default();
-            for (namespace, value) in metadata.iter() {
-                hoisted.entry(namespace.to_owned()).or_default().push((sequence, value.clone()));
+            let mut stays = RawObject::new();
+            for (namespace, value) in action.metadata_mut().take().unwrap_or_default().iter() {
+                if moves(namespace) {
+                    hoisted.entry(namespace.to_owned()).or_default().push(format!("\"{sequence}\":{value}"));
+                } else {
+                    stays.insert(namespace, value.clone());
+                }
             }
+            *action.metadata_mut() = (!stays.is_empty()).then_some(stays);
         }
         for (namespace, entries) in hoisted {
             let metadata = thread.metadata.get_or_insert_default();
             let mut object = metadata.get(&namespace).and_then(RawObject::from_raw).unwrap_or_default();
-            let entries: Vec<String> =
-                entries.iter().map(|(sequence, value)| format!("\"{sequence}\":{value}")).collect();
             let actions = RawJson::from_text(format!("{{{}}}", entries.join(","))).unwrap_or_default();
             object.insert("actions", actions);
             metadata.insert(namespace, RawJson::from_value(&object).unwrap_or_default());
