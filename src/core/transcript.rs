@@ -130,7 +130,9 @@ impl Transcript {
             // Writing to a string does not fail.
             let _infallible = out.write_fmt(pieces);
         };
-        put(format_args!("<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"));
+        put(format_args!(
+            "<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        ));
         put(format_args!("<p class=\"summary\">{}</p>\n", escaped(&self.summary)));
         put(format_args!("<pre class=\"drawing\">{}</pre>\n", escaped(&self.drawing)));
         for entry in &self.entries {

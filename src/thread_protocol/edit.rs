@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::content::{ContentPart, MessageContent};
-use super::document::{Actions, Thread};
+use super::document::{Actions, AgentConfig, Thread};
 use super::residue::{PYDANTIC_AI, forget, forget_in};
 use crate::core::json::{Extra, RawJson, RawObject};
 use crate::core::time::Timestamp;
@@ -107,7 +107,7 @@ impl Thread {
         merged.created_at = created_at.into();
         for (key, agent) in theirs.agents.iter() {
             match merged.agents.get(key) {
-                Some(known) if known != agent => {
+                Some(known) if !is_same_agent(known, agent) => {
                     return Err(MergeError::AgentConflict { agent_id: key.to_owned() });
                 }
                 Some(_) => {}
@@ -253,13 +253,23 @@ fn is_same(one: &Arc<Action>, other: &Arc<Action>) -> bool {
     if Arc::ptr_eq(one, other) || one == other {
         return true;
     }
-    let time = |action: &Action| action.timestamp().parse::<Timestamp>().ok();
-    if one.timestamp() == other.timestamp() || time(one).is_none() || time(one) != time(other) {
+    if one.timestamp() == other.timestamp() || !is_same_time(one.timestamp(), other.timestamp()) {
         return false;
     }
     let mut respelled = Action::clone(other);
     respelled.set_timestamp(one.timestamp().to_owned());
     **one == respelled
+}
+
+fn is_same_agent(one: &AgentConfig, other: &AgentConfig) -> bool {
+    one == other
+        || is_same_time(&one.created_at, &other.created_at)
+            && AgentConfig { created_at: one.created_at.clone(), ..other.clone() } == *one
+}
+
+fn is_same_time(one: &str, other: &str) -> bool {
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    time(one).is_some() && time(one) == time(other)
 }
 
 /// What Pydantic AI's metadata says here, with the texts and the configurations of another thread. They stand under

@@ -91,14 +91,9 @@ impl Thread {
             let table = RawObject::from_raw(RawObject::from_raw(value)?.get("actions")?)?;
             Some((namespace, table))
         });
-        let tables: Vec<_> = tables.filter(|(_, table)| !table.is_empty()).collect();
-        if tables.is_empty() {
-            return HashSet::new();
-        }
-        let sequences: HashSet<u64> = self.actions.iter().map(|action| action.sequence()).collect();
-        let is_ours = |(key, _): (&str, &RawJson)| key.parse().is_ok_and(|key| sequences.contains(&key));
-        let hoisted = tables.into_iter().filter(|(_, table)| table.iter().all(is_ours));
-        hoisted.map(|(namespace, _)| namespace.to_owned()).collect()
+        let is_sequence = |(key, _): (&str, &RawJson)| key.parse::<u64>().is_ok();
+        let tables = tables.filter(|(_, table)| !table.is_empty() && table.iter().all(is_sequence));
+        tables.map(|(namespace, _)| namespace.to_owned()).collect()
     }
 
     /// The same thread with the metadata of these namespaces in its own.
@@ -106,7 +101,12 @@ impl Thread {
         let mut thread = self.clone();
         let mut hoisted: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let is_free = |namespace: &str| match self.metadata.as_ref().and_then(|all| all.get(namespace)) {
-            Some(value) => RawObject::from_raw(value).is_some_and(|object| object.get("actions").is_none()),
+            Some(value) => RawObject::from_raw(value).is_some_and(|object| {
+                // A table in which nothing is written yet may be filled.
+                object
+                    .get("actions")
+                    .is_none_or(|table| RawObject::from_raw(table).is_some_and(|t| t.is_empty()))
+            }),
             None => true,
         };
         for entry in &mut thread.actions.0 {
