@@ -3950,20 +3950,26 @@ class ProtocolThread(Data):
     def core(self) -> Self:
         """Give what everybody who saw the conversation agrees on: no metadata, actions numbered anew."""
     def with_hoisted_metadata(self) -> Self:
-        """Give the same thread with the metadata of its actions in ``metadata[namespace]["actions"]``."""
+        """Give the same thread with the metadata of its actions in ``metadata[namespace]["actions"]``.
+
+        A namespace that the thread's own metadata uses otherwise stays in the actions.
+        """
     def usage(self) -> Usage:
         """Give the tokens of the whole thread."""
     def merge(self, other: Self) -> Self:
         """Join two branches: what they have in common, what is new here, what is new there.
 
-        The result is a child of this thread. A call of the other branch whose id is open here gets a new one; a second
-        return of a call before the parting becomes a ``system.tp.second_return``.
+        The result is a child of this thread. Actions are the same where they are equal, however their times are spelled.
+        A call of the other branch whose id is open here gets a new one; a second return of a call before the parting
+        becomes a ``system.tp.second_return``.
 
         Raises:
             ValueError: The threads have no first action in common, or know one agent in two ways.
         """
     def redact(self, which: Iterable[int] | Callable[[_Action], object], replacement: str = "[redacted]") -> Self:
         """Make the contents of some actions unreadable and keep who did what when.
+
+        What the ways back kept of their messages goes too, and a title that tells them. What other actions say stays.
 
         Args:
             which: Sequence numbers, or a function that is asked for each action.
@@ -3990,11 +3996,23 @@ class ProtocolThread(Data):
             ValidationError: No such agent.
             ValueError: Not a time.
         """
-    def to_upp(self, agent_id: str | None = None) -> list[Message]:
+    def to_upp(
+        self,
+        agent_id: str | None = None,
+        others: Literal["prefix", "hide"] = "prefix",
+        tool_visibility: Literal["hide", "summarize", "show"] = "hide",
+        *,
+        others_role: Literal["user", "assistant"] = "user",
+        attribution: str = "{agent:NAME}: ",
+    ) -> list[Message]:
         """Give messages of the provider layer (UPP-1.2): equal to those that `from_upp` was given.
 
         Args:
-            agent_id: Whose view, a key of `agents`: other agents' words come from the user, after their names.
+            agent_id: Whose view, a key of `agents`; None for the whole conversation.
+            others: As in `to_pydantic_ai`.
+            tool_visibility: As in `to_pydantic_ai`.
+            others_role: As in `to_pydantic_ai`.
+            attribution: As in `to_pydantic_ai`.
 
         Raises:
             ValidationError: No such agent, or damaged metadata.
@@ -4011,10 +4029,13 @@ class ProtocolThread(Data):
         """Give a Pydantic AI history as live ``ModelMessage`` objects.
 
         Args:
-            agent_id: Whose view, a key of `agents`; None for the whole history, equal to the one it was made of.
+            agent_id: Whose view, a key of `agents`; None for the whole history, equal to the one it was made of. A view
+                is always one that providers take: returns stand directly behind their calls, calls without a return
+                only at the end, and ids that repeat within an answer are told apart (``c``, ``c:2``).
             others: What the agent hears of others: their words after their name, or nothing.
-            tool_visibility: What it sees of the tools of others.
-            others_role: In whose voice it hears them.
+            tool_visibility: What it sees of the tools of others: nothing, one line for a call and its return, or both
+                under ids of their own (``agent:id``).
+            others_role: In whose voice it hears them; messages with files stay in the user's.
             attribution: What goes before their words; NAME stands for the name.
 
         Raises:

@@ -134,9 +134,7 @@ impl Transcript {
             "<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
         ));
         put(format_args!("<p class=\"summary\">{}</p>\n", escaped(&self.summary)));
-        if !self.drawing.is_empty() {
-            put(format_args!("<pre class=\"drawing\">{}</pre>\n", escaped(&self.drawing)));
-        }
+        put(format_args!("<pre class=\"drawing\">{}</pre>\n", escaped(&self.drawing)));
         for entry in &self.entries {
             let (head, time) = (escaped(&entry.head), escaped(&entry.time));
             put(format_args!(
@@ -158,7 +156,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.3rem;margin:0}.summary,time{opacity:.65;font-size:.85rem;font-weight:400}\
+h1{font-size:1.3rem;margin:0}:empty{display:none}.summary,time{opacity:.65;font-size:.85rem;font-weight:400}\
 article{margin:.9rem 0;padding:.2rem .9rem;border-left:3px solid #8888}\
 header{font-weight:600}pre{font:inherit;white-space:pre-wrap;overflow-wrap:anywhere;margin:.2rem 0}\
 .drawing,.call pre,.return pre,.failure pre{font:13px/1.4 ui-monospace,monospace}\

@@ -243,3 +243,29 @@ json_object! {
         pub size_bytes: Option<u64> = "size_bytes",
     }
 }
+
+impl Attachment {
+    /// The content part that it would be in the content itself; `None` where it says neither its data nor its place.
+    pub fn part(&self) -> Option<ContentPart> {
+        if self.url.is_none() && self.data.is_none() {
+            return None;
+        }
+        macro_rules! part {
+            ($variant:ident($class:ident)) => {
+                ContentPart::$variant($class {
+                    url: self.url.clone(),
+                    base64: self.data.clone(),
+                    media_type: Some(self.media_type.clone()),
+                    name: Some(self.name.clone()),
+                    ..$class::default()
+                })
+            };
+        }
+        Some(match self.media_type.split('/').next() {
+            Some("image") => part!(Image(ImageContent)),
+            Some("audio") => part!(Audio(AudioContent)),
+            Some("video") => part!(Video(VideoContent)),
+            _ => part!(File(FileContent)),
+        })
+    }
+}

@@ -129,7 +129,10 @@ impl Thread {
         let parent_sequence = self.actions.0.last().map_or(0, |last| last.sequence());
         let point =
             RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
-        branch.metadata.get_or_insert_default().insert("branch", point);
+        let metadata = branch.metadata.get_or_insert_default();
+        metadata.insert("branch", point);
+        // That is what the parent is.
+        metadata.remove("merge");
         branch
     }
 }

@@ -42,13 +42,17 @@ pub enum ThreadError {
         message: String,
     },
     /// A view was asked for an agent that the registry does not have.
-    #[error("no agent \"{agent_id}\" in this thread; its agents are {}", known.join(", "))]
+    #[error("no agent \"{agent_id}\" in this thread; {}", agents(known))]
     UnknownAgent {
         /// The id asked for.
         agent_id: String,
         /// The ids there are.
         known: Vec<String>,
     },
+}
+
+fn agents(known: &[String]) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("its agents are {}", known.join(", ")) }
 }
 
 fn summary(issues: &[Issue]) -> String {

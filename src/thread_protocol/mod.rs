@@ -14,6 +14,7 @@ pub mod document;
 pub mod edit;
 pub mod error;
 mod reduce;
+mod residue;
 pub mod schema;
 mod transcript;
 pub mod validate;

@@ -49,7 +49,7 @@ fn the_page_loads_and_runs_nothing() {
 proptest! {
     /// The tags of a page are those of the template, whatever is said in it.
     #[test]
-    fn a_page_has_the_same_tags_whatever_is_said(text in "\\PC+|[<>&\"'a/ =]{1,40}") {
+    fn a_page_has_the_same_tags_whatever_is_said(text in "\\PC*|[<>&\"'a/ =]{0,40}") {
         let tags = |page: &str| (page.matches('<').count(), page.matches('>').count());
 
         prop_assert_eq!(tags(&saying(&text).html()), tags(&saying("x").html()));

@@ -35,7 +35,14 @@ contents = texts | st.lists(
     | st.fixed_dictionaries(
         {"type": st.just("image")}, optional={"image_url": texts, "media_type": texts, "x": payloads}
     )
+    | st.fixed_dictionaries({"type": st.just("audio")}, optional={"audio_base64": texts, "file_id": texts})
     | st.fixed_dictionaries({"type": st.just("smell")}),
+    max_size=2,
+)
+attachments = st.lists(
+    st.fixed_dictionaries(
+        {"name": texts, "media_type": texts}, optional={"url": texts, "size_bytes": st.integers(0, 2**63)}
+    ),
     max_size=2,
 )
 
@@ -48,7 +55,7 @@ def action(kind: str, members: dict[str, Any], optional: dict[str, Any] | None =
 
 
 actions = st.one_of(
-    action("user_message", {"content": contents}),
+    action("user_message", {"content": contents}, {"attachments": attachments}),
     action(
         "assistant_message",
         {"content": contents, "agent_id": st.sampled_from(AGENTS)},
@@ -57,7 +64,11 @@ actions = st.one_of(
             "usage": st.fixed_dictionaries({"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
         },
     ),
-    action("thinking", {"agent_id": st.sampled_from(AGENTS), "provider_name": texts}, {"signature": texts}),
+    action(
+        "thinking",
+        {"agent_id": st.sampled_from(AGENTS), "provider_name": texts},
+        {"signature": texts, "usage": st.fixed_dictionaries({}, optional={"thinking_tokens": st.integers(0, 9)})},
+    ),
     action("tool_call", {"agent_id": st.just("b"), "tool_name": texts, "tool_call_id": texts, "args": payloads}),
     action("system.note", {"data": payloads}),
 )
@@ -138,26 +149,141 @@ MUTANTS = [
     *("system.", "system.a b", "system.\u00a0", "user_message", "tool_call", "stop", "error", 2**70, "1.0.0\n"),
     *("2025-13-01T00:00:00Z", "2025-01-15", "2025-01-15T10:00:00Z\n", "2025-01-15t10:00:00z", "2025-01-15T24:00:00Z"),
     *("2025-01-15T10:00:00.1234567890Z", "2025-01-15T10:00:60Z", "2025-01-15T10:00:00+02"),
+    *(
+        2**64 - 1,
+        2**64,
+        10**400,
+        [None],
+        [[]],
+        {"": {}},
+        {"type": None},
+        {"action_type": "user_message"},
+        "system.\u2028",
+    ),
+    *(
+        "systemx",
+        "System.a",
+        "system.é",
+        "thinking ",
+        "2025-00-01T00:00:00Z",
+        "+2025-01-01T00:00:00Z",
+        "\u0662025-01-01",
+    ),
+]
+# Members of the specification, to stand where they do not belong or where they say something else.
+MEMBERS = [
+    *("version", "thread_id", "parent_thread_id", "title", "metadata", "agents", "actions", "config_ref", "agent_id"),
+    *(
+        "action_type",
+        "action_id",
+        "timestamp",
+        "sequence",
+        "content",
+        "attachments",
+        "usage",
+        "finish_reason",
+        "status",
+    ),
+    *(
+        "thinking_tokens",
+        "total_tokens",
+        "size_bytes",
+        "type",
+        "text",
+        "image_url",
+        "file_id",
+        "data",
+        "args",
+        "",
+        "new",
+    ),
 ]
 
 
-@settings(max_examples=600, deadline=None)
-@given(documents(), st.data())
-def test_both_say_the_same_of_every_single_mutation(document: dict[str, Any], data: st.DataObject) -> None:
-    mutated = copy.deepcopy(document)
-    *way, last = data.draw(st.sampled_from(places(document)))
-    inside = mutated
-    for step in way:
-        inside = inside[step]
-    how = data.draw(st.sampled_from(["remove", "replace", "add"]))
-    if how == "remove":
-        del inside[last]
-    elif how == "replace":
-        inside[last] = data.draw(st.sampled_from(MUTANTS))
-    elif isinstance(inside, dict):
-        inside["new"] = data.draw(st.sampled_from(MUTANTS))
+def pointed_at(document: Any, pointer: str) -> bool:
+    """Whether a JSON pointer names a place of the document, or a member that is missing there."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    for number, step in enumerate(steps, 1):
+        inside = document.get(step) if isinstance(document, dict) else None
+        if isinstance(document, list):
+            inside = document[int(step)] if step.isdigit() and int(step) < len(document) else None
+        if inside is None:
+            return number == len(steps)
+        document = inside
+    return True
 
-    assert ours(mutated) == CHECKER.is_valid(mutated), mutated
+
+@st.composite
+def mutated_documents(draw: st.DrawFn) -> Any:
+    document = copy.deepcopy(draw(documents()))
+    for _ in range(draw(st.integers(1, 3))):
+        known = places(document)
+        if not known:
+            return document
+        *way, last = draw(st.sampled_from(known))
+        inside = document
+        for step in way:
+            inside = inside[step]
+        how = draw(st.sampled_from(["remove", "replace", "add", "twice"]))
+        if how == "remove":
+            del inside[last]
+        elif how == "replace":
+            inside[last] = draw(st.sampled_from(MUTANTS))
+        elif how == "add" and isinstance(inside, dict):
+            inside[draw(st.sampled_from(MEMBERS))] = draw(st.sampled_from(MUTANTS))
+        elif how == "twice" and isinstance(inside, list):
+            inside.append(copy.deepcopy(inside[last]))
+    return document
+
+
+@settings(max_examples=600, deadline=None)
+@given(mutated_documents())
+def test_both_say_the_same_of_mutations(document: Any) -> None:
+    assert ours(document) == CHECKER.is_valid(document), document
+
+
+@settings(max_examples=200, deadline=None)
+@given(mutated_documents(), st.booleans())
+def test_every_issue_names_a_place_a_rule_and_a_remedy(document: Any, strict: bool) -> None:
+    try:
+        thread = tp.Thread.model_validate_json(json.dumps(document))
+    except turntree.ValidationError as error:
+        found = [(entry["pointer"], entry["type"], entry["msg"]) for entry in error.errors()]
+    else:
+        issues = thread.validate(strict=strict)
+        assert {issue.severity for issue in issues} <= ({"error"} if strict else {"error", "warning"})
+        found = [(issue.pointer, issue.rule, issue.remedy) for issue in issues]
+    for pointer, rule, words in found:
+        assert pointed_at(document, pointer), pointer
+        assert rule
+        assert words
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 1, {}, [{}]])
+def test_what_is_no_document_is_none_for_both(document: Any) -> None:
+    assert not ours(document)
+    assert not CHECKER.is_valid(document)
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents())
+def test_documents_are_kept_as_they_are(document: dict[str, Any]) -> None:
+    document["new"] = {"a": [1, None]}
+    for one in document["actions"]:
+        one["extra"] = {"b": 1.50}
+    document["actions"].append({"action_type": "system.unknown-thing.x", "timestamp": "2025-01-15T10:00:00Z"})
+    document["actions"][-1] |= {"sequence": len(document["actions"]), "data": {"k": None}, "more": True}
+
+    kept = json.loads(tp.Thread.model_validate_json(json.dumps(document)).model_dump_json())
+
+    assert without_nulls(kept) == without_nulls(document)
+
+
+def without_nulls(value: Any) -> Any:
+    """Optional members that are null count as absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(

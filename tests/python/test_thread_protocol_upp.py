@@ -1,6 +1,11 @@
 """Messages, threads, sessions and trees of turntree as ThreadProtocol documents, and back."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given as law_of
+from hypothesis import settings
+from hypothesis import strategies as st
 from pydantic_ai import messages as m
 
 import turntree
@@ -144,3 +149,65 @@ def test_pydantic_ai_messages_and_back() -> None:
     assert [message.text for message in back] == [message.text for message in given]
     assert back[2].tool_calls == given[2].tool_calls
     assert upp.from_pydantic_ai(m.ModelMessagesTypeAdapter.dump_json(live)) == back
+
+
+turns = st.lists(st.sampled_from(["say", "call", "twins", "think", "nothing"]), max_size=2)
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["push", "push", "branch", "checkout", "merge"]), st.integers(0, 9), st.integers(0, 9), turns
+    ),
+    max_size=10,
+)
+
+
+def exchange(kinds: list[str], number: int) -> list[upp.Message]:
+    said: list[upp.Message] = []
+    for kind in kinds:
+        said.append(upp.UserMessage(f"question {number}"))
+        if kind in {"call", "twins"}:
+            # Ids repeat, in a message and from one to the next.
+            calls = [upp.ToolCall("c", f"tool{place}", {"n": place}) for place in range(2 if kind == "twins" else 1)]
+            said.append(upp.AssistantMessage([], tool_calls=calls))
+            said.append(upp.ToolResultMessage([upp.ToolResult("c", {"n": place}) for place in range(len(calls))]))
+        elif kind == "think":
+            said.append(upp.AssistantMessage([upp.Reasoning("hm"), upp.Text("so"), upp.Reasoning("ah")]))
+        elif kind == "say":
+            said.append(upp.AssistantMessage([upp.Text("answer"), upp.Text(f" {number}")]))
+        else:
+            said.append(upp.AssistantMessage([]))
+    return said
+
+
+@settings(max_examples=120, deadline=None)
+@law_of(moves)
+def test_every_node_of_a_tree_comes_back(plan: list[Any]) -> None:
+    tree = ThreadTree()
+    for number, (move, one, other, kinds) in enumerate(plan):
+        ids = list(tree.nodes)
+        first, second = ids[one % len(ids)], ids[other % len(ids)]
+        if move == "push":
+            tree.push(*exchange(kinds, number))
+        elif move == "branch":
+            tree.checkout(tree.branch(first))
+        elif move == "checkout":
+            tree.checkout(first)
+        elif first != second:
+            tree.merge(first, second)
+
+    threads = {thread.thread_id: thread for thread in tp.from_tree(tree)}
+
+    assert set(threads) == set(tree.nodes)
+    assert tp.from_upp(tree).to_upp() == tree.history()
+    for node_id, thread in threads.items():
+        history = tree.history(node_id)
+        assert [issue for issue in thread.validate() if issue.severity == "error"] == []
+        assert thread.to_upp() == history
+        assert thread.with_hoisted_metadata().to_upp() == history
+        assert tp.Thread.model_validate_json(thread.model_dump_json()).to_upp() == history
+        agent = next(iter(thread.agents))
+        assert tp.from_upp(thread.to_upp(agent), agent=thread.agents[agent]).to_upp(agent) == thread.to_upp(agent)
+        assert thread.parent_thread_id == tree[node_id].parent_id
+        if thread.parent_thread_id is not None:
+            parent, shared = threads[thread.parent_thread_id], thread.metadata["branch"]["parent_sequence"]
+            assert parent.actions[:shared] == thread.actions[:shared]
+            assert parent.actions[shared : shared + 1] != thread.actions[shared : shared + 1] or shared == len(thread)

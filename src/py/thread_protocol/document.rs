@@ -435,9 +435,20 @@ impl Thread {
     }
 
     /// The messages of the provider layer that the thread holds, or that one of its agents hears.
-    #[pyo3(signature = (agent_id = None))]
-    fn to_upp<'py>(slf: &Bound<'py, Self>, agent_id: Option<&str>) -> PyResult<Bound<'py, PyList>> {
-        super::upp::to_list(slf.py(), &Self::of(slf)?.now(), agent_id)
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: "
+    ))]
+    fn to_upp<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        super::upp::to_list(slf.py(), &Self::of(slf)?.now(), &view)
     }
 
     /// The history of Pydantic AI that the thread holds, or that one of its agents sees.

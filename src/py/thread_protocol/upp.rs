@@ -11,6 +11,7 @@ use crate::core::json::RawJson;
 use crate::py::data::extract;
 use crate::py::thread::history_from;
 use crate::thread_protocol as core;
+use crate::thread_protocol::convert::ViewOptions;
 use crate::thread_protocol::convert::upp::{self, UppOptions};
 
 /// Makes a thread of messages; `parent` is the thread that it branched from.
@@ -52,9 +53,9 @@ pub(super) fn thread_from_upp(
 pub(super) fn to_list<'py>(
     py: Python<'py>,
     thread: &core::Thread,
-    agent_id: Option<&str>,
+    view: &ViewOptions,
 ) -> PyResult<Bound<'py, PyList>> {
-    let messages = py.detach(|| thread.to_upp(agent_id));
+    let messages = py.detach(|| thread.to_upp(view));
     let messages = messages.map_err(|error| super::raise(py, &error, None))?;
     let handles = messages.into_iter().map(|message| crate::py::message::wrap(py, Arc::new(message)));
     PyList::new(py, handles.collect::<PyResult<Vec<_>>>()?)

@@ -3,3 +3,6 @@
 pub mod pydantic_ai;
 pub mod upp;
 pub mod vercel_ui;
+mod view;
+
+pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};

@@ -15,7 +15,7 @@ use super::read::read_object;
 use super::texts::cut;
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
-use crate::thread_protocol::action::{Action, UserMessageAction};
+use crate::thread_protocol::action::Action;
 use crate::thread_protocol::content::{ContentPart, MessageContent};
 use crate::thread_protocol::document::Thread;
 use crate::thread_protocol::error::ThreadError;
@@ -350,9 +350,7 @@ pub(super) fn decode_part<'t>(
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
         _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), profile),
-        Action::UserMessage(UserMessageAction { content: MessageContent::Parts(parts), .. }) => {
-            Some(items::decode(parts, envelope.items.as_deref(), profile))
-        }
+        Action::UserMessage(message) => items::said(message, envelope.items.as_deref(), profile),
         _ => None,
     };
     let items_key = if class == "speech" { "audio" } else { "content" };

@@ -9,8 +9,10 @@ use super::model::{Object, Value};
 use super::profile::{Expected, Profile, class_name};
 use super::read::read_object;
 use super::write::{object_to_json, to_json};
+use crate::thread_protocol::action::UserMessageAction;
 use crate::thread_protocol::content::{
-    AudioContent, ContentPart, FileContent, ImageContent, TextContent, VideoContent,
+    Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent,
+    VideoContent,
 };
 
 /// A user prompt's list of items as content parts.
@@ -313,12 +315,29 @@ pub(super) fn is_inline(part: &ContentPart) -> bool {
     media(part).is_some_and(|media| media.base64.is_some())
 }
 
+/// The items of what a user said, and of what came with it; `None` for a plain text.
+pub(super) fn said<'t>(
+    message: &'t UserMessageAction,
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Option<Value<'t>> {
+    let attached = message.attachments.as_deref().unwrap_or_default();
+    let mut said = match &message.content {
+        MessageContent::Text(_) if attached.is_empty() => return None,
+        MessageContent::Text(text) => vec![Value::text(text)],
+        MessageContent::Parts(parts) => decode_all(parts, items, profile),
+    };
+    let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, profile))));
+    said.extend(attached.iter().filter_map(Attachment::part).map(item));
+    Some(Value::List(said))
+}
+
 /// The items that content parts were.
-pub(super) fn decode<'t>(
+pub(super) fn decode_all<'t>(
     parts: &'t [ContentPart],
     items: Option<&[Option<ItemEnvelope<'t>>]>,
     profile: &Profile<'t>,
-) -> Value<'t> {
+) -> Vec<Value<'t>> {
     let mut values = Vec::with_capacity(parts.len());
     let mut rest = parts.iter();
     for item in items.unwrap_or_default() {
@@ -330,7 +349,7 @@ pub(super) fn decode<'t>(
         values.push(decode_item(part, item.as_ref(), profile));
     }
     values.extend(rest.map(|part| decode_item(part, None, profile)));
-    Value::List(values)
+    values
 }
 
 /// The item that a content part was.

@@ -36,13 +36,13 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+pub use super::view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use agents::AgentSource;
 pub(super) use agents::{assistant, namespace};
 pub use downgrade::{Change, ChangeKind, downgrade};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
 pub use read::read_history;
 pub use versions::{Version, VersionError, WrittenBy, written_by};
-pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
 pub use write::write_history;
 
 use encode::{Differs, Encoder, Source};
