@@ -330,14 +330,14 @@ fn an_output_file_is_there_whole_or_not_at_all() {
         (OutputFile::create(&path, false).unwrap(), OutputFile::create(&path, false).unwrap());
     one.write_all(b"one").unwrap();
     two.write_all(b"two").unwrap();
-    one.finish().unwrap();
-    assert!(matches!(two.finish(), Err(BulkError::Exists { .. })));
+    one.finish(true).unwrap();
+    assert!(matches!(two.finish(true), Err(BulkError::Exists { .. })));
     assert!(matches!(OutputFile::create(&path, false), Err(BulkError::Exists { .. })));
     assert_eq!(fs::read(&path).unwrap(), b"one");
 
     let mut again = OutputFile::create(&path, true).unwrap();
     again.write_all(b"again").unwrap();
-    again.finish().unwrap();
+    again.finish(true).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"again");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     fs::remove_dir_all(folder).unwrap();

@@ -67,8 +67,7 @@ pub static FORMATS: &[Format] = &[
         name: "pydantic-ai",
         read: Some(|bytes, settings| from_pydantic_ai_json(bytes, &settings.import)),
         write: Some(|thread, settings, out| {
-            out.push(thread.to_pydantic_ai_json(&settings.view)?);
-            Ok(())
+            thread.write_pydantic_ai_json(&settings.view, |piece| out.extend(piece))
         }),
         looks_like: |sketch| sketch.list && (sketch.has("parts") || sketch.keys.is_empty()),
     },

@@ -137,7 +137,30 @@ impl Thread {
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
         written(&self.to_messages(options)?, options)
     }
+
+    /// As [`Self::to_pydantic_ai_json`], in pieces: a long history is never in one place.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`]; pieces may have been written by then.
+    pub fn write_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        mut write: impl FnMut(&[u8]),
+    ) -> Result<(), ThreadError> {
+        let mut rest = Vec::with_capacity(PIECE + PIECE / 4);
+        each_message(&self.to_messages(options)?, options, &mut rest, |piece| {
+            if piece.len() >= PIECE {
+                write(piece);
+                piece.clear();
+            }
+        })?;
+        write(&rest);
+        Ok(())
+    }
 }
+
+/// Histories are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
 
 impl Thread {
     /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
@@ -155,18 +178,34 @@ impl Thread {
 }
 
 fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
-    let mut out = vec![b'['];
+    let mut out = Vec::new();
+    each_message(messages, options, &mut out, |_| ())?;
+    Ok(out)
+}
+
+/// Writes messages into `out`, which `use_piece` may empty after each of them.
+fn each_message(
+    messages: &History<'_>,
+    options: &ViewOptions,
+    out: &mut Vec<u8>,
+    mut use_piece: impl FnMut(&mut Vec<u8>),
+) -> Result<(), ThreadError> {
+    let mut used = 0;
+    out.push(b'[');
     for (place, message) in messages.iter().enumerate() {
         if place > 0 {
             out.push(b',');
         }
-        write_message(&mut out, message);
-        if out.len() > options.limits.bytes {
+        write_message(out, message);
+        if used + out.len() > options.limits.bytes {
             return Err(too_long(place, options.limits.bytes).into());
         }
+        let length = out.len();
+        use_piece(out);
+        used += length - out.len();
     }
     out.push(b']');
-    Ok(out)
+    Ok(())
 }
 
 fn too_long(place: usize, limit: usize) -> ParseError {
