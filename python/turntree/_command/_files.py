@@ -130,15 +130,15 @@ def open_input(file: Input, stack: ExitStack) -> BinaryIO:
 @contextmanager
 def said(file: Input) -> Generator[None]:
     """Say in one sentence that a file that is read is damaged."""
+    import gzip
     import zlib
 
     try:
         yield
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Complaint(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from error
     except OSError as error:
-        if error.errno is not None:
-            raise
-        # gzip says what it dislikes without a number; zstandard names the file already.
-        words = str(error)
-        raise Complaint(words if file.path in words else f"{file.path}: {words}; fetch the file again") from error
+        if error.errno is None:
+            # It names the file already.
+            raise Complaint(str(error)) from error
+        raise

@@ -29,8 +29,8 @@ class Complaint(Exception):
 
 
 def plain(text: str) -> str:
-    """Text without what a terminal would obey: it may stand in the documents of strangers."""
-    return "".join(c if c == "\n" or (c.isprintable()) else "\ufffd" for c in text)
+    """Text on one line, without what a terminal would obey: it may stand in the documents of strangers."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def complain(message: str) -> None:
