@@ -11,6 +11,9 @@ use super::document::{Actions, Thread};
 use crate::core::json::canonical::{self, write_canonical, write_string};
 use crate::core::time::Timestamp;
 
+/// Long threads are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
 impl Thread {
     /// The canonical bytes, RFC 8785: the same for equal conversations, whoever wrote them.
     ///
@@ -21,6 +24,24 @@ impl Thread {
     /// names such places).
     pub fn canonical_json(&self) -> Vec<u8> {
         self.canonical_bytes(true)
+    }
+
+    /// As [`Self::canonical_json`], in pieces: of a long thread the bytes are never in one place.
+    pub fn write_canonical_json(&self, mut write: impl FnMut(&[u8])) {
+        let frame = self.canonical_frame(true);
+        let (mut around, mut place) = (Vec::new(), 0);
+        let mut remember = |out: &mut Vec<u8>| place = out.len();
+        write_canonical(&mut around, &frame, Some(("actions", &mut remember)));
+        let (before, after) = around.split_at_checked(place).unwrap_or_default();
+        let mut out = before.to_vec();
+        self.write_actions(&mut out, true, |piece| {
+            if piece.len() >= PIECE {
+                write(piece);
+                piece.clear();
+            }
+        });
+        out.extend_from_slice(after);
+        write(&out);
     }
 
     /// The SHA-256 of the canonical bytes, in hexadecimal digits.
@@ -37,12 +58,16 @@ impl Thread {
     }
 
     fn canonical_bytes(&self, include_times: bool) -> Vec<u8> {
-        let frame = String::from_utf8(canonical(&self.frame(include_times).to_json())).unwrap_or_default();
+        let frame = self.canonical_frame(include_times);
         let mut out = Vec::new();
         // The frame is in order already, so that nothing is moved once the actions are in it.
-        let mut write_actions = |out: &mut Vec<u8>| self.write_actions(out, include_times);
+        let mut write_actions = |out: &mut Vec<u8>| self.write_actions(out, include_times, |_| ());
         write_canonical(&mut out, &frame, Some(("actions", &mut write_actions)));
         out
+    }
+
+    fn canonical_frame(&self, include_times: bool) -> String {
+        String::from_utf8(canonical(&self.frame(include_times).to_json())).unwrap_or_default()
     }
 
     /// Everything but the actions, with one spelling of what canonical bytes spell in one way.
@@ -64,8 +89,8 @@ impl Thread {
         thread
     }
 
-    /// One by one, so that what is moved stays small.
-    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool) {
+    /// One by one, so that what is moved stays small. `use_piece` may empty `out` after each of them.
+    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool, mut use_piece: impl FnMut(&mut Vec<u8>)) {
         let mut json = Vec::new();
         let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
         out.push(b'[');
@@ -86,6 +111,7 @@ impl Thread {
             let text = std::str::from_utf8(&json).unwrap_or_default();
             let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
             write_canonical(out, text, Some(("timestamp", &mut write_timestamp)));
+            use_piece(out);
         }
         out.push(b']');
     }

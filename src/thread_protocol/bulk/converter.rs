@@ -13,7 +13,7 @@ use super::error::DocumentIssue;
 use super::format::{Format, Settings, detect};
 use super::input::Batch;
 use crate::core::limits::LimitError;
-use crate::thread_protocol::{Severity, ThreadError};
+use crate::thread_protocol::{Severity, Thread, ThreadError};
 
 /// The mark that some editors put at the beginning of a text (UTF-8 of U+FEFF).
 pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -81,7 +81,7 @@ impl Converter {
     /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
     pub(super) fn document(&self, document: &[u8], out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         let thread = self.read(document)?;
-        self.write(&thread, out)
+        self.write(thread, out)
     }
 
     /// As [`Self::document`], for a document that is let go of before the result is written: not both are in memory.
@@ -92,10 +92,10 @@ impl Converter {
         }
         let thread = self.read(text)?;
         drop(document);
-        self.write(&thread, out)
+        self.write(thread, out)
     }
 
-    fn read(&self, document: &[u8]) -> Result<crate::thread_protocol::Thread, Vec<DocumentIssue>> {
+    fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
         let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
         let Some(read) = format else {
             let known = super::format::readable().join(", ");
@@ -105,11 +105,7 @@ impl Converter {
         guarded(|| read(document, &self.settings))
     }
 
-    fn write(
-        &self,
-        thread: &crate::thread_protocol::Thread,
-        out: &mut Chunks,
-    ) -> Result<(), Vec<DocumentIssue>> {
+    fn write(&self, thread: Thread, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         match self.task {
             Task::Convert(format) => {
                 let Some(write) = format.write else {
@@ -216,7 +212,7 @@ impl Work<'_> {
         if last && !self.converter.keeps_text {
             drop(std::mem::take(bytes));
         }
-        match self.converter.write(&thread, &mut self.out) {
+        match self.converter.write(thread, &mut self.out) {
             Ok(()) => {
                 self.done.documents += 1;
                 if matches!(self.converter.task, Task::Convert(_)) {

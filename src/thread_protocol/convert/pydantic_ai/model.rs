@@ -263,7 +263,8 @@ impl ModelMessage<'_> {
     /// Spaces and escapes can only move a value away from its compact place, so the place of the last one decides.
     /// `None` also where that cannot be told.
     pub(super) fn compact_length_in(&self, text: &str) -> Option<usize> {
-        let parts = self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));
+        let parts =
+            self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));
         let parts = parts? - usize::from(!self.parts.is_empty());
         let usage = self.usage.as_ref().map(|usage| usage.compact_length(|_| None));
         let length = self.members.compact_length(|key| if key == "parts" { Some(parts) } else { usage? })?;

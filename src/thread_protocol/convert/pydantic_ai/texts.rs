@@ -199,7 +199,8 @@ fn join_run<'a>(
         }
         entries.push((piece.place, writer.into_fragment()));
     }
-    let mut encoded = Some(Encoded { action, fragment: String::new(), before: None, irregular, exact: false });
+    let mut encoded =
+        Some(Encoded { action, fragment: String::new(), before: None, irregular, exact: false });
     for (place, entry) in entries {
         let piece = match encoded.take() {
             Some(encoded) => Joined::First { encoded, run: number, entry },

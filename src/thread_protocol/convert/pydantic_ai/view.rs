@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::decode::{damaged, decode_action, decode_part, envelope_of, to_messages};
+use super::decode::{damaged, decode_action, decode_part, envelope_of, for_each_message, to_messages};
 use super::downgrade::{Change, downgrade};
 use super::envelope::{Envelope, MessageEnvelope};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
@@ -147,14 +147,21 @@ impl Thread {
         options: &ViewOptions,
         mut write: impl FnMut(&[u8]),
     ) -> Result<(), ThreadError> {
-        let mut rest = Vec::with_capacity(PIECE + PIECE / 4);
-        each_message(&self.to_messages(options)?, options, &mut rest, |piece| {
-            if piece.len() >= PIECE {
-                write(piece);
-                piece.clear();
+        let mut writer = HistoryWriter::new(options.limits.bytes);
+        let mut add = |message: &ModelMessage<'_>| -> Result<(), ThreadError> {
+            writer.add(message)?;
+            if writer.out.len() >= PIECE {
+                write(&writer.out);
+                writer.taken += writer.out.len();
+                writer.out.clear();
             }
-        })?;
-        write(&rest);
+            Ok(())
+        };
+        match &options.agent_id {
+            None => for_each_message(self, |message| add(&message))?,
+            Some(_) => self.to_messages(options)?.iter().try_for_each(add)?,
+        }
+        write(&writer.finish());
         Ok(())
     }
 }
@@ -178,34 +185,41 @@ impl Thread {
 }
 
 fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
-    let mut out = Vec::new();
-    each_message(messages, options, &mut out, |_| ())?;
-    Ok(out)
+    let mut writer = HistoryWriter::new(options.limits.bytes);
+    messages.iter().try_for_each(|message| writer.add(message))?;
+    Ok(writer.finish())
 }
 
-/// Writes messages into `out`, which `use_piece` may empty after each of them.
-fn each_message(
-    messages: &History<'_>,
-    options: &ViewOptions,
-    out: &mut Vec<u8>,
-    mut use_piece: impl FnMut(&mut Vec<u8>),
-) -> Result<(), ThreadError> {
-    let mut used = 0;
-    out.push(b'[');
-    for (place, message) in messages.iter().enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        write_message(out, message);
-        if used + out.len() > options.limits.bytes {
-            return Err(too_long(place, options.limits.bytes).into());
-        }
-        let length = out.len();
-        use_piece(out);
-        used += length - out.len();
+/// Writes messages as a list, up to a limit.
+struct HistoryWriter {
+    out: Vec<u8>,
+    /// Bytes that were taken out of `out`.
+    taken: usize,
+    messages: usize,
+    limit: usize,
+}
+
+impl HistoryWriter {
+    fn new(limit: usize) -> Self {
+        Self { out: vec![b'['], taken: 0, messages: 0, limit }
     }
-    out.push(b']');
-    Ok(())
+
+    fn add(&mut self, message: &ModelMessage<'_>) -> Result<(), ThreadError> {
+        if self.messages > 0 {
+            self.out.push(b',');
+        }
+        write_message(&mut self.out, message);
+        if self.taken + self.out.len() > self.limit {
+            return Err(too_long(self.messages, self.limit).into());
+        }
+        self.messages += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.out.push(b']');
+        self.out
+    }
 }
 
 fn too_long(place: usize, limit: usize) -> ParseError {
