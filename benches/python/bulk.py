@@ -2,9 +2,9 @@
 
     python benches/python/bulk.py [--documents 100000] [--large-megabytes 100]
 
-Makes its own histories in a temporary directory. Two cores of a virtual machine are seldom twice one core: the factor is
-to be compared with that of two processes that know nothing of each other. Each measurement is a process of its own; wall-clock time, CPU time
-and peak memory are those of that process (Linux, macOS).
+Makes its own histories in a temporary directory. Each measurement is a process of its own; wall-clock time, CPU time
+and peak memory are those of that process (Linux, macOS). Two cores of a virtual machine are seldom twice one core:
+the factor is to be compared with that of processes that know nothing of each other.
 """
 
 from __future__ import annotations
@@ -100,12 +100,9 @@ def measure(source: Path, target: Path, from_: str, to: str, jobs: int) -> dict[
 
 def side_by_side(source: Path, folder: Path, from_: str, to: str, number: int) -> float:
     """How much more as many processes of one job each do at once: what the machine itself allows."""
-    command = [sys.executable, "-c", MEASURE, str(source)]
     targets = [folder / f"side-{place}.jsonl" for place in range(number)]
-    runs = [
-        subprocess.Popen([*command, str(target), from_, to, "1"], stdout=subprocess.PIPE, text=True)
-        for target in targets
-    ]
+    commands = [[sys.executable, "-c", MEASURE, str(source), str(target), from_, to, "1"] for target in targets]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     walls = [json.loads(run.communicate()[0])["wall"] for run in runs]
     for target in targets:
         target.unlink()
@@ -150,9 +147,8 @@ def scaling(folder: Path, options: argparse.Namespace) -> None:
             )
         number = max(options.jobs)
         together = min(side_by_side(source, folder, from_, to, number) for _ in range(options.repeat))
-        print(
-            f"    {number} processes of one job at once: {number * first / together:.2f} x, which is this machine's most"
-        )
+        most = number * first / together
+        print(f"    {number} processes of one job at once: {most:.2f} x, the most that this machine allows")
 
 
 def memory(folder: Path, options: argparse.Namespace) -> None:

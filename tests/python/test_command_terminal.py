@@ -72,7 +72,7 @@ def test_a_stream_shows_documents_rate_failures_and_a_last_line():
     said = drawn(seen)
     assert said[0].startswith("2 documents  ")
     assert "MB/s" in said[0]
-    assert any("standard input: line 3: /0/parts/0: " in line for line in said)
+    assert any("standard input: line 4: /0/parts/0: " in line for line in said)
     assert any(line.endswith("  1 failed") for line in said)
     last = seen.rstrip("\n").split("\n")
     assert last[-2].endswith("turntree: 1 of 4 documents were left out")
