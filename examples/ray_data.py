@@ -1,15 +1,16 @@
 """Histories of Pydantic AI to ThreadProtocol on a cluster, with Ray Data.
 
     pip install "turntree[arrow]" "ray[data]"
-    python examples/ray_data.py
+    python examples/ray_data.py [FROM [TO]]
 
-Without a directory to read, a few histories of this repository are converted.
+FROM and TO are directories of Parquet files. Without them a few histories of this repository are converted and shown.
 """
 
 # pyright: basic, reportMissingImports=false
 # (pyarrow and Ray have no types of their own)
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,14 @@ def main() -> int:
         print('ray is not installed; try: pip install "ray[data]".', file=sys.stderr)
         return 1
     ray.init(log_to_driver=False, logging_level="error")
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
     given = ray.data.read_parquet(sys.argv[1]) if len(sys.argv) > 1 else ray.data.from_arrow(histories())
-    for row in given.map_batches(to_threads, batch_format="pyarrow").take(10):
+    # The function goes to the workers with the script; in a module of its own, they would have to have that too.
+    threads = given.map_batches(to_threads, batch_format="pyarrow")
+    if len(sys.argv) > 2:
+        threads.write_parquet(sys.argv[2])
+        return 0
+    for row in threads.take(10):
         print(row["name"], len(row["thread"]))
     return 0
 

@@ -3,7 +3,8 @@
     python benches/python/bulk.py [--documents 100000] [--large-megabytes 100]
 
 Makes its own histories in a temporary directory. Each measurement is a process of its own; wall-clock time, CPU time
-and peak memory are those of that process (Linux, macOS).
+and peak memory are those of that process (Linux, macOS). Two cores of a virtual machine are seldom twice one core:
+the factor is to be compared with that of processes that know nothing of each other.
 """
 
 from __future__ import annotations
@@ -97,6 +98,17 @@ def measure(source: Path, target: Path, from_: str, to: str, jobs: int) -> dict[
     return json.loads(done.stdout)
 
 
+def side_by_side(source: Path, folder: Path, from_: str, to: str, number: int) -> float:
+    """How much more as many processes of one job each do at once: what the machine itself allows."""
+    targets = [folder / f"side-{place}.jsonl" for place in range(number)]
+    commands = [[sys.executable, "-c", MEASURE, str(source), str(target), from_, to, "1"] for target in targets]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    walls = [json.loads(run.communicate()[0])["wall"] for run in runs]
+    for target in targets:
+        target.unlink()
+    return max(walls)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -133,6 +145,10 @@ def scaling(folder: Path, options: argparse.Namespace) -> None:
                 f"  {from_} -> {to}, {jobs} jobs: {best['wall']:.2f} s wall, {best['cpu']:.2f} s CPU, "
                 f"{source.stat().st_size / 1e6 / best['wall']:.0f} MB/s, {first / best['wall']:.2f} x"
             )
+        number = max(options.jobs)
+        together = min(side_by_side(source, folder, from_, to, number) for _ in range(options.repeat))
+        most = number * first / together
+        print(f"    {number} processes of one job at once: {most:.2f} x, the most that this machine allows")
 
 
 def memory(folder: Path, options: argparse.Namespace) -> None:

@@ -110,6 +110,10 @@ def _chunk(pa: Any, chunk: Any, row: int, options: dict[str, Any]) -> tuple[Any,
             reports.append(report)
             row += len(part)
         return (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)), reports
+    if isinstance(kind, pa.BaseExtensionType):
+        # Text by another name, as pa.json_().
+        converted, reports = _chunk(pa, chunk.storage, row, options)
+        return pa.ExtensionArray.from_storage(kind, converted), reports
     types: Any = pa.types
     values = kind.value_type if types.is_dictionary(kind) else kind
     binary = types.is_binary(values) or types.is_large_binary(values) or types.is_binary_view(values)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from turntree._core import DocumentIssue, Report, _convert_lines
+from turntree._core import DocumentIssue, Report, _convert_lines, _UnfinishedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +93,7 @@ def convert_jsonl(
             framing="lines",
             gzip=is_path(dst) and os.fspath(cast("str", dst)).endswith(".gz"),
             overwrite=overwrite,
+            durable=True,
             name=name,
             max_bytes=max_document_bytes,
         )
@@ -110,11 +112,13 @@ def opened(src: object, stack: ExitStack) -> tuple[Any, str | None]:
         return src, getattr(src, "name", None) if isinstance(getattr(src, "name", None), str) else None
     path = os.fspath(cast("str", src))
     if path.endswith(".zst"):
-        return stack.enter_context(cast("BinaryIO", zstandard().open(path, "rb"))), path
+        return stack.enter_context(io.BufferedReader(ZstandardFile(path), 256 * 1024)), path
     return path, path
 
 
-def created(dst: object, stack: ExitStack, *, overwrite: bool) -> tuple[Any, Callable[[], object]]:
+def created(
+    dst: object, stack: ExitStack, *, overwrite: bool, durable: bool = True
+) -> tuple[Any, Callable[[], object]]:
     """A target as the native module takes it, and what to call when all is written."""
     if not is_path(dst):
         return dst, lambda: None
@@ -122,18 +126,14 @@ def created(dst: object, stack: ExitStack, *, overwrite: bool) -> tuple[Any, Cal
     if not path.endswith(".zst"):
         return path, lambda: None
     module = zstandard()
-    place = Path(path)
-    if not overwrite and place.exists():
-        raise FileExistsError(f"{path} exists already; choose another name, or say that it may be overwritten")
-    # Beside its place and under another name until it is whole, as the native module does it.
-    unfinished = place.with_name(f".{place.name}.{os.urandom(8).hex()}.unfinished")
-    file = cast("BinaryIO", module.open(str(unfinished), "wb"))
-    stack.callback(unfinished.unlink, missing_ok=True)
+    unfinished = _UnfinishedFile(path, overwrite)
+    stack.callback(unfinished.discard)
+    file = cast("BinaryIO", module.open(str(unfinished.place), "wb"))
     stack.callback(file.close)
 
     def finish() -> None:
         file.close()
-        unfinished.replace(place)
+        unfinished.finish(durable)
 
     return file, finish
 
@@ -146,3 +146,51 @@ def zstandard() -> Any:
         except ImportError:
             continue
     raise ImportError("files that end in .zst need the package zstandard: pip install turntree[zstd]")
+
+
+class ZstandardFile(io.RawIOBase):
+    """What a file of zstandard holds, all its frames, with an error where it is cut short.
+
+    (The reader of the package zstandard takes the end of the file for the end of the data.)
+    """
+
+    _READ = 16 * 1024
+
+    def __init__(self, path: str) -> None:
+        module = zstandard()
+        self._path = path
+        # Python's own module has decompressors; those of the package make what is one.
+        made = module.ZstdDecompressor
+        self._new: Callable[[], Any] = made if hasattr(made, "eof") else lambda: made().decompressobj()
+        self._error: type[Exception] = module.ZstdError
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by close()
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer as far as data are at hand."""
+        while not self._ready:
+            data = (self._frame.unused_data if self._frame and self._frame.eof else b"") or self._file.read(self._READ)
+            if not data:
+                if self._frame and not self._frame.eof:
+                    raise OSError(f"{self._path}: the zstandard data are cut short; fetch the file again")
+                return 0
+            if self._frame is None or self._frame.eof:
+                self._frame = self._new()
+            try:
+                self._ready = memoryview(self._frame.decompress(data))
+            except self._error:
+                raise OSError(f"{self._path}: the zstandard data are damaged; fetch the file again") from None
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()

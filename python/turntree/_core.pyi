@@ -98,6 +98,7 @@ __all__ = [
     "DocumentIssue",
     "Report",
     "_ArrowColumn",
+    "_UnfinishedFile",
     "_convert_column",
     "_convert_files",
     "_convert_lines",
@@ -4297,6 +4298,7 @@ def _convert_lines(
     framing: str,
     gzip: bool,
     overwrite: bool,
+    durable: bool,
     name: str | None,
     max_bytes: int | None,
 ) -> Report:
@@ -4311,8 +4313,22 @@ def _convert_files(
     on_error: Any,
     progress: Callable[[Report], object] | None,
     profile: str,
+    durable: bool,
 ) -> Report:
     """Convert, or with ``to=None`` validate, files of one document each."""
+
+@final
+class _UnfinishedFile:
+    """A file that writers in Python write: under another name until it is whole."""
+
+    def __new__(cls, target: str, overwrite: bool) -> _UnfinishedFile: ...
+    @property
+    def place(self) -> Path:
+        """The path to open and write to."""
+    def finish(self, durable: bool) -> None:
+        """Give it its name; with `durable`, when all of it is on the disk."""
+    def discard(self) -> None:
+        """Remove it, unless it has its name."""
 
 @final
 class _ArrowColumn:

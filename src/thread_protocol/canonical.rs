@@ -17,6 +17,9 @@ use crate::core::json::canonical::{self, write_canonical, write_string};
 use crate::core::json::losses::losses;
 use crate::core::time::Timestamp;
 
+/// Long threads are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
 impl Thread {
     /// The canonical bytes, RFC 8785: the same for equal conversations, whoever wrote them.
     ///
@@ -30,8 +33,9 @@ impl Thread {
     /// # Errors
     /// [`ThreadError::Invalid`] for times without an offset from UTC: nobody knows which moment they are.
     pub fn canonical_json(&self) -> Result<Vec<u8>, ThreadError> {
-        self.refuse_naive_times()?;
-        Ok(self.canonical_bytes(true))
+        let mut out = Vec::new();
+        self.write_canonical_json(|piece| out.extend_from_slice(piece))?;
+        Ok(out)
     }
 
     /// The canonical bytes of a thread that loses nothing by them.
@@ -46,6 +50,16 @@ impl Thread {
         self.canonical_json()
     }
 
+    /// As [`Self::canonical_json`], in pieces: of a long thread the bytes are never in one place.
+    ///
+    /// # Errors
+    /// As [`Self::canonical_json`], before the first piece.
+    pub fn write_canonical_json(&self, write: impl FnMut(&[u8])) -> Result<(), ThreadError> {
+        self.refuse_naive_times()?;
+        self.write_pieces(true, write);
+        Ok(())
+    }
+
     /// The SHA-256 of the canonical bytes, in hexadecimal digits.
     ///
     /// Without `include_times` the times of the thread, its agents and its actions count as empty texts, so that two
@@ -58,8 +72,10 @@ impl Thread {
         if include_times {
             self.refuse_naive_times()?;
         }
+        let mut sha256 = Sha256::new();
+        self.write_pieces(include_times, |piece| sha256.update(piece));
         let mut digest = String::with_capacity(64);
-        for byte in Sha256::digest(self.canonical_bytes(include_times)) {
+        for byte in sha256.finalize() {
             let _ = write!(digest, "{byte:02x}");
         }
         Ok(digest)
@@ -85,13 +101,26 @@ impl Thread {
         refuse(issues)
     }
 
-    fn canonical_bytes(&self, include_times: bool) -> Vec<u8> {
-        let frame = String::from_utf8(canonical(&self.frame(include_times).to_json())).unwrap_or_default();
-        let mut out = Vec::new();
-        // The frame is in order already, so that nothing is moved once the actions are in it.
-        let mut write_actions = |out: &mut Vec<u8>| self.write_actions(out, include_times);
-        write_canonical(&mut out, &frame, Some(("actions", &mut write_actions)));
-        out
+    fn write_pieces(&self, include_times: bool, mut write: impl FnMut(&[u8])) {
+        let frame = canonical(&self.frame(include_times).to_json());
+        // Where the actions stand in the frame.
+        let (mut around, mut place) = (Vec::new(), 0);
+        let mut remember = |out: &mut Vec<u8>| place = out.len();
+        write_canonical(
+            &mut around,
+            std::str::from_utf8(&frame).unwrap_or_default(),
+            Some(("actions", &mut remember)),
+        );
+        let (before, after) = around.split_at_checked(place).unwrap_or_default();
+        let mut out = before.to_vec();
+        self.write_actions(&mut out, include_times, |piece| {
+            if piece.len() >= PIECE {
+                write(piece);
+                piece.clear();
+            }
+        });
+        out.extend_from_slice(after);
+        write(&out);
     }
 
     /// Everything but the actions, with one spelling of what canonical bytes spell in one way.
@@ -113,8 +142,8 @@ impl Thread {
         thread
     }
 
-    /// One by one, so that what is moved stays small.
-    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool) {
+    /// One by one, so that what is moved stays small. `use_piece` may empty `out` after each of them.
+    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool, mut use_piece: impl FnMut(&mut Vec<u8>)) {
         let mut json = Vec::new();
         let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
         out.push(b'[');
@@ -136,6 +165,7 @@ impl Thread {
             let text = std::str::from_utf8(&json).unwrap_or_default();
             let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
             write_canonical(out, text, Some(("timestamp", &mut write_timestamp)));
+            use_piece(out);
         }
         out.push(b']');
     }

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use turntree::core::json::RawJson;
 use turntree::thread_protocol::bulk::Chunks;
 use turntree::thread_protocol::bulk::{
     BulkError, DocumentIssue, FilePair, Framing, Observer, Options, OutputFile, Report, Settings, Stop,
@@ -330,14 +331,14 @@ fn an_output_file_is_there_whole_or_not_at_all() {
         (OutputFile::create(&path, false).unwrap(), OutputFile::create(&path, false).unwrap());
     one.write_all(b"one").unwrap();
     two.write_all(b"two").unwrap();
-    one.finish().unwrap();
-    assert!(matches!(two.finish(), Err(BulkError::Exists { .. })));
+    one.finish(true).unwrap();
+    assert!(matches!(two.finish(true), Err(BulkError::Exists { .. })));
     assert!(matches!(OutputFile::create(&path, false), Err(BulkError::Exists { .. })));
     assert_eq!(fs::read(&path).unwrap(), b"one");
 
     let mut again = OutputFile::create(&path, true).unwrap();
     again.write_all(b"again").unwrap();
-    again.finish().unwrap();
+    again.finish(true).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"again");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     fs::remove_dir_all(folder).unwrap();
@@ -409,7 +410,12 @@ fn columns_keep_their_rows() {
 
 #[test]
 fn every_format_has_its_own_name_and_reads_what_it_writes() {
-    let thread = from_pydantic_ai_json(history("x").as_bytes(), &ImportOptions::default()).unwrap();
+    // Long enough to be written in pieces, and with members that no version knows.
+    let messages = (0..300).map(|n| history(&"x".repeat(n * 7)).trim_matches(['[', ']']).to_owned());
+    let many = format!("[{}]", messages.collect::<Vec<_>>().join(","));
+    let mut thread = from_pydantic_ai_json(many.as_bytes(), &ImportOptions::default()).unwrap();
+    thread.extra.insert("Zeta", RawJson::from_text("[1, 2]".to_owned()).unwrap());
+    thread.extra.insert("\"quoted\"", RawJson::default());
     let settings = Settings::default();
     let mut names = Vec::new();
 
@@ -417,8 +423,15 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
         names.push(format.name);
         if let (Some(read), Some(write)) = (format.read, format.write) {
             let mut out = Chunks::default();
-            write(&thread, &settings, &mut out).unwrap();
+            write(thread.clone(), &settings, &mut out).unwrap();
             assert!(!out.to_vec().contains(&b'\n'), "{}", format.name);
+            let expected = match format.name {
+                "pydantic-ai" => Some(thread.to_pydantic_ai_json(&settings.view).unwrap()),
+                "thread-protocol" => Some(thread.to_json()),
+                "thread-protocol-canonical" => Some(thread.canonical_json()),
+                _ => None,
+            };
+            assert_eq!(expected.unwrap_or(out.to_vec()), out.to_vec(), "{}", format.name);
             read(&out.to_vec(), &settings).unwrap();
         }
     }

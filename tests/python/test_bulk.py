@@ -292,9 +292,9 @@ def test_memory_is_bounded_by_the_largest_document(tmp_path):
 
     slack = 40 << 20
     assert len(large) > 40_000_000
-    assert with_one - fixed < 4 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
-    # Two at once; the allocator gives back late what another thread let go of.
-    assert with_eight - fixed < 2 * 4 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
+    assert with_one - fixed < 3 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
+    # Two at once.
+    assert with_eight - fixed < 2 * 3 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
 
 
 # Columns
@@ -317,6 +317,35 @@ def test_a_column_keeps_its_type_its_rows_and_its_nulls(kind):
     converted.validate(full=True)
     assert texts(converted) == [THREADS[0], None, *THREADS[1:]]
     assert tp.convert_arrow(converted, "thread-protocol", "pydantic-ai").equals(column)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "json", "dictionary", "dictionary of large"], ids=str)
+def test_every_shape_of_a_column_is_converted_as_its_rows_are(kind):
+    rows = [None, *HISTORIES, None, HISTORIES[0], HISTORIES[0], None]
+    if kind == "json":
+        column = pa.array(rows, pa.json_(pa.large_string()))
+    elif kind == "dictionary":
+        column = pa.array(rows).dictionary_encode()
+    elif kind == "dictionary of large":
+        column = pa.array(rows, pa.large_binary()).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.large_binary()))
+    else:
+        column = pa.array(rows).cast(kind)
+    expected = [None if row is None else tp.from_pydantic_ai(row).model_dump_json() for row in rows]
+    empty, nulls = column.slice(0, 0), pa.nulls(9, column.type)
+
+    for start, length in ((0, len(rows)), (1, 3), (5, 0), (7, 99), (3, 6)):
+        converted = tp.convert_arrow(column.slice(start, length), jobs=2)
+        converted.validate(full=True)
+        assert converted.type == column.type
+        assert texts(converted) == expected[start : start + length]
+    assert tp.convert_arrow(empty, from_=None).equals(empty)
+    assert texts(tp.convert_arrow(nulls, from_=None)) == [None] * 9
+    chunked = pa.chunked_array([empty, column.slice(2), nulls, column.slice(0, 1)], column.type)
+    converted = tp.convert_arrow(chunked)
+    assert (converted.type, converted.num_chunks) == (column.type, 4)
+    assert texts(converted) == [*expected[2:], *[None] * 9, None]
+    none = tp.convert_arrow(pa.chunked_array([], column.type))
+    assert (none.type, len(none)) == (column.type, 0)
 
 
 def test_slices_chunks_and_dictionaries():

@@ -7,23 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from shell_command import BROKEN, COMMAND, DATA, HISTORIES, THREADS, fails, turntree
 
 from turntree import agent, session
 from turntree import thread_protocol as tp
 from turntree.upp import scripted
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "examples" / "data"
-COMMAND = Path(sys.executable).with_name("turntree")
-HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted(DATA.glob("*.json"))]
-THREADS = [tp.from_pydantic_ai(history).model_dump_json() for history in HISTORIES]
-BROKEN = '[{"kind": "request", "parts": [{"content": "x"}]}]'
 TRANSCRIPT = """\
 Which city was the capital of Japan before Tokyo?
 2 actions · 1 agent · 2026-01-15T09:00:00.125000Z · thread 17345e6e-be73-5988-99ad-fa752ce4e9bf
@@ -36,23 +30,6 @@ Assistant  2026-01-15T09:00:00.625000Z
 """
 
 pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not installed beside this interpreter")
-
-
-def turntree(*arguments, stdin=b"", **environment):
-    """Run the command; bytes in, bytes out."""
-    command = [str(COMMAND), *map(str, arguments)]
-    env = {**os.environ, "PYTHONIOENCODING": "utf-8", **environment}
-    return subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=50)
-
-
-def fails(status, words, *arguments, **options):
-    """Run a command that must fail in one sentence; give it back."""
-    done = turntree(*arguments, **options)
-    said = done.stderr.decode()
-    assert done.returncode == status, said
-    assert "Traceback" not in said
-    assert words in said
-    return done
 
 
 @pytest.fixture

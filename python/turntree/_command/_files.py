@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from turntree._command._terminal import Complaint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+    from contextlib import ExitStack
+    from typing import BinaryIO
 
 STANDARD = "-"
 """The name of standard input and output."""
@@ -60,7 +64,7 @@ class Input:
     @property
     def size(self) -> int:
         """Bytes that will be read, or 0 where that cannot be known."""
-        if self.is_standard or self.path.endswith(PACKED):
+        if self.is_standard or self.path.endswith((*PACKED, *TABLES)):
             return 0
         try:
             return Path(self.path).stat().st_size
@@ -68,12 +72,17 @@ class Input:
             return 0
 
 
-def find(names: list[str]) -> list[Input]:
-    """The files that names mean: a directory means every file of a known name in it and below, in order."""
+def find(names: list[str], without: str | None = None) -> list[Input]:
+    """The files that names mean: a directory means every file of a known name in it and below, in order.
+
+    Args:
+        names: Files and directories.
+        without: A directory that is left out where it lies in one of these: what will be written is not read.
+    """
     found: list[Input] = []
     for name in names or [STANDARD]:
         if name != STANDARD and Path(name).is_dir():
-            inside = sorted(_inside(name))
+            inside = sorted(_inside(name, None if without is None else Path(without).resolve()))
             if not inside:
                 known = ", ".join((*LINES, *WHOLE, *TABLES))
                 raise Complaint(f"{name}: no file in it is named {known}, with or without .gz or .zst")
@@ -85,31 +94,51 @@ def find(names: list[str]) -> list[Input]:
     return found
 
 
-def _inside(directory: str) -> Iterator[str]:
-    for place, directories, names in os.walk(directory):
-        directories[:] = sorted(name for name in directories if not name.startswith("."))
+def _inside(directory: str, without: Path | None) -> Iterator[str]:
+    def unreadable(error: OSError) -> NoReturn:
+        # A directory that is passed over in silence would be a loss that nobody hears of.
+        raise Complaint(f"{error.filename}: {error.strerror}; nothing was done") from None
+
+    # Links to directories are not followed, so there are no loops.
+    for place, directories, names in os.walk(directory, onerror=unreadable):
+        kept = [name for name in directories if not name.startswith(".")]
+        directories[:] = sorted(name for name in kept if without is None or Path(place, name).resolve() != without)
         for name in names:
-            path = str(Path(place, name))
-            if not name.startswith(".") and Input(path, directory).kind != "auto":
-                yield path
+            path = Path(place, name)
+            # A pipe would be waited for; a link that leads nowhere is an error that should be seen.
+            is_other = path.exists() and not path.is_file()
+            if not name.startswith(".") and not is_other and Input(str(path), directory).kind != "auto":
+                yield str(path)
 
 
-def read_whole(file: Input) -> bytes:
-    """All bytes of a file, without compression."""
+def open_input(file: Input, stack: ExitStack) -> BinaryIO:
+    """A file as lines or as a whole, without compression."""
     if file.is_standard:
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer
     if file.is_zstandard:
-        from turntree._bulk import zstandard
+        from turntree._bulk import opened
 
-        with zstandard().open(file.path, "rb") as opened:
-            return bytes(opened.read())
-    data = Path(file.path).read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        import gzip
-        import zlib
+        return cast("BinaryIO", opened(file.path, stack)[0])
+    plain = stack.enter_context(io.BufferedReader(io.FileIO(file.path)))
+    if plain.peek(2)[:2] != b"\x1f\x8b":
+        return plain
+    import gzip
 
-        try:
-            return gzip.decompress(data)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise Complaint(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from None
-    return data
+    return cast("BinaryIO", stack.enter_context(gzip.open(plain)))
+
+
+@contextmanager
+def said(file: Input) -> Generator[None]:
+    """Say in one sentence that a file that is read is damaged."""
+    import gzip
+    import zlib
+
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Complaint(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from error
+    except OSError as error:
+        if error.errno is None:
+            # It names the file already.
+            raise Complaint(str(error)) from error
+        raise

@@ -6,13 +6,14 @@ import argparse
 import sys
 from contextlib import ExitStack
 from io import TextIOWrapper
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import opened
-from turntree._command._convert import add_jobs
-from turntree._command._files import Input, find, read_whole
+from turntree._command._convert import add_jobs, is_small
+from turntree._command._files import Input, find, open_input, said
 from turntree._command._terminal import Complaint, complain, plain, wants_colours
-from turntree._core import DocumentIssue, _convert_lines, _formats, _render
+from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats, _render
 from turntree.exceptions import ValidationError
 
 if TYPE_CHECKING:
@@ -65,56 +66,92 @@ def _add_shown(parser: argparse.ArgumentParser, readable: list[str]) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    documents = failed = 0
-    for file in find(options.files):
+    check = _Check(options)
+    for small, group in groupby(find(options.files), key=lambda file: is_small(file, options)):
+        if small:
+            check.together(list(group))
+        else:
+            for file in group:
+                check.alone(file)
+    return check.end()
+
+
+class _Check:
+    """One run of ``turntree validate``."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.documents = self.failed = 0
+
+    def together(self, files: list[Input]) -> None:
+        """Check many files of one document, side by side."""
+        self._count(
+            _convert_files(
+                [(file.path, "", False, False) for file in files],
+                from_=self.options.from_,
+                to=None,
+                jobs=self.options.jobs,
+                on_error=self._say,
+                progress=None,
+                profile="full",
+                durable=False,
+            )
+        )
+
+    def alone(self, file: Input) -> None:
+        """Check one file."""
+        options = self.options
         name = STANDARD_NAME if file.is_standard else file.path
-
-        def found(issue: DocumentIssue, _text: bytes = b"", name: str = name) -> None:
-            _say(issue, name, as_json=options.json)
-
         if (options.documents or file.kind) == "table":
             raise Complaint(f"{name}: .parquet files are converted, not validated", 2)
         try:
             with ExitStack() as stack:
-                source = sys.stdin.buffer if file.is_standard else opened(file.path, stack)[0]
                 report = _convert_lines(
-                    source,
+                    sys.stdin.buffer if file.is_standard else opened(file.path, stack)[0],
                     None,
                     from_=options.from_,
                     to=None,
                     jobs=options.jobs,
-                    on_error=found,
+                    on_error=self._say,
                     progress=None,
                     profile="full",
                     framing=options.documents or file.kind,
                     gzip=False,
                     overwrite=False,
+                    durable=False,
                     name=name,
                     max_bytes=None,
                 )
         except (OSError, ValueError) as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            failed += 1
+            self.failed += 1
             words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             rule = "io" if isinstance(error, OSError) else "format"
-            issue = {"pointer": "", "rule": rule, "message": words.removeprefix(f"{name}: "), "severity": "error"}
-            found(DocumentIssue.model_validate(issue))
+            message = words.removeprefix(f"{name}: ")
+            issue = {"path": name, "pointer": "", "rule": rule, "message": message, "severity": "error"}
+            self._say(DocumentIssue.model_validate(issue))
         else:
-            documents += report.documents
-            failed += report.failed
-    if not options.json:
-        words = f"{failed} with errors" if failed else "all valid"
-        print(f"{documents + failed} documents, {words}", file=sys.stderr)
-    return 1 if failed else 0
+            self._count(report)
 
+    def _count(self, report: Report) -> None:
+        self.documents += report.documents
+        self.failed += report.failed
 
-def _say(issue: DocumentIssue, name: str, *, as_json: bool) -> None:
-    if as_json:
-        print(DocumentIssue.model_validate({**issue.to_dict(), "path": name}).to_json())
-        return
-    place = ":".join([name, *([str(issue.line)] if issue.line else []), *([issue.pointer] if issue.pointer else [])])
-    print(plain(f"{place}: {issue.severity}: {issue.message} [{issue.rule}]"))
+    def _say(self, issue: DocumentIssue, _text: bytes = b"") -> None:
+        if self.options.json:
+            print(issue.to_json())
+            return
+        line, pointer = [str(issue.line)] if issue.line else [], [issue.pointer] if issue.pointer else []
+        place = ":".join([issue.path or "", *line, *pointer])
+        print(plain(f"{place}: {issue.severity}: {issue.message} [{issue.rule}]"))
+
+    def end(self) -> int:
+        """Sum up; give the exit status."""
+        if not self.options.json:
+            words = f"{self.failed} with errors" if self.failed else "all valid"
+            print(f"{self.documents + self.failed} documents, {words}", file=sys.stderr)
+        return 1 if self.failed else 0
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -142,19 +179,18 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _documents(file: Input, line: int | None) -> Iterator[tuple[str, bytes]]:
-    """The documents of a file, with what to call each in errors."""
+    """The documents of a file, with what to call each in errors. Of a file of lines one is in memory at a time."""
     name = STANDARD_NAME if file.is_standard else file.path
-    data = read_whole(file)
-    kind = file.kind
-    if kind == "table":
+    if file.kind == "table":
         raise Complaint(f"{name}: .parquet files are converted, not shown", 2)
-    if line is None and kind != "lines":
-        yield name, data
-        return
-    lines = data.split(b"\n")
-    if line is not None:
-        if not 1 <= line <= len(lines) or not lines[line - 1].strip():
-            raise Complaint(f"{name}: there is no document in line {line}", 1)
-        yield f"{name}:{line}", lines[line - 1]
-        return
-    yield from ((f"{name}:{number}", text) for number, text in enumerate(lines, 1) if text.strip())
+    with ExitStack() as stack, said(file):
+        source = open_input(file, stack)
+        if line is not None:
+            text = next(islice(source, line - 1, line), b"") if line > 0 else b""
+            if not text.strip():
+                raise Complaint(f"{name}: there is no document in line {line}", 1)
+            yield f"{name}:{line}", text
+        elif file.kind == "lines":
+            yield from ((f"{name}:{number}", text) for number, text in enumerate(source, 1) if text.strip())
+        else:
+            yield name, source.read()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from turntree._arrow import convert_arrow, pyarrow
 from turntree._command._files import STANDARD
 from turntree._command._terminal import Complaint
-from turntree._core import DocumentIssue, Report
+from turntree._core import DocumentIssue, Report, _UnfinishedFile
 
 if TYPE_CHECKING:
     import argparse
@@ -20,11 +19,18 @@ if TYPE_CHECKING:
     from turntree._command._files import Input
 
 ROWS = 4096
-"""How many rows are in memory at once."""
+"""The most rows that are in memory at once."""
+
+BYTES = 32_000_000
+"""About how many bytes of documents are in memory at once, where a single one has no more."""
 
 
 def convert_table(
-    file: Input, target: str, options: argparse.Namespace, failure: Callable[[DocumentIssue], None]
+    file: Input,
+    target: str,
+    options: argparse.Namespace,
+    failure: Callable[[DocumentIssue], None],
+    progress: Callable[[Report], object],
 ) -> Report:
     """Convert a column of a Parquet file into another file, batch by batch."""
     pyarrow()  # says which extra to install
@@ -35,14 +41,13 @@ def convert_table(
         read = stack.enter_context(parquet.ParquetFile(file.path))
         schema = read.schema_arrow
         name = _column(file, schema.names, options.column)
-        place = Path(target)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = place.with_name(f".{place.name}.{os.urandom(8).hex()}.unfinished")
-        stack.callback(unfinished.unlink, missing_ok=True)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        unfinished = _UnfinishedFile(target, bool(options.force))
+        stack.callback(unfinished.discard)
         total = {"documents": 0, "failed": 0, "bytes_in": 0, "bytes_out": 0, "seconds": 0.0}
-        with parquet.ParquetWriter(str(unfinished), schema) as writer:
-            _copy(read, writer, name, file, options, failure, total)
-        unfinished.replace(place)
+        with parquet.ParquetWriter(str(unfinished.place), schema) as writer:
+            _copy(read, writer, name, file, options, failure, progress, total)
+        unfinished.finish(not options.no_sync)
     return Report.model_validate({**total, "errors": []})
 
 
@@ -55,6 +60,15 @@ def _column(file: Input, names: list[str], wanted: str | None) -> str:
     return wanted
 
 
+def _rows(metadata: Any, name: str) -> int:
+    """How many rows have about `BYTES` in a column."""
+    size = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = map(group.column, range(group.num_columns))
+        size += sum(column.total_uncompressed_size for column in columns if column.path_in_schema == name)
+    return max(1, min(ROWS, BYTES * metadata.num_rows // max(size, 1)))
+
+
 def _copy(
     read: Any,
     writer: Any,
@@ -62,10 +76,11 @@ def _copy(
     file: Input,
     options: argparse.Namespace,
     failure: Callable[[DocumentIssue], None],
+    progress: Callable[[Report], object],
     total: dict[str, Any],
 ) -> None:
     first = 0
-    for batch in read.iter_batches(batch_size=ROWS):
+    for batch in read.iter_batches(batch_size=_rows(read.metadata, name)):
         place = batch.schema.get_field_index(name)
 
         def failed(issue: DocumentIssue, first: int = first) -> None:
@@ -78,6 +93,7 @@ def _copy(
         def count(report: Report) -> None:
             for key in total:
                 total[key] += getattr(report, key)
+            progress(Report.model_validate({**total, "errors": []}))
 
         converted = convert_arrow(
             batch.column(place),

@@ -29,8 +29,8 @@ class Complaint(Exception):
 
 
 def plain(text: str) -> str:
-    """Text without what a terminal would obey: it may stand in the documents of strangers."""
-    return "".join(c if c == "\n" or (c.isprintable()) else "\ufffd" for c in text)
+    """Text on one line, without what a terminal would obey: it may stand in the documents of strangers."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def complain(message: str) -> None:
@@ -44,6 +44,15 @@ def wants_colours(choice: str) -> bool:
     if choice != "auto":
         return choice == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def counted(documents: int) -> str:
+    """A number of documents in words."""
+    return f"{documents} document{'' if documents == 1 else 's'}"
+
+
+BAR = 20
+"""How many characters the bar of progress has."""
 
 
 class Progress:
@@ -79,13 +88,17 @@ class Progress:
         counts = (report.documents, report.failed, report.bytes_in)
         documents, failed, read = (before + now for before, now in zip(self.before, counts, strict=True))
         rate = read / 1e6 / max(now - self.began, 1e-6)
-        parts = [f"{documents} documents", f"{rate:.0f} MB/s"]
+        parts = [counted(documents), f"{rate:.0f} MB/s"]
         if failed:
             parts.append(f"{failed} failed")
         if self.total:
             share = min(read / self.total, 1.0)
-            done = int(20 * share)
-            parts.insert(0, f"[{'#' * done}{'.' * (20 - done)}] {share:4.0%}")
+            parts.insert(0, f"{share:4.0%}")
+            done = int(BAR * share)
+            bar = f"[{'#' * done}{'.' * (BAR - done)}] "
+            # Where there is no room for everything, the numbers say more than the bar.
+            if len("  ".join(parts)) + len(bar) <= self._room():
+                parts[0] = bar + parts[0]
         self._write("  ".join(parts))
 
     def add(self, report: Report) -> None:
@@ -107,6 +120,17 @@ class Progress:
             self._write("")
 
     def _write(self, text: str) -> None:
+        # A line that is wider than the terminal would go on in the next one, and stay there.
+        text = text[: self._room()]
         sys.stderr.write("\r" + text.ljust(self._width) + ("\r" if not text else ""))
         sys.stderr.flush()
         self._width = len(text)
+
+    @staticmethod
+    def _room() -> int:
+        """How many characters go on a line of the terminal, which may change while one looks at it."""
+        try:
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns
+        except OSError:
+            columns = 0
+        return (columns or 80) - 1

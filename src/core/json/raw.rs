@@ -161,12 +161,16 @@ impl RawObject {
         let key = key.into();
         match self.0.iter_mut().find(|(name, _)| *name == key) {
             Some((_, old)) => *old = value,
-            None => self.0.push((key, value)),
+            None => self.push(key, value),
         }
     }
 
     /// Adds a member without looking whether the key is there; [`Self::settle`] has to follow the last one.
     pub(super) fn push(&mut self, key: impl Into<Box<str>>, value: RawJson) {
+        if self.0.is_empty() {
+            // The metadata of most actions are one member, and a long thread has many of them.
+            self.0.reserve_exact(1);
+        }
         self.0.push((key.into(), value));
     }
 

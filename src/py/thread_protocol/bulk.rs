@@ -1,13 +1,14 @@
 //! Bulk conversion: files, file objects and columns, with callbacks on the calling thread only.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
+use super::bulk_files::{Sink, Source};
 use super::pydantic_ai::choose;
 use crate::py::bridge::guard;
 use crate::py::convert::json::document_raw;
@@ -15,7 +16,7 @@ use crate::py::error::Raised;
 use crate::py::show::{Show, data_class};
 use crate::thread_protocol::bulk::{
     BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, Options, OutputFile,
-    Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open,
+    Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open, sync_directory,
 };
 use crate::thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind};
 
@@ -147,7 +148,7 @@ impl Watcher {
 }
 
 /// Runs code of the caller; what it raises comes out of the conversion as it is.
-fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Stop> {
+pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Stop> {
     let held = guard::held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as Stop));
     held.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
 }
@@ -193,82 +194,6 @@ fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<Verdict> {
         ));
     }
     Ok(Verdict::Replace(bytes))
-}
-
-/// A binary file object that is read.
-struct Source(Py<PyAny>);
-
-impl Source {
-    fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // `read1` gives what is there; `read` of a pipe waits until it has all that was asked for.
-        let method = file.getattr("read1").or_else(|_| file.getattr("read"));
-        method.map(|method| Self(method.unbind())).map_err(|_| {
-            PyTypeError::new_err("source must be a path or a binary file object with a read method")
-        })
-    }
-}
-
-fn other(error: Stop) -> io::Error {
-    io::Error::other(error)
-}
-
-impl Read for Source {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        called(|py| {
-            // A signal that came while Rust was running interrupts no read: it is looked for before one that may wait.
-            py.check_signals()?;
-            let answer = self.0.bind(py).call1((buffer.len(),))?;
-            let wrong = || {
-                let found = answer.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-                PyTypeError::new_err(format!(
-                    "source.read gave {found}, not bytes; open the file in binary mode"
-                ))
-            };
-            let mut copied = |bytes: &[u8]| {
-                let place = buffer.get_mut(..bytes.len()).ok_or_else(|| {
-                    PyValueError::new_err("source.read gave more bytes than it was asked for")
-                })?;
-                place.copy_from_slice(bytes);
-                Ok(bytes.len())
-            };
-            if let Ok(bytes) = answer.cast::<PyBytes>() {
-                return copied(bytes.as_bytes());
-            }
-            copied(&answer.cast::<PyByteArray>().map_err(|_| wrong())?.to_vec())
-        })
-        .map_err(other)
-    }
-}
-
-/// A binary file object that is written.
-struct Sink(Py<PyAny>);
-
-impl Sink {
-    fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if file.hasattr("write")? {
-            return Ok(Self(file.clone().unbind()));
-        }
-        Err(PyTypeError::new_err("target must be a path or a binary file object with a write method"))
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        called(|py| {
-            let answer = self.0.bind(py).call_method1("write", (PyBytes::new(py, bytes),))?;
-            // A raw file may take less than it was given; a buffered one says how much that was, or nothing.
-            Ok(answer.extract::<usize>().unwrap_or(bytes.len()).min(bytes.len()))
-        })
-        .map_err(other)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        called(|py| {
-            let file = self.0.bind(py);
-            if file.hasattr("flush")? { file.call_method0("flush").map(drop) } else { Ok(()) }
-        })
-        .map_err(other)
-    }
 }
 
 /// The exception of a conversion that ended early.
@@ -323,7 +248,8 @@ pub(super) fn released<T: Send>(
 /// Converts, or with `to=None` validates, the documents of one file or file object.
 #[pyfunction]
 #[pyo3(signature = (
-    source, target, *, from_, to, jobs, on_error, progress, profile, framing, gzip, overwrite, name, max_bytes
+    source, target, *, from_, to, jobs, on_error, progress, profile, framing, gzip, overwrite, durable, name,
+    max_bytes
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(super) fn _convert_lines<'py>(
@@ -339,14 +265,16 @@ pub(super) fn _convert_lines<'py>(
     framing: &str,
     gzip: bool,
     overwrite: bool,
-    name: Option<String>,
+    durable: bool,
+    name: Option<PathBuf>,
     max_bytes: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut options = Arguments { from_, to, jobs, profile }.options()?;
     let framings = [("lines", Framing::Lines), ("whole", Framing::Whole), ("auto", Framing::Auto)];
     options.framing = choose("framing", framing, &framings)?;
     options.gzip = gzip;
-    options.name = name;
+    // Names of files need not be UTF-8.
+    options.name = name.map(|name| name.display().to_string());
     if let Some(max_bytes) = max_bytes {
         options.settings.import.limits.bytes = max_bytes;
     }
@@ -359,10 +287,14 @@ pub(super) fn _convert_lines<'py>(
     let report = if to.is_none() {
         released(py, || lines(&mut reader, &mut io::sink(), &options, &mut watcher))?
     } else if let Ok(path) = target.extract::<PathBuf>() {
+        options.output = Some(path.display().to_string());
         released(py, || {
             let mut file = OutputFile::create(&path, overwrite)?;
             let report = lines(&mut reader, &mut file, &options, &mut watcher)?;
-            file.finish()?;
+            file.finish(durable)?;
+            if durable {
+                sync_directory(&path)?;
+            }
             Ok(report)
         })?
     } else {
@@ -374,7 +306,7 @@ pub(super) fn _convert_lines<'py>(
 
 /// Converts, or with `to=None` validates, files of one document each: `(source, target, overwrite, gzip)`.
 #[pyfunction]
-#[pyo3(signature = (pairs, *, from_, to, jobs, on_error, progress, profile))]
+#[pyo3(signature = (pairs, *, from_, to, jobs, on_error, progress, profile, durable))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(super) fn _convert_files<'py>(
     py: Python<'py>,
@@ -385,8 +317,9 @@ pub(super) fn _convert_files<'py>(
     on_error: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
     profile: &str,
+    durable: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Arguments { from_, to, jobs, profile }.options()?;
+    let options = Options { durable, ..Arguments { from_, to, jobs, profile }.options()? };
     let pairs: Vec<_> = pairs
         .into_iter()
         .map(|(source, target, overwrite, gzip)| FilePair { source, target, overwrite, gzip })

@@ -14,6 +14,7 @@ use crate::thread_protocol::ThreadError;
 pub(crate) mod actions;
 mod arrow;
 pub(crate) mod bulk;
+mod bulk_files;
 pub(crate) mod content;
 pub(crate) mod document;
 mod edit;
@@ -57,6 +58,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
     module.add_function(wrap_pyfunction!(bulk::_convert_lines, module)?)?;
     module.add_function(wrap_pyfunction!(bulk::_convert_files, module)?)?;
     module.add_function(wrap_pyfunction!(bulk::_formats, module)?)?;
+    module.add_class::<bulk_files::UnfinishedFile>()?;
     module.add_class::<arrow::ArrowColumn>()?;
     module.add_function(wrap_pyfunction!(arrow::_convert_column, module)?)?;
     // Both protocols have a `Thread`, and the native module has one namespace.

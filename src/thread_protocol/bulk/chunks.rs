@@ -46,6 +46,11 @@ impl Chunks {
         self.full.iter().chain(std::iter::once(&self.last)).map(Vec::as_slice)
     }
 
+    /// The pieces in order, to be let go of one by one.
+    pub fn into_pieces(self) -> impl Iterator<Item = Vec<u8>> {
+        self.full.into_iter().chain(std::iter::once(self.last))
+    }
+
     /// All bytes in one place.
     pub fn to_vec(&self) -> Vec<u8> {
         self.pieces().collect::<Vec<_>>().concat()
@@ -64,7 +69,8 @@ impl Chunks {
         self.last.truncate(mark.last);
     }
 
-    fn extend(&mut self, mut bytes: &[u8]) {
+    /// Takes a copy of bytes.
+    pub fn extend(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.last.len() >= PIECE {
                 self.full.push(std::mem::take(&mut self.last));

@@ -13,7 +13,10 @@ use super::error::DocumentIssue;
 use super::format::{Format, Settings, detect};
 use super::input::Batch;
 use crate::core::limits::LimitError;
-use crate::thread_protocol::{Severity, ThreadError};
+use crate::thread_protocol::{Severity, Thread, ThreadError};
+
+/// The mark that some editors put at the beginning of a text (UTF-8 of U+FEFF).
+pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// What to do with documents.
 #[derive(Debug, Clone, Copy)]
@@ -78,10 +81,21 @@ impl Converter {
     /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
     pub(super) fn document(&self, document: &[u8], out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         let thread = self.read(document)?;
-        self.write(&thread, out)
+        self.write(thread, out)
     }
 
-    fn read(&self, document: &[u8]) -> Result<crate::thread_protocol::Thread, Vec<DocumentIssue>> {
+    /// As [`Self::document`], for a document that is let go of before the result is written: not both are in memory.
+    pub(super) fn owned(&self, document: Vec<u8>, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+        let text = document.strip_prefix(MARK).unwrap_or(&document);
+        if text.trim_ascii().is_empty() {
+            return Err(vec![empty()]);
+        }
+        let thread = self.read(text)?;
+        drop(document);
+        self.write(thread, out)
+    }
+
+    fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
         let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
         let Some(read) = format else {
             let known = super::format::readable().join(", ");
@@ -91,11 +105,7 @@ impl Converter {
         guarded(|| read(document, &self.settings))
     }
 
-    fn write(
-        &self,
-        thread: &crate::thread_protocol::Thread,
-        out: &mut Chunks,
-    ) -> Result<(), Vec<DocumentIssue>> {
+    fn write(&self, thread: Thread, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         match self.task {
             Task::Convert(format) => {
                 let Some(write) = format.write else {
@@ -138,21 +148,31 @@ impl Converter {
             Batch::Whole(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
                 let length = bytes.len();
+                if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
+                    work.fail(vec![empty()], Vec::new());
+                }
                 work.one(&mut bytes, 0, length, true);
             }
             Batch::TooLong { found, limit } => {
                 work.done.lines = 1;
                 work.done.bytes_in = found as u64;
-                let error = DocumentIssue::of_rule(
-                    "limit_exceeded",
-                    String::new(),
-                    LimitError::Bytes { found, limit }.to_string(),
-                );
-                work.fail(vec![error], Vec::new());
+                work.fail(vec![too_long(found, limit)], Vec::new());
             }
         }
         work.finish()
     }
+}
+
+/// The issue of a document that is over the limit.
+pub(super) fn too_long(found: usize, limit: usize) -> DocumentIssue {
+    let message = LimitError::Bytes { found, limit }.to_string();
+    DocumentIssue::of_rule("limit_exceeded", String::new(), message)
+}
+
+/// The issue of a file of one document that has none.
+fn empty() -> DocumentIssue {
+    let message = "the file is empty; it should hold one document";
+    DocumentIssue::of_rule("json_truncated", String::new(), message.to_owned())
 }
 
 /// A worker that panics would be waited for in vain; what it was reading is a document that failed.
@@ -177,7 +197,7 @@ impl Work<'_> {
     /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
     fn one(&mut self, bytes: &mut Vec<u8>, start: usize, length: usize, last: bool) {
         let line = bytes.get(start..start + length).unwrap_or_default();
-        let line = line.strip_prefix(b"\xEF\xBB\xBF").filter(|_| start == 0).unwrap_or(line);
+        let line = line.strip_prefix(MARK).unwrap_or(line);
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -192,7 +212,7 @@ impl Work<'_> {
         if last && !self.converter.keeps_text {
             drop(std::mem::take(bytes));
         }
-        match self.converter.write(&thread, &mut self.out) {
+        match self.converter.write(thread, &mut self.out) {
             Ok(()) => {
                 self.done.documents += 1;
                 if matches!(self.converter.task, Task::Convert(_)) {
@@ -221,7 +241,7 @@ impl Work<'_> {
             return;
         }
         self.done.bytes_out += written.len() as u64;
-        let piece = if self.converter.gzip { compressed(&written) } else { written };
+        let piece = if self.converter.gzip { compressed(written) } else { written };
         self.done.pieces.push(Piece::Written(piece));
     }
 
@@ -232,11 +252,11 @@ impl Work<'_> {
 }
 
 /// One member of a gzip file (RFC 1952 §2.2): members that follow each other are one file.
-pub(super) fn compressed(bytes: &Chunks) -> Chunks {
+pub(super) fn compressed(bytes: Chunks) -> Chunks {
     let mut encoder = GzEncoder::new(Chunks::default(), Compression::default());
-    // Writing to memory does not fail.
-    for piece in bytes.pieces() {
-        let _infallible = encoder.write_all(piece);
+    // Each piece is let go of when it was compressed. Writing to memory does not fail.
+    for piece in bytes.into_pieces() {
+        let _infallible = encoder.write_all(&piece);
     }
     encoder.finish().unwrap_or_default()
 }

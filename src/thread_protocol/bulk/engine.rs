@@ -16,8 +16,9 @@ pub(super) const TICK: Duration = Duration::from_millis(50);
 /// A document of this many bytes counts for itself; smaller ones count together.
 const LARGE: usize = 4 << 20;
 
-/// Bytes of small documents that may be under way, for each thread.
-const SMALL: usize = 4 << 20;
+/// Bytes of small documents that may be under way, for each thread: a few batches, so that no thread waits for the next
+/// one and all of them stay in the caches that cores share.
+const SMALL: usize = 1 << 20;
 
 /// The calling thread's side: what gives work, takes results, and is asked now and then.
 pub(super) trait Lead {

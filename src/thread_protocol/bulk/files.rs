@@ -1,16 +1,17 @@
 //! Many files of one document each.
 
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::chunks::Chunks;
-use super::converter::{Converter, Task, compressed};
+use super::converter::{Converter, Task, compressed, too_long};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::input::open;
-use super::output::OutputFile;
-use super::{Observer, Options, Verdict};
+use super::input::{Batch, Batches, open};
+use super::output::{OutputFile, sync_directory};
+use super::{Framing, Observer, Options, Verdict};
 
 /// A file and what becomes of it.
 #[derive(Debug, Clone)]
@@ -44,8 +45,14 @@ pub fn files(
     };
     let mut lead = Files { pairs: pairs.iter(), observer, report: Report::default(), began: Instant::now() };
     let threads = options.threads().min(pairs.len());
-    run(&mut lead, threads, |pair: &FilePair, _stopped| one(pair, &converter))?;
+    run(&mut lead, threads, |pair: &FilePair, _stopped| one(pair, &converter, options.durable))?;
     lead.tick()?;
+    if options.durable && matches!(options.task, Task::Convert(_)) {
+        let written = pairs.iter().filter(|pair| pair.target.exists());
+        // One file stands for its directory.
+        let places: BTreeMap<_, _> = written.map(|pair| (pair.target.parent(), &pair.target)).collect();
+        places.values().try_for_each(|target| sync_directory(target))?;
+    }
     Ok(lead.report)
 }
 
@@ -97,9 +104,9 @@ impl<'a> Lead for Files<'a> {
     }
 }
 
-fn one(pair: &FilePair, converter: &Converter) -> Done {
+fn one(pair: &FilePair, converter: &Converter, durable: bool) -> Done {
     let mut done = Done::default();
-    if let Err(errors) = convert(pair, converter, &mut done) {
+    if let Err(errors) = convert(pair, converter, durable, &mut done) {
         let path = pair.source.display().to_string();
         done.errors = errors;
         for error in &mut done.errors {
@@ -109,40 +116,51 @@ fn one(pair: &FilePair, converter: &Converter) -> Done {
     done
 }
 
-fn convert(pair: &FilePair, converter: &Converter, done: &mut Done) -> Result<(), Vec<DocumentIssue>> {
-    let of_file = |error: BulkError| {
-        let rule = error.rule();
-        let message = match error {
-            // The path stands in front of it already.
-            BulkError::Io { source, .. } => source.to_string(),
-            error => error.to_string(),
-        };
-        vec![DocumentIssue::of_rule(rule, String::new(), message)]
-    };
-    let io = |path: &Path, error| of_file(BulkError::io(path.display().to_string(), error));
-    // As large as the file, where it is not compressed: nothing is copied while it is read.
-    let size = pair.source.metadata().map_or(0, |found| found.len());
+fn convert(
+    pair: &FilePair,
+    converter: &Converter,
+    durable: bool,
+    done: &mut Done,
+) -> Result<(), Vec<DocumentIssue>> {
+    let source = &pair.source;
     let limit = converter.settings.limits().bytes;
-    let source = open(&pair.source).map_err(of_file)?;
-    // One byte more than allowed, so that the reader of the format says that it is too much.
-    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    let mut text = Vec::with_capacity(usize::try_from(size.min(most)).unwrap_or_default());
-    source.take(most).read_to_end(&mut text).map_err(|error| io(&pair.source, error))?;
-    done.bytes_in = text.len() as u64;
+    let mut file = open(source).map_err(of_source)?;
+    let batch = Batches::new(&mut *file, Framing::Whole, limit).next();
+    let batch = batch.map_err(|error| of_source(BulkError::io("", error)))?;
+    done.bytes_in = batch.as_ref().map_or(0, Batch::len) as u64;
     let mut out = Chunks::default();
-    let document = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
-    converter.document(document, &mut out)?;
-    drop(text);
+    match batch {
+        Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
+        Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
+        None => converter.owned(Vec::new(), &mut out)?,
+    }
     if matches!(converter.task, Task::Validate) {
         return Ok(());
     }
     out.push(b"\n".to_vec());
     done.bytes_out = out.len() as u64;
+    write(pair, if pair.gzip { compressed(out) } else { out }, durable)
+}
+
+fn write(pair: &FilePair, out: Chunks, durable: bool) -> Result<(), Vec<DocumentIssue>> {
+    let failed = |error| of_target(BulkError::io(pair.target.display().to_string(), error));
     if let Some(parent) = pair.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|error| io(&pair.target, error))?;
+        std::fs::create_dir_all(parent).map_err(failed)?;
     }
-    let out = if pair.gzip { compressed(&out) } else { out };
-    let mut target = OutputFile::create(&pair.target, pair.overwrite).map_err(of_file)?;
-    out.pieces().try_for_each(|piece| target.write_all(piece)).map_err(|error| io(&pair.target, error))?;
-    target.finish().map_err(of_file)
+    let mut target = OutputFile::create(&pair.target, pair.overwrite).map_err(of_target)?;
+    out.into_pieces().try_for_each(|piece| target.write_all(&piece)).map_err(failed)?;
+    target.finish(durable).map_err(of_target)
+}
+
+fn of_source(error: BulkError) -> Vec<DocumentIssue> {
+    let message = match &error {
+        // Its path stands in front of it already.
+        BulkError::Io { source, .. } => source.to_string(),
+        error => error.to_string(),
+    };
+    vec![DocumentIssue::of_rule(error.rule(), String::new(), message)]
+}
+
+fn of_target(error: BulkError) -> Vec<DocumentIssue> {
+    vec![DocumentIssue::of_rule(error.rule(), String::new(), error.to_string())]
 }

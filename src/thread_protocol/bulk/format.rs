@@ -32,8 +32,8 @@ impl Settings {
 /// Makes a thread of one document.
 pub type Read = fn(&[u8], &Settings) -> Result<Thread, ThreadError>;
 
-/// Writes a thread as one document on one line.
-pub type Write = fn(&Thread, &Settings, &mut Chunks) -> Result<(), ThreadError>;
+/// Writes a thread as one document on one line, and may let go of the thread as it is written.
+pub type Write = fn(Thread, &Settings, &mut Chunks) -> Result<(), ThreadError>;
 
 /// One format.
 #[derive(Debug)]
@@ -67,8 +67,7 @@ pub static FORMATS: &[Format] = &[
         name: "pydantic-ai",
         read: Some(|bytes, settings| from_pydantic_ai_json(bytes, &settings.import)),
         write: Some(|thread, settings, out| {
-            out.push(thread.to_pydantic_ai_json(&settings.view)?);
-            Ok(())
+            thread.write_pydantic_ai_json(&settings.view, |piece| out.extend(piece))
         }),
         looks_like: |sketch| sketch.list && (sketch.has("parts") || sketch.keys.is_empty()),
     },
@@ -76,8 +75,7 @@ pub static FORMATS: &[Format] = &[
         name: "thread-protocol",
         read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
         write: Some(|thread, _settings, out| {
-            // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
-            serde_json::to_writer(out, thread).unwrap_or_default();
+            write_spent(thread, out);
             Ok(())
         }),
         looks_like: |sketch| !sketch.list && sketch.has("actions"),
@@ -85,13 +83,34 @@ pub static FORMATS: &[Format] = &[
     Format {
         name: "thread-protocol-canonical",
         read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
-        write: Some(|thread, _settings, out| {
-            out.push(thread.canonical_json()?);
-            Ok(())
-        }),
+        write: Some(|thread, _settings, out| thread.write_canonical_json(|piece| out.extend(piece))),
         looks_like: |_| false,
     },
 ];
+
+/// Writes a thread as [`Thread::to_json`] does, and lets go of each action when it is written: a long thread and its
+/// text are never in memory both.
+fn write_spent(mut thread: Thread, out: &mut Chunks) {
+    let (actions, extra) = (std::mem::take(&mut thread.actions), std::mem::take(&mut thread.extra));
+    let frame = thread.to_json();
+    // The list of actions is the last member that is known, and now it is empty.
+    out.extend(frame.strip_suffix(b"]}").unwrap_or_default());
+    for (place, action) in actions.0.into_iter().enumerate() {
+        if place > 0 {
+            out.extend(b",");
+        }
+        // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
+        serde_json::to_writer(&mut *out, &*action).unwrap_or_default();
+    }
+    out.extend(b"]");
+    for (key, value) in extra.iter() {
+        out.extend(b",");
+        serde_json::to_writer(&mut *out, key).unwrap_or_default();
+        out.extend(b":");
+        out.extend(value.get().as_bytes());
+    }
+    out.extend(b"}");
+}
 
 /// The format of a name.
 pub fn named(name: &str) -> Option<&'static Format> {

@@ -240,7 +240,7 @@ impl<'s> Batches<'s> {
         self.searched = 0;
         let end = end.map_or(self.pending.len(), |end| unsearched + end);
         let line = self.pending.get(begin..end).unwrap_or_default();
-        let whole = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+        let whole = line.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
         Some(if whole { Framing::Lines } else { Framing::Whole })
     }
 }

@@ -8,7 +8,7 @@ use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
 use super::input::{Batch, Batches};
-use super::{Chunks, Observer, Options, Verdict};
+use super::{Chunks, Framing, Observer, Options, Verdict};
 
 /// Converts every document of a source and writes the results in the order of the source, one a line.
 ///
@@ -30,7 +30,11 @@ pub fn lines(
         first: None,
         account: Account { options, sink, observer, report: Report::default(), lines: 0, began },
     };
-    let first = lead.next()?;
+    let mut first = lead.next()?;
+    if first.is_none() && options.framing == Framing::Whole {
+        // A file of one document should hold one.
+        first = Some((Batch::Whole(Vec::new()), 0));
+    }
     let mut converter = Converter {
         from: options.from,
         task: options.task,
@@ -118,7 +122,7 @@ impl Account<'_> {
         self.report.documents += done.documents;
         for piece in done.pieces {
             match piece {
-                Piece::Written(chunks) => self.write(&chunks)?,
+                Piece::Written(chunks) => self.write(chunks)?,
                 Piece::Failed(failure) => self.failed(failure)?,
             }
         }
@@ -126,10 +130,19 @@ impl Account<'_> {
         Ok(())
     }
 
-    fn write(&mut self, chunks: &Chunks) -> Result<(), BulkError> {
-        for piece in chunks.pieces() {
-            // `write_all` would try again when a signal interrupts it, and nobody would hear of the signal.
-            self.sink.write_all(piece).map_err(|error| BulkError::io("the output", error))?;
+    fn write(&mut self, chunks: Chunks) -> Result<(), BulkError> {
+        // Each piece is let go of when it was written.
+        for piece in chunks.into_pieces() {
+            let mut rest = piece.as_slice();
+            while !rest.is_empty() {
+                match self.sink.write(rest) {
+                    Ok(0) => return Err(unwritten(self.options, ErrorKind::WriteZero.into())),
+                    Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                    // A signal: the observer knows what it means.
+                    Err(error) if error.kind() == ErrorKind::Interrupted => self.tick()?,
+                    Err(error) => return Err(unwritten(self.options, error)),
+                }
+            }
         }
         Ok(())
     }
@@ -149,7 +162,7 @@ impl Account<'_> {
                     self.report.bytes_out += bytes.len() as u64 + 1;
                     chunks.push(bytes);
                     chunks.push(b"\n".to_vec());
-                    self.write(&if self.options.gzip { compressed(&chunks) } else { chunks })?;
+                    self.write(if self.options.gzip { compressed(chunks) } else { chunks })?;
                 }
             }
         }
@@ -158,7 +171,11 @@ impl Account<'_> {
 
     fn finish(mut self) -> Result<Report, BulkError> {
         self.tick()?;
-        self.sink.flush().map_err(|error| BulkError::io("the output", error))?;
+        self.sink.flush().map_err(|error| unwritten(self.options, error))?;
         Ok(self.report)
     }
+}
+
+fn unwritten(options: &Options, error: std::io::Error) -> BulkError {
+    BulkError::io(options.output.as_deref().unwrap_or("the output"), error)
 }

@@ -30,7 +30,7 @@ pub use files::{FilePair, files};
 pub use format::{FORMATS, Format, Settings};
 pub use input::{Framing, open};
 pub use lines::lines;
-pub use output::OutputFile;
+pub use output::{OutputFile, sync_directory};
 pub use values::{Column, Values, values};
 
 use std::num::NonZeroUsize;
@@ -54,6 +54,10 @@ pub struct Options {
     pub keeps_text: bool,
     /// What the source is called in errors.
     pub name: Option<String>,
+    /// What the sink is called in errors.
+    pub output: Option<String>,
+    /// Whether files are on the disk before they get their names: a power cut leaves no half ones.
+    pub durable: bool,
     /// The number of a column's first row, where it is a part of a longer one.
     pub first_row: u64,
 }
@@ -75,6 +79,8 @@ impl Options {
             gzip: false,
             keeps_text: false,
             name: None,
+            output: None,
+            durable: true,
             first_row: 0,
         }
     }

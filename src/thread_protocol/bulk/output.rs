@@ -1,19 +1,24 @@
 //! Files that are there whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::BulkError;
 
+/// Most characters of a file's own name in the name that it has until it is whole: names of files are short.
+const OWN: usize = 40;
+
 /// A file that gets its name when it is whole; dropped before that, it leaves nothing behind.
 ///
 /// It is written beside its place, so that naming it is one step of the file system. What is there already is replaced
-/// only if that was asked for, also when it came to be there in the meantime.
+/// only if that was asked for, also when it came to be there in the meantime; the new file may be read by whom the old
+/// one could. A link leads to the file that is replaced. A device or a named pipe is no file: it is written to as it is.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    unfinished: PathBuf,
+    /// Its name until it is whole; `None` for what is no file.
+    unfinished: Option<PathBuf>,
     file: Option<File>,
     overwrite: bool,
 }
@@ -25,29 +30,50 @@ impl OutputFile {
     /// [`BulkError::Exists`]; [`BulkError::Io`] where the directory cannot be written to.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, BulkError> {
         let name = path.display().to_string();
+        let failed = |error| BulkError::io(name.clone(), error);
+        let there = path.metadata().ok();
+        if there.as_ref().is_some_and(Metadata::is_dir) {
+            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory; name a file in it");
+            return Err(failed(error));
+        }
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+            return Ok(Self { path: path.to_owned(), unfinished: None, file: Some(file), overwrite });
+        }
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(BulkError::Exists { name });
         }
-        if path.is_dir() {
-            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory; name a file in it");
-            return Err(BulkError::io(name, error));
-        }
-        let own = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A link that leads nowhere is replaced itself.
+        let path = path.canonicalize().ok().filter(|_| path.is_symlink()).unwrap_or(path.to_owned());
+        let own: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(OWN).collect();
         let unfinished = path.with_file_name(format!(".{own}.{:016x}.unfinished", fastrand::u64(..)));
-        let file = OpenOptions::new().write(true).create_new(true).open(&unfinished);
-        let file = file.map_err(|error| BulkError::io(name, error))?;
-        Ok(Self { path: path.to_owned(), unfinished, file: Some(file), overwrite })
+        let file = OpenOptions::new().write(true).create_new(true).open(&unfinished).map_err(failed)?;
+        let output = Self { path, unfinished: Some(unfinished), file: Some(file), overwrite };
+        if let (Some(there), Some(file)) = (there, &output.file) {
+            // Before there is anything in it that others should not read.
+            file.set_permissions(there.permissions()).map_err(failed)?;
+        }
+        Ok(output)
     }
 
-    /// Gives the file its name.
+    /// Where its bytes go.
+    pub fn place(&self) -> &Path {
+        self.unfinished.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Gives the file its name. With `durable`, what was written is on the disk before that: after a power cut the name
+    /// has all of it or does not exist. [`sync_directory`] then makes sure of the name.
     ///
     /// # Errors
     /// [`BulkError::Exists`]; [`BulkError::Io`].
-    pub fn finish(mut self) -> Result<(), BulkError> {
+    pub fn finish(mut self, durable: bool) -> Result<(), BulkError> {
         let name = self.path.display().to_string();
-        drop(self.file.take());
+        let Some(unfinished) = &self.unfinished else { return Ok(()) };
+        if let Some(file) = self.file.take().filter(|_| durable) {
+            supported(file.sync_all()).map_err(|error| BulkError::io(&name, error))?;
+        }
         if !self.overwrite {
-            match fs::hard_link(&self.unfinished, &self.path) {
+            match fs::hard_link(unfinished, &self.path) {
                 // The other name is removed by the drop.
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -58,7 +84,7 @@ impl OutputFile {
                 Err(_) => {}
             }
         }
-        fs::rename(&self.unfinished, &self.path).map_err(|error| BulkError::io(name, error))
+        fs::rename(unfinished, &self.path).map_err(|error| BulkError::io(name, error))
     }
 }
 
@@ -78,6 +104,29 @@ impl Write for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         // Renamed, it is not there any more; nothing else can be done about one that stays.
-        let _gone = fs::remove_file(&self.unfinished);
+        let _gone = self.unfinished.as_ref().map(fs::remove_file);
     }
+}
+
+/// Makes sure that the names in the directory of a file are on the disk.
+///
+/// # Errors
+/// [`BulkError::Io`].
+pub fn sync_directory(of: &Path) -> Result<(), BulkError> {
+    let parent = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Elsewhere directories are not opened, and names are the file system's affair.
+    if cfg!(unix) {
+        let synced = File::open(parent).and_then(|directory| directory.sync_all());
+        supported(synced).map_err(|error| BulkError::io(parent.display().to_string(), error))?;
+    }
+    Ok(())
+}
+
+/// File systems that know of no disk say so; that is no failure.
+fn supported(synced: io::Result<()>) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    synced.or_else(|error| match error.kind() {
+        InvalidInput | Unsupported | PermissionDenied => Ok(()),
+        _ => Err(error),
+    })
 }

@@ -66,16 +66,31 @@ impl<'t> Group<'t> {
 /// # Errors
 /// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
 pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
+    let mut messages = Vec::new();
+    for_each_message(thread, |message| {
+        messages.push(message);
+        Ok(())
+    })?;
+    Ok(messages)
+}
+
+/// As [`to_messages`], one after another: of a long history one is in memory.
+///
+/// # Errors
+/// As [`to_messages`], and those of `use_message`.
+pub(super) fn for_each_message<'t>(
+    thread: &'t Thread,
+    mut use_message: impl FnMut(ModelMessage<'t>) -> Result<(), ThreadError>,
+) -> Result<(), ThreadError> {
     let metadata = ThreadMetadata::of(thread)?;
     let profile = metadata.profile()?;
     let plain = Profile::default();
-    let mut messages = Vec::new();
     let mut group: Option<(usize, Group<'_>)> = None;
     let mut finish = |group| -> Result<(), ThreadError> {
         if let Some((place, mut group)) = group {
             let group: &mut Group<'_> = &mut group;
             let profile = if group.owner.is_some() { &plain } else { &profile };
-            messages.push(decode_message(profile, group).map_err(|message| damaged(place, message))?);
+            use_message(decode_message(profile, group).map_err(|message| damaged(place, message))?)?;
         }
         Ok(())
     };
@@ -94,8 +109,7 @@ pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
             group.push(action, envelope.unwrap_or_default());
         }
     }
-    finish(group)?;
-    Ok(messages)
+    finish(group)
 }
 
 pub(super) fn damaged(place: usize, message: String) -> ThreadError {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -44,8 +45,8 @@ pub(super) struct Encoder<'o, 'a> {
     pub profile: Profile<'a>,
     /// The agents so far.
     pub agents: AgentRegistry,
-    /// The actions so far.
-    pub actions: Vec<Action>,
+    /// The actions so far, each where the thread will have it: of a long history there is no second list.
+    pub actions: Vec<Arc<Action>>,
     /// The system prompts before the first message, by address.
     pub system_prompts: Vec<String>,
     default_agent: Option<String>,
@@ -225,7 +226,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         if let Some(last) = actions.last() {
             last.timestamp().clone_into(&mut self.timestamp);
         }
-        self.actions.append(&mut actions);
+        actions.into_iter().for_each(|action| self.push(action));
         Ok(length)
     }
 
@@ -288,8 +289,14 @@ impl<'o, 'a> Encoder<'o, 'a> {
         for mut action in draft.actions {
             self.clamp(&mut action);
             action.timestamp().clone_into(&mut self.timestamp);
-            self.actions.push(action);
+            self.push(action);
         }
+    }
+
+    /// Adds an action at the end and numbers it.
+    fn push(&mut self, mut action: Action) {
+        action.set_sequence(u64::try_from(self.actions.len()).unwrap_or(u64::MAX).saturating_add(1));
+        self.actions.push(Arc::new(action));
     }
 
     /// Moves a time that would run backwards to the latest so far (decision 10).

@@ -32,6 +32,7 @@ mod view;
 mod write;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -324,18 +325,15 @@ fn first_timestamp(messages: &[ModelMessage<'_>]) -> Option<String> {
 
 fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions) -> Thread {
     let full = options.profile == ProfileKind::Full;
-    let Encoder { profile, mut agents, mut actions, system_prompts, .. } = encoder;
-    for (place, action) in actions.iter_mut().enumerate() {
-        action.set_sequence(u64::try_from(place).unwrap_or(u64::MAX).saturating_add(1));
-    }
+    let Encoder { profile, mut agents, actions, system_prompts, .. } = encoder;
     if agents.is_empty() {
         agents.add(match &options.agent {
             AgentSource::One(agent) => agent.clone(),
             _ => agents::assistant(),
         });
     }
-    let created_at = actions.first().map_or(EPOCH, Action::timestamp).to_owned();
-    let updated_at = actions.last().map_or(EPOCH, Action::timestamp).to_owned();
+    let created_at = actions.first().map_or(EPOCH, |action| action.timestamp()).to_owned();
+    let updated_at = actions.last().map_or(EPOCH, |action| action.timestamp()).to_owned();
     let configuration = thread_metadata::configuration(&profile, &system_prompts);
     for agent in agents.values_mut() {
         if agent.created_at.is_empty() {
@@ -352,12 +350,12 @@ fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions
     if let Some(metadata) = thread_metadata::write(&profile, configuration.as_ref(), full) {
         thread.metadata.get_or_insert_default().insert("pydantic_ai", metadata);
     }
-    thread.actions = actions.into_iter().collect::<Actions>();
+    thread.actions = Actions(actions.into());
     if options.strict { thread.with_hoisted_metadata() } else { thread }
 }
 
-fn title(actions: &[Action]) -> String {
-    let first = actions.iter().find_map(|action| match action {
+fn title(actions: &[Arc<Action>]) -> String {
+    let first = actions.iter().find_map(|action| match &**action {
         Action::UserMessage(message) => Some(&message.content),
         _ => None,
     });

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::decode::{damaged, decode_action, decode_part, envelope_of, to_messages};
+use super::decode::{damaged, decode_action, decode_part, envelope_of, for_each_message, to_messages};
 use super::downgrade::{Change, downgrade};
 use super::envelope::{Envelope, MessageEnvelope};
 use super::items::{decode_all, is_inline};
@@ -53,7 +53,37 @@ impl Thread {
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
         written(&self.to_messages(options)?, options)
     }
+
+    /// As [`Self::to_pydantic_ai_json`], in pieces: a long history is never in one place.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`]; pieces may have been written by then.
+    pub fn write_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        mut write: impl FnMut(&[u8]),
+    ) -> Result<(), ThreadError> {
+        let mut writer = HistoryWriter::new(options.limits.bytes);
+        let mut add = |message: &ModelMessage<'_>| -> Result<(), ThreadError> {
+            writer.add(message)?;
+            if writer.out.len() >= PIECE {
+                write(&writer.out);
+                writer.taken += writer.out.len();
+                writer.out.clear();
+            }
+            Ok(())
+        };
+        match &options.agent_id {
+            None => for_each_message(self, |message| add(&message))?,
+            Some(_) => self.to_messages(options)?.iter().try_for_each(add)?,
+        }
+        write(&writer.finish());
+        Ok(())
+    }
 }
+
+/// Histories are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
 
 impl Thread {
     /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
@@ -71,18 +101,41 @@ impl Thread {
 }
 
 fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
-    let mut out = vec![b'['];
-    for (place, message) in messages.iter().enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        write_message(&mut out, message);
-        if out.len() > options.limits.bytes {
-            return Err(too_long(place, options.limits.bytes).into());
-        }
+    let mut writer = HistoryWriter::new(options.limits.bytes);
+    messages.iter().try_for_each(|message| writer.add(message))?;
+    Ok(writer.finish())
+}
+
+/// Writes messages as a list, up to a limit.
+struct HistoryWriter {
+    out: Vec<u8>,
+    /// Bytes that were taken out of `out`.
+    taken: usize,
+    messages: usize,
+    limit: usize,
+}
+
+impl HistoryWriter {
+    fn new(limit: usize) -> Self {
+        Self { out: vec![b'['], taken: 0, messages: 0, limit }
     }
-    out.push(b']');
-    Ok(out)
+
+    fn add(&mut self, message: &ModelMessage<'_>) -> Result<(), ThreadError> {
+        if self.messages > 0 {
+            self.out.push(b',');
+        }
+        write_message(&mut self.out, message);
+        if self.taken + self.out.len() > self.limit {
+            return Err(too_long(self.messages, self.limit).into());
+        }
+        self.messages += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.out.push(b']');
+        self.out
+    }
 }
 
 fn too_long(place: usize, limit: usize) -> ParseError {
