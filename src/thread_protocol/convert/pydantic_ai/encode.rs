@@ -15,6 +15,7 @@ use super::model::{Kind, ModelMessage, Part, Value, part_kind};
 use super::parts::{self, Encoded, MESSAGE, Surroundings, USAGE};
 use super::profile::{Expected, Profile};
 use super::texts::{Joined, join_texts};
+use super::wire::{self, Remark, Wire};
 use super::write::{Comparer, message_to_json, object_to_json, write_message};
 use super::{ImportOptions, ProfileKind};
 use crate::core::json::canonical::respell;
@@ -54,6 +55,7 @@ pub(super) struct Encoder<'o, 'a> {
     clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
+    wire: Wire,
 }
 
 /// The actions of one message while it is encoded.
@@ -64,6 +66,8 @@ struct Draft {
     /// Where each part is; `None` as long as parts are the actions in order.
     layout: Layout,
     irregular: bool,
+    /// What the stream says when the results of the response are there.
+    late: Vec<Remark>,
 }
 
 /// Where the parts of a message are.
@@ -95,6 +99,7 @@ impl Draft {
             self.remark(remark);
         }
         self.irregular |= encoded.irregular;
+        self.late.extend(encoded.late);
         self.actions.push(encoded.action);
         self.fragments.push(encoded.fragment);
         self.layout.action();
@@ -103,6 +108,14 @@ impl Draft {
     fn remark(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
+    }
+
+    /// Adds the sources of a text; behind a call they wait for its result.
+    fn sources(&mut self, sources: &mut Vec<Remark>, called: bool) {
+        if called {
+            self.late.append(sources);
+        }
+        sources.drain(..).for_each(|source| self.remark(source.action));
     }
 }
 
@@ -120,6 +133,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             clamp: None,
             last_instructions: None,
             requests_seen: false,
+            wire: Wire::default(),
         }
     }
 
@@ -243,11 +257,42 @@ impl<'o, 'a> Encoder<'o, 'a> {
         {
             draft.remark(usage);
         }
-        for mut action in draft.actions {
-            self.clamp(&mut action);
-            action.timestamp().clone_into(&mut self.timestamp);
-            self.actions.push(action);
+        // A response begins when the one before has all it waits for; results stand before what else a user says.
+        let last_result = draft.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
+        let results = match message.kind {
+            Kind::Request => last_result.map_or(0, |place| place + 1),
+            _ => 0,
+        };
+        let rest = draft.actions.split_off(results);
+        draft.actions.into_iter().for_each(|action| self.tell(action));
+        if message.kind == Kind::Request {
+            self.wire.wait(std::mem::take(&mut draft.late));
         }
+        self.settle();
+        for action in rest {
+            if results == 0 && matches!(action, Action::UserMessage(_)) {
+                self.wire.begin();
+            }
+            self.tell(action);
+        }
+        self.wire.wait(draft.late);
+    }
+
+    /// Adds what waits for results that will not come any more.
+    pub(super) fn settle(&mut self) {
+        for remark in self.wire.due() {
+            if let Some(action) = self.wire.place(remark, &mut self.actions) {
+                self.tell(action);
+            }
+        }
+    }
+
+    /// Adds an action of the portable profile.
+    fn tell(&mut self, mut action: Action) {
+        wire::respell(&mut action);
+        self.clamp(&mut action);
+        action.timestamp().clone_into(&mut self.timestamp);
+        self.actions.push(action);
     }
 
     /// Moves a time that would run backwards to the latest so far (decision 10).
@@ -305,6 +350,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 agent_id: "",
                 provider_name: None,
                 validation_status: self.options.validation_status,
+                wire: !self.is_full(),
             };
             let one = parts::encode(part, &around, &mut self.profile);
             if own.is_none() {
@@ -368,14 +414,27 @@ impl<'o, 'a> Encoder<'o, 'a> {
             kind: &message.kind,
             timestamp: &timestamp,
             agent_id,
-            provider_name: provider_name.as_deref(),
+            // A stream does not say it.
+            provider_name: provider_name.as_deref().filter(|_| self.is_full()),
             validation_status: self.options.validation_status,
+            wire: !self.is_full(),
         };
         let mut joined = join_texts(&message.parts, self.options.combine_text, &around, &mut self.profile);
         let mut places: HashMap<usize, usize> = HashMap::new();
+        let (mut sources, mut called) = (Vec::new(), false);
         for (place, part) in message.parts.iter().enumerate() {
-            match joined.get_mut(place).and_then(Option::take) {
+            let joined = joined.get_mut(place).and_then(Option::take);
+            if !matches!(joined, Some(Joined::Next { .. } | Joined::Nothing)) {
+                draft.sources(&mut sources, called);
+            }
+            if around.wire {
+                called |= wire::is_call(part);
+                sources.extend(self.wire.citations(part, &timestamp));
+            }
+            match joined {
+                None if around.wire && wire::is_empty_thought(part) => {}
                 None => draft.push(parts::encode(part, &around, &mut self.profile)),
+                Some(Joined::Aside(remark)) => draft.late.push(remark),
                 Some(Joined::Whole(encoded)) => draft.push(encoded),
                 Some(Joined::First { encoded, run, entry }) => {
                     places.insert(run, draft.layout.actions);
@@ -391,6 +450,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
             }
         }
+        draft.sources(&mut sources, called);
         Self::cost(message, &mut draft);
         draft
     }

@@ -29,6 +29,9 @@ pub use live::LiveStream;
 pub use message::{Slot, UiMessage, UiPart};
 pub use reader::UiStreamReader;
 
+pub(super) use content::file_data;
+pub(super) use to_actions::{data_name, object_arguments};
+
 use super::pydantic_ai::ProfileKind;
 use crate::core::json::{check_utf8, parse};
 use crate::core::limits::Limits;
