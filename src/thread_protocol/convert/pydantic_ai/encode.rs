@@ -12,7 +12,7 @@ use super::agents::assistant;
 use super::decode::{Group, decode_message};
 use super::envelope::{Envelope, ObjectWriter};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
-use super::parts::{self, Encoded, MESSAGE, Surroundings, USAGE};
+use super::parts::{self, Encoded, MESSAGE, Surroundings};
 use super::profile::{Expected, Profile};
 use super::texts::{Joined, join_texts};
 use super::wire::{self, Remark, Wire};
@@ -40,7 +40,7 @@ pub(super) struct Differs;
 /// Turns messages into actions, one after another.
 #[derive(Debug)]
 pub(super) struct Encoder<'o, 'a> {
-    options: &'o ImportOptions,
+    pub(super) options: &'o ImportOptions,
     /// What the history says once.
     pub profile: Profile<'a>,
     /// The agents so far.
@@ -51,23 +51,23 @@ pub(super) struct Encoder<'o, 'a> {
     pub system_prompts: Vec<String>,
     default_agent: Option<String>,
     /// The time of the action before, and what to say before there is one.
-    timestamp: String,
-    clamp: Option<Timestamp>,
+    pub(super) timestamp: String,
+    pub(super) clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
-    wire: Wire,
+    pub(super) wire: Wire,
 }
 
 /// The actions of one message while it is encoded.
 #[derive(Debug, Default)]
-struct Draft {
-    actions: Vec<Action>,
+pub(super) struct Draft {
+    pub actions: Vec<Action>,
     fragments: Vec<String>,
     /// Where each part is; `None` as long as parts are the actions in order.
     layout: Layout,
     irregular: bool,
     /// What the stream says when the results of the response are there.
-    late: Vec<Remark>,
+    pub late: Vec<Remark>,
 }
 
 /// Where the parts of a message are.
@@ -105,7 +105,7 @@ impl Draft {
         self.layout.action();
     }
 
-    fn remark(&mut self, action: Action) {
+    pub(super) fn remark(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
     }
@@ -251,59 +251,6 @@ impl<'o, 'a> Encoder<'o, 'a> {
         }
     }
 
-    fn finish_portable(&mut self, message: &ModelMessage<'a>, mut draft: Draft, agent_id: &str) {
-        if self.options.usage_actions
-            && let Some(usage) = usage_action(message, &draft, agent_id, &self.timestamp)
-        {
-            draft.remark(usage);
-        }
-        // A response begins when the one before has all it waits for; results stand before what else a user says.
-        let last_result = draft.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
-        let results = match message.kind {
-            Kind::Request => last_result.map_or(0, |place| place + 1),
-            _ => 0,
-        };
-        let rest = draft.actions.split_off(results);
-        draft.actions.into_iter().for_each(|action| self.tell(action));
-        if message.kind == Kind::Request {
-            self.wire.wait(std::mem::take(&mut draft.late));
-        }
-        self.settle();
-        for action in rest {
-            if results == 0 && matches!(action, Action::UserMessage(_)) {
-                self.wire.begin();
-            }
-            self.tell(action);
-        }
-        self.wire.wait(draft.late);
-    }
-
-    /// Adds what waits for results that will not come any more.
-    pub(super) fn settle(&mut self) {
-        for remark in self.wire.due() {
-            if let Some(action) = self.wire.place(remark, &mut self.actions) {
-                self.tell(action);
-            }
-        }
-    }
-
-    /// Adds an action of the portable profile.
-    fn tell(&mut self, mut action: Action) {
-        wire::respell(&mut action);
-        self.clamp(&mut action);
-        action.timestamp().clone_into(&mut self.timestamp);
-        self.actions.push(action);
-    }
-
-    /// Moves a time that would run backwards to the latest so far (decision 10).
-    fn clamp(&mut self, action: &mut Action) {
-        let Ok(timestamp) = action.timestamp().parse::<Timestamp>() else { return };
-        match self.clamp {
-            Some(latest) if timestamp < latest => action.set_timestamp(self.timestamp.clone()),
-            _ => self.clamp = Some(timestamp),
-        }
-    }
-
     fn agent_id(&mut self, message: &ModelMessage<'_>) -> String {
         if let Some(agent) = self.options.agent.choose(message) {
             let id = agent.agent_id.clone();
@@ -433,7 +380,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
             }
             match joined {
                 None if around.wire && wire::is_empty_thought(part) => {}
-                None => draft.push(parts::encode(part, &around, &mut self.profile)),
+                None => {
+                    let encoded = parts::encode(part, &around, &mut self.profile);
+                    // Streams carry it as data, which never stands between calls and their results.
+                    if around.wire && called && matches!(encoded.action, Action::System(_)) {
+                        draft.late.push(Remark::new(encoded.action));
+                    } else {
+                        draft.push(encoded);
+                    }
+                }
                 Some(Joined::Aside(remark)) => draft.late.push(remark),
                 Some(Joined::Whole(encoded)) => draft.push(encoded),
                 Some(Joined::First { encoded, run, entry }) => {
@@ -553,27 +508,6 @@ fn piece(place: Option<&usize>, entry: &str) -> String {
     writer.json("action", &place.copied().unwrap_or_default().to_string());
     writer.append(entry);
     writer.finish()
-}
-
-fn usage_action(
-    message: &ModelMessage<'_>,
-    draft: &Draft,
-    agent_id: &str,
-    timestamp: &str,
-) -> Option<Action> {
-    if draft.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
-        return None;
-    }
-    let counted = super::usage::counted(message.usage.as_ref()?)?;
-    let mut data = ObjectWriter::default();
-    data.text("agent_id", agent_id);
-    data.json("input_tokens", &counted.input_tokens.to_string());
-    data.json("output_tokens", &counted.output_tokens.to_string());
-    if let Some(reason) = message.text("finish_reason") {
-        data.text("finish_reason", &reason);
-    }
-    let timestamp = draft.actions.last().map_or(timestamp, Action::timestamp);
-    Some(parts::system(USAGE, timestamp, RawJson::from_text(data.finish()).unwrap_or_default()))
 }
 
 /// The order of a request's parts that puts tool returns in the order of their calls; `None` when they are.

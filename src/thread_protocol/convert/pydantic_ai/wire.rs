@@ -9,9 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::model::{Part, part_kind};
-use super::parts::system;
+use super::encode::{Draft, Encoder};
+use super::envelope::ObjectWriter;
+use super::model::{Kind, ModelMessage, Part, part_kind};
+use super::parts::{self, USAGE, system};
 use crate::core::json::{RawJson, RawObject};
+use crate::core::time::Timestamp;
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::content::ContentPart;
 use crate::thread_protocol::convert::vercel_ui::{data_name, file_data, object_arguments};
@@ -25,6 +28,84 @@ pub(super) struct Wire {
     cited: HashSet<String>,
     /// Where data with an id stands: a later value takes its place.
     data: HashMap<(String, String), usize>,
+}
+
+impl Encoder<'_, '_> {
+    /// Adds the actions of a message in the portable profile.
+    pub(super) fn finish_portable(&mut self, message: &ModelMessage<'_>, mut draft: Draft, agent_id: &str) {
+        if self.options.usage_actions
+            && let Some(usage) = usage_action(message, &draft, agent_id, &self.timestamp)
+        {
+            draft.remark(usage);
+        }
+        // A response begins when the one before has all it waits for; results stand before what else a user says.
+        let last_result = draft.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
+        let results = match message.kind {
+            Kind::Request => last_result.map_or(0, |place| place + 1),
+            _ => 0,
+        };
+        let rest = draft.actions.split_off(results);
+        draft.actions.into_iter().for_each(|action| self.tell(action));
+        if message.kind == Kind::Request {
+            self.wire.wait(std::mem::take(&mut draft.late));
+        }
+        self.settle();
+        for action in rest {
+            if results == 0 && matches!(action, Action::UserMessage(_)) {
+                self.wire.begin();
+            }
+            self.tell(action);
+        }
+        self.wire.wait(draft.late);
+    }
+
+    /// Adds what waits for results that will not come any more.
+    pub(super) fn settle(&mut self) {
+        for remark in self.wire.due() {
+            if let Some(action) = self.wire.place(remark, &mut self.actions) {
+                self.tell(action);
+            }
+        }
+    }
+
+    /// Adds an action of the portable profile.
+    fn tell(&mut self, mut action: Action) {
+        respell(&mut action);
+        self.clamp(&mut action);
+        action.timestamp().clone_into(&mut self.timestamp);
+        self.actions.push(action);
+    }
+
+    /// Moves a time that would run backwards to the latest so far (decision 10).
+    fn clamp(&mut self, action: &mut Action) {
+        let Ok(timestamp) = action.timestamp().parse::<Timestamp>() else { return };
+        match self.clamp {
+            Some(latest) if timestamp < latest => action.set_timestamp(self.timestamp.clone()),
+            _ => self.clamp = Some(timestamp),
+        }
+    }
+}
+
+/// The cost of an answer without text. Decision 14.
+fn usage_action(
+    message: &ModelMessage<'_>,
+    draft: &Draft,
+    agent_id: &str,
+    timestamp: &str,
+) -> Option<Action> {
+    if draft.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
+        return None;
+    }
+    let counted = super::usage::counted(message.usage.as_ref()?)?;
+    let mut data = ObjectWriter::default();
+    data.text("agent_id", agent_id);
+    data.json("input_tokens", &counted.input_tokens.to_string());
+    data.json("output_tokens", &counted.output_tokens.to_string());
+    if let Some(reason) = message.text("finish_reason") {
+        data.text("finish_reason", &reason);
+    }
+    let timestamp = draft.actions.last().map_or(timestamp, Action::timestamp);
+    Some(parts::system(USAGE, timestamp, RawJson::from_text(data.finish()).unwrap_or_default()))
 }
 
 /// A chunk of the stream that is no part of the history.
@@ -128,7 +209,8 @@ pub(super) fn respell(action: &mut Action) {
     match action {
         Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
         Action::ToolReturn(returned) if returned.status != "success" && !returned.content.is_string() => {
-            returned.content = RawJson::from_str_value(returned.content.get());
+            let text = if returned.content.is_null() { "" } else { returned.content.get() };
+            returned.content = RawJson::from_str_value(text);
         }
         _ => {}
     }

@@ -28,6 +28,7 @@ pub use chunk::{Chunk, DONE_FRAME, HEADERS};
 pub use live::LiveStream;
 pub use message::{Slot, UiMessage, UiPart};
 pub use reader::UiStreamReader;
+pub use to_messages::UiStream;
 
 pub(super) use content::file_data;
 pub(super) use to_actions::{data_name, object_arguments};
