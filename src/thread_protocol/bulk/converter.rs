@@ -72,13 +72,18 @@ pub(super) struct Done {
 }
 
 impl Converter {
-    /// Converts one document and adds it to `out`.
+    /// Converts one document and adds it to `out`; `whole` says that it is a file of its own.
     ///
     /// # Errors
     /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
-    pub(super) fn document(&self, document: &[u8], out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    pub(super) fn document(
+        &self,
+        document: &[u8],
+        whole: bool,
+        out: &mut Chunks,
+    ) -> Result<(), Vec<DocumentIssue>> {
         let thread = self.read(document)?;
-        self.write(&thread, out)
+        self.write(&thread, whole, out)
     }
 
     fn read(&self, document: &[u8]) -> Result<crate::thread_protocol::Thread, Vec<DocumentIssue>> {
@@ -94,11 +99,12 @@ impl Converter {
     fn write(
         &self,
         thread: &crate::thread_protocol::Thread,
+        whole: bool,
         out: &mut Chunks,
     ) -> Result<(), Vec<DocumentIssue>> {
         match self.task {
             Task::Convert(format) => {
-                let Some(write) = format.write else {
+                let Some(write) = format.write_whole.filter(|_| whole).or(format.write) else {
                     let message = format!("\"{}\" is only read, never written", format.name);
                     return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
                 };
@@ -121,7 +127,7 @@ impl Converter {
 
     /// Converts a batch, line by line.
     pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
-        let mut work = Work { converter: self, done: Done::default(), out: Chunks::default() };
+        let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
         match batch {
             Batch::Lines(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
@@ -138,6 +144,7 @@ impl Converter {
             Batch::Whole(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
                 let length = bytes.len();
+                work.whole = true;
                 work.one(&mut bytes, 0, length, true);
             }
             Batch::TooLong { found, limit } => {
@@ -169,6 +176,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<Do
 
 struct Work<'a> {
     converter: &'a Converter,
+    /// Whether a document is a file of its own.
+    whole: bool,
     done: Done,
     out: Chunks,
 }
@@ -192,7 +201,7 @@ impl Work<'_> {
         if last && !self.converter.keeps_text {
             drop(std::mem::take(bytes));
         }
-        match self.converter.write(&thread, &mut self.out) {
+        match self.converter.write(&thread, self.whole, &mut self.out) {
             Ok(()) => {
                 self.done.documents += 1;
                 if matches!(self.converter.task, Task::Convert(_)) {

@@ -131,7 +131,7 @@ fn convert(pair: &FilePair, converter: &Converter, done: &mut Done) -> Result<()
     done.bytes_in = text.len() as u64;
     let mut out = Chunks::default();
     let document = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text);
-    converter.document(document, &mut out)?;
+    converter.document(document, true, &mut out)?;
     drop(text);
     if matches!(converter.task, Task::Validate) {
         return Ok(());

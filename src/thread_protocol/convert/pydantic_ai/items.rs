@@ -31,6 +31,7 @@ struct Media<'p> {
     file_id: Option<&'p String>,
     provider: Option<&'p String>,
     mime: Option<&'p String>,
+    name: Option<&'p String>,
     url_class: &'static str,
 }
 
@@ -43,6 +44,7 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
                 file_id: $part.file_id.as_ref(),
                 provider: $part.provider.as_ref(),
                 mime: $part.media_type.as_ref(),
+                name: $part.name.as_ref(),
                 url_class: $class,
             })
         };
@@ -311,6 +313,19 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
 /// Whether the data of a medium stands in the content part itself.
 pub(super) fn is_inline(part: &ContentPart) -> bool {
     media(part).is_some_and(|media| media.base64.is_some())
+}
+
+/// What an answer says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
+/// its JSON for a kind that is not known.
+pub(super) fn link(part: &ContentPart) -> String {
+    let place = media(part).and_then(|media| {
+        let kind = media.url_class.split('-').next().unwrap_or_default();
+        Some((media.name.map_or(kind, String::as_str), media.url.or(media.file_id)?))
+    });
+    match place {
+        Some((name, place)) => format!("[{name}]({place})"),
+        None => serde_json::to_string(part).unwrap_or_default(),
+    }
 }
 
 /// The items that content parts were.
