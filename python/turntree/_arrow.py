@@ -37,8 +37,8 @@ def convert_arrow(
     Args:
         column: A ``pyarrow.Array`` or ``pyarrow.ChunkedArray`` of strings or binary, of any of their types; or any
             object with ``__arrow_c_array__`` or ``__arrow_c_stream__``, as a Polars series.
-        from_: "pydantic-ai", "ui-messages", "thread-protocol" or "thread-protocol-canonical"; None tells it by the
-            first document.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None tells
+            it by the first document.
         to: One of the same names.
         jobs: Threads that convert. Default: one a core that this process may use.
         on_error: "raise" ends with the first row that fails; "null" makes it null; a function is given what is wrong,

@@ -60,8 +60,8 @@ def convert_jsonl(
     Args:
         src: A path, or a binary file object. gzip is recognised by content, zstandard by the name ``*.zst``.
         dst: A path, or a binary file object. A path that ends in ``.gz`` or ``.zst`` is compressed.
-        from_: "pydantic-ai", "ui-messages", "thread-protocol" or "thread-protocol-canonical"; None tells it by the
-            first document.
+        from_: "pydantic-ai", "ui-messages", "ui-stream", "thread-protocol" or "thread-protocol-canonical"; None tells
+            it by the first document.
         to: One of the same names.
         jobs: Threads that convert. Default: one a core that this process may use.
         on_error: "raise" ends with the first document that fails; "skip" leaves it out and lists it in the report; a

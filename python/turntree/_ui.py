@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+)
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, overload
 
@@ -18,6 +27,7 @@ _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _Piece: TypeAlias = UiChunk | bytes | bytearray | str
 
 MASKED = "An error occurred."
+_ALIVE = b": keep-alive\n\n"
 
 
 @overload
@@ -128,12 +138,19 @@ class UiResponse:
     returned or mounted it is one by itself. When the reader goes away the run is stopped.
     """
 
-    __slots__ = ("_live", "_on_error", "_stream", "_used", "headers", "status_code")
+    __slots__ = ("_keep_alive", "_live", "_on_error", "_stream", "_used", "headers", "status_code")
 
-    def __init__(self, stream: Any, live: _core.UiLiveStream, on_error: Callable[[BaseException], str] | None) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        live: _core.UiLiveStream,
+        on_error: Callable[[BaseException], str] | None,
+        keep_alive: float | None,
+    ) -> None:
         self._stream = stream
         self._live = live
         self._on_error = on_error
+        self._keep_alive = keep_alive
         self._used = False
         self.status_code: int = 200
         self.headers: dict[str, str] = _core.ui_stream_headers()
@@ -151,13 +168,14 @@ class UiResponse:
         self._used = True
         stream, live = self._stream, self._live
         is_over = False
+        said = _frames(stream, live)
+        if self._keep_alive is not None:
+            said = _or_silence(said, self._keep_alive)
         try:
             yield live.start()
             try:
-                async for events in _batches(stream):
-                    frames = live.events(events)
-                    if frames:
-                        yield frames
+                async for frames in said:
+                    yield frames
                 is_over = True
                 yield live.abort() if await _was_aborted(stream) else live.finish()
             except Exception as error:  # whatever went wrong, the status has been sent
@@ -166,6 +184,8 @@ class UiResponse:
         finally:
             if not is_over:
                 _call(stream, "abort")
+            # Nothing of the run may be asked for by another task when it is closed.
+            await said.aclose()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
@@ -217,6 +237,48 @@ async def _disconnected(receive: _Receive) -> None:
         pass
 
 
+async def _frames(stream: Any, live: _core.UiLiveStream) -> AsyncGenerator[bytes, None]:
+    """Give the frames of what the run says, as it says it."""
+    async for events in _batches(stream):
+        frames = live.events(events)
+        if frames:
+            yield frames
+
+
+async def _or_silence(frames: AsyncGenerator[bytes, None], seconds: float) -> AsyncGenerator[bytes, None]:
+    """Give the same frames, and a comment whenever none has come for so long.
+
+    One task asks for all frames, so that what is asked is never given up half-way: a wait that ends is a wait for that
+    task. It goes no further ahead of the reader than one frame.
+    """
+    ready: asyncio.Queue[bytes] = asyncio.Queue(1)
+
+    async def ask() -> None:
+        async for frame in frames:
+            await ready.put(frame)
+
+    asking = asyncio.ensure_future(ask())
+    getting = asyncio.ensure_future(ready.get())
+    try:
+        while True:
+            # When everything was asked for, what is left is there already.
+            waited: set[asyncio.Future[Any]] = {getting} if asking.done() else {getting, asking}
+            if asking.done() and ready.empty() and not getting.done():
+                break
+            await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if getting.done():
+                yield getting.result()
+                getting = asyncio.ensure_future(ready.get())
+            elif not asking.done():
+                yield _ALIVE
+        await asking
+    finally:
+        asking.cancel()
+        getting.cancel()
+        await asyncio.gather(asking, getting, return_exceptions=True)
+        await frames.aclose()
+
+
 async def _batches(stream: Any) -> AsyncIterator[list[Any]]:
     """Give all events that are ready at once, where the stream can."""
     batches = getattr(stream, "batches", None)
@@ -249,6 +311,7 @@ def ui_response(
     message_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     on_error: Callable[[BaseException], str] | None = None,
+    keep_alive: float | None = 15.0,
 ) -> UiResponse:
     """Send a run to `useChat` of the Vercel AI SDK, 5 to 7, as it happens.
 
@@ -266,11 +329,17 @@ def ui_response(
         metadata: Facts of the application, in the metadata of the message.
         on_error: What the client is told of an error that ends the run, which comes after the status was sent.
             Default: "An error occurred.", because messages of errors are for operators.
+        keep_alive: Seconds of silence after which a comment is sent, which clients pass over: proxies close connections
+            that say nothing while a tool works. None sends none.
 
     Raises:
         TypeError: `metadata` holds what JSON does not have.
+        ValueError: `keep_alive` is not above zero.
 
     UI message stream, §2 to §4.
     """
+    if keep_alive is not None and not keep_alive > 0:
+        message = f"keep_alive must be above zero, or None to send nothing, not {keep_alive}"
+        raise ValueError(message)
     live = _core.UiLiveStream(message_id, None if metadata is None else dict(metadata))
-    return UiResponse(stream, live, on_error)
+    return UiResponse(stream, live, on_error, keep_alive)

@@ -161,9 +161,51 @@ fn formats_are_told_by_content() {
     assert_eq!(name("[{\"id\":\"1\",\"role\":\"user\",\"parts\":["), Some("ui-messages"));
     assert_eq!(name(&thread_of(&history("x"))), Some("thread-protocol"));
     assert_eq!(name("{\"version\":\"1.0.0\",\"actions\":[{\"cut"), Some("thread-protocol"));
+    assert_eq!(name("data: {\"type\":\"start\"}\n\n"), Some("ui-stream"));
+    assert_eq!(name("\u{feff}: stream-open\r\n\r\nevent: x\r\ndata:{\"type\":"), Some("ui-stream"));
+    assert_eq!(name("data: [DONE]\n\n"), Some("ui-stream"));
+    assert_eq!(name("[{\"type\":\"start\"},"), Some("ui-stream"));
+    assert_eq!(name("data: 7\n\n"), None);
+    assert_eq!(name(": only a comment\n\n"), None);
     assert_eq!(name("{\"threadTree\":{}}"), None);
     assert_eq!(name("7"), None);
     assert_eq!(name(""), None);
+}
+
+#[test]
+fn a_stream_is_a_list_of_chunks_on_a_line_and_events_in_a_file_of_its_own() {
+    let threads = format!("{}\n{}\n", thread_of(&history("x")), thread_of(&history("y")));
+    let convert = |input: &[u8], name: &str, framing: Framing| {
+        let mut out = Vec::new();
+        let options = Options { framing, ..to(name, 2) };
+        lines(&mut Cursor::new(input.to_vec()), &mut out, &options, &mut StopAtFirst).unwrap();
+        out
+    };
+
+    let listed = convert(threads.as_bytes(), "ui-stream", Framing::Lines);
+    let events = convert(thread_of(&history("x")).as_bytes(), "ui-stream", Framing::Whole);
+
+    assert!(listed.starts_with(b"[{\"type\":\"start\""));
+    assert_eq!(convert(&listed, "ui-stream", Framing::Auto), listed);
+    assert!(events.starts_with(b"data: {\"type\":\"start\""));
+    assert!(events.ends_with(b"data: [DONE]\n\n\n"));
+    let first = convert(&listed, "thread-protocol", Framing::Auto);
+    let first = first.split_inclusive(|byte| *byte == b'\n').next().unwrap();
+    assert_eq!(convert(&events, "thread-protocol", Framing::Auto), first);
+}
+
+#[test]
+fn a_stream_that_a_client_gives_up_is_a_document_that_fails() {
+    for bad in
+        [r#"data: {"type":"text-delta","id":"1","delta":"x"}"#, "data: {\"type\":", "data: [DONE]\n\ndata: 7"]
+    {
+        let mut input = Cursor::new(format!("{bad}\n\n"));
+        let options = Options { framing: Framing::Whole, ..to("thread-protocol", 1) };
+
+        let ended = lines(&mut input, &mut Vec::new(), &options, &mut StopAtFirst);
+
+        assert!(ended.unwrap_err().to_string().contains("of the stream"), "{bad}");
+    }
 }
 
 #[test]

@@ -153,14 +153,14 @@ proptest! {
 
     #[test]
     fn a_stream_gives_the_core_of_its_thread_back(thread in any_thread(), sdk in any_sdk(), size in 1..200_usize) {
-        let stream = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() });
+        let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }).collect();
         let back = read_back(&stream, size).thread();
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.core().to_json()).unwrap());
     }
 
     #[test]
     fn a_stream_with_the_full_sidecar_gives_the_thread_back(thread in any_thread(), sdk in any_sdk()) {
-        let stream = thread.to_ui_stream(&ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() });
+        let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, sidecar: SidecarLevel::Full, ..ExportOptions::default() }).collect();
         let back = read_back_with(&stream, 1000, SidecarLevel::Full).thread();
         prop_assert_eq!(String::from_utf8(back.to_json()).unwrap(), String::from_utf8(thread.to_json()).unwrap());
     }
@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn a_stream_reads_the_same_however_it_is_cut(thread in any_thread(), sdk in any_sdk(), one in 1..40_usize, two in 1..4000_usize) {
-        let stream = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() });
+        let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }).collect();
         let (mut one, mut two) = (read_back(&stream, one), read_back(&stream, two));
         prop_assert_eq!(json(&one.messages()), json(&two.messages()));
         prop_assert_eq!(one.thread(), two.thread());
@@ -206,7 +206,7 @@ proptest! {
 
     #[test]
     fn the_last_turn_of_a_stream_is_what_follows_the_last_question(thread in any_thread(), sdk in any_sdk()) {
-        let stream = thread.to_ui_stream(&ExportOptions { sdk, turns: Turns::Last, ..ExportOptions::default() });
+        let stream: Vec<Chunk> = thread.to_ui_stream(&ExportOptions { sdk, turns: Turns::Last, ..ExportOptions::default() }).collect();
         let back = read_back(&stream, 500).thread();
         let core = thread.core();
         let after = core.actions.iter().rposition(|action| matches!(**action, Action::UserMessage(_))).map_or(0, |place| place + 1);
@@ -241,7 +241,8 @@ proptest! {
             prop_assert_eq!(json(&again), json(&recorded));
         }
         for sdk in [Sdk::V5, Sdk::V6, Sdk::V7] {
-            read_back(&back.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }), 100);
+            let stream: Vec<Chunk> = back.to_ui_stream(&ExportOptions { sdk, ..ExportOptions::default() }).collect();
+            read_back(&stream, 100);
         }
     }
 }

@@ -1,6 +1,7 @@
 // What the real client makes of streams and messages: one JSON line in, one JSON line out.
 //
-//   {"do": "read", "sdk": 7, "body": "data: …", "prior": [...]}  the body of a response, as useChat reads it
+//   {"do": "read", "sdk": 7, "body": "data: …", "prior": [...]}  the body of a response, as useChat reads it; "bytes" is
+//                                                                the same in base64, for what is no text
 //   {"do": "validate", "sdk": 6, "messages": [...]}              messages, as a chat loads them
 //   {"do": "serve", "sdk": 6, "turns": [[...]], "prompt": "…"}   what the real server sends of what a model says
 import { createInterface } from "node:readline";
@@ -8,9 +9,10 @@ import { createInterface } from "node:readline";
 const packages = { 5: await import("ai5"), 6: await import("ai6"), 7: await import("ai7") };
 const mocks = { 5: await import("ai5/test"), 6: await import("ai6/test"), 7: await import("ai7/test") };
 
-async function read({ sdk, body, prior }) {
+async function read({ sdk, body, bytes, prior }) {
   const ai = packages[sdk];
-  const fetch = async () => new Response(body, { headers: { "content-type": "text/event-stream" } });
+  const sent = body ?? Buffer.from(bytes, "base64");
+  const fetch = async () => new Response(sent, { headers: { "content-type": "text/event-stream" } });
   const transport = new ai.DefaultChatTransport({ api: "http://localhost/chat", fetch });
   const messages = prior ?? [{ id: "u", role: "user", parts: [{ type: "text", text: "hi" }] }];
   const stream = await transport.sendMessages({

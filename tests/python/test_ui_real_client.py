@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_ui_stream import ROWS, STEP, agent_that, body_of, wants
+from test_ui_response import ALIVE, agent_that, body_of, wants
+from test_ui_stream import ROWS, STEP
 
 from turntree import thread_protocol as tp
 
@@ -128,6 +129,17 @@ async def test_the_client_takes_a_run(client: Client, sdk: int) -> None:
     assert [part["type"] for part in answer["message"]["parts"]] == [
         "step-start", "tool-weather", "step-start", "tool-broken", "step-start", "text",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+async def test_the_client_passes_over_comments_that_keep_a_connection_alive(client: Client, sdk: int) -> None:
+    frames = [frame async for frame in tp.ui_response(agent_that(wants("weather"), "18 degrees").stream("hi"))]
+
+    plain = client.ask(do="read", sdk=sdk, body=b"".join(frames).decode())
+    kept = client.ask(do="read", sdk=sdk, body=(ALIVE + ALIVE.join(frames) + ALIVE).decode())
+
+    assert kept == plain
+    assert kept["errors"] == []
 
 
 @pytest.mark.parametrize("sdk", [5, 6, 7])

@@ -1,19 +1,15 @@
-"""Streams and messages of the Vercel AI SDK: one fixture for each row of the mapping, both ways, and live runs."""
+"""Streams and messages of the Vercel AI SDK: one fixture for each row of the mapping, both ways."""
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
-from fastapi.responses import StreamingResponse
-from fastapi.testclient import TestClient
 
 import turntree
 from turntree import thread_protocol as tp
-from turntree.upp import scripted, tool
 
 START = {"type": "start", "messageId": "m"}
 STEP = [START, {"type": "start-step"}]
@@ -302,6 +298,52 @@ def test_what_ends_a_client_is_not_sent() -> None:
     assert b"kept" in sent
 
 
+def test_chunks_are_written_when_they_are_asked_for() -> None:
+    thread = tp.from_ui_stream([*STEP, *text("a")], profile="portable")
+    big = [*STEP]
+    for number in range(2000):
+        big += text("x" * 1000, str(number))
+        big += [{"type": "finish-step"}, {"type": "start-step"}]
+    long = tp.from_ui_stream(big, profile="portable")
+
+    stream = long.to_ui_stream(sidecar="none")
+    tracemalloc.start()
+    first = next(stream)
+    middle = [next(stream)["type"] for _ in range(5)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert iter(stream) is stream
+    assert first == {"type": "start", "messageId": "msg-1"}
+    assert middle == ["start-step", "text-start", "text-delta", "text-end", "finish-step"]
+    assert held < 100_000
+    assert sum(1 for _ in stream) > 9000
+    assert next(stream, None) is None
+    # The sidecar needs the whole message: what is known of it comes first, the rest behind the parts.
+    kinds = [chunk["type"] for chunk in thread.to_ui_stream()]
+    assert kinds == ["start", "start-step", "text-start", "text-delta", "text-end", "finish-step", "message-metadata",
+                     "finish"]  # fmt: skip
+
+
+def test_what_is_appended_to_a_thread_meanwhile_is_not_in_its_stream() -> None:
+    thread = tp.from_ui_stream([*STEP, *text("a")], profile="portable")
+    stream = thread.to_ui_stream(sidecar="none")
+    first = next(stream)
+    thread.append(thread.actions[0])
+
+    assert [first, *stream] == list(tp.from_ui_stream([*STEP, *text("a")]).to_ui_stream(sidecar="none"))
+
+
+def test_a_file_by_url_is_a_file_for_a_client_and_a_link_for_pydantic_ai() -> None:
+    image = {"type": "file", "url": "https://x.org/a.png", "mediaType": "image/png"}
+    thread = tp.from_ui_stream([*STEP, *text("see"), image], profile="portable")
+
+    assert image in list(thread.to_ui_stream())
+    assert image in thread.to_ui_messages()[0]["parts"]
+    [response] = json.loads(thread.to_pydantic_ai_json())
+    assert [part["content"] for part in response["parts"]] == ["see", "[image](https://x.org/a.png)"]
+
+
 def test_frames_end_with_an_empty_line_and_the_body_with_done() -> None:
     body = tp.from_ui_stream([*STEP, *text("a\nb\r\u2028"), *END]).to_ui_stream_bytes()
 
@@ -484,180 +526,3 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     body += b'data: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
 
     assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
-
-
-# Live runs
-
-
-@tool
-async def weather(city: str) -> dict[str, Any]:
-    """Weather of a city."""
-    return {"city": city, "degrees": 18}
-
-
-@tool
-async def broken(city: str) -> str:
-    """Fails."""
-    message = f"no luck in {city}"
-    raise RuntimeError(message)
-
-
-def agent_that(*replies: Any) -> turntree.Agent:
-    return turntree.agent(model=scripted(list(replies)), tools=[weather, broken])
-
-
-def wants(name: str) -> list[dict[str, Any]]:
-    return [{"type": "tool_call", "toolCallId": "c", "toolName": name, "arguments": {"city": "Łódź"}}]
-
-
-async def body_of(response: tp.UiResponse) -> bytes:
-    return b"".join([frame async for frame in response])
-
-
-async def test_a_run_is_a_stream() -> None:
-    body = await body_of(tp.ui_response(agent_that(wants("weather"), "18 degrees").stream("hi"), message_id="m"))
-
-    thread = tp.from_ui_stream(body)
-    assert actions(thread) == [
-        called({"city": "Łódź"}, "weather"),
-        returned({"city": "Łódź", "degrees": 18}, name="weather"),
-        said("18 degrees", finish_reason="stop"),
-    ]
-    assert body.startswith(b'data: {"type":"start","messageId":"m"}\n\n')
-    assert body.endswith(b"data: [DONE]\n\n")
-
-
-async def test_a_tool_that_fails_is_an_error_of_its_call() -> None:
-    body = await body_of(tp.ui_response(agent_that(wants("broken"), "sorry").stream("hi")))
-
-    kinds = [json.loads(line[6:])["type"] for line in body.decode().splitlines() if line.startswith("data: {")]
-    assert "tool-output-error" in kinds
-    assert kinds[-1] == "finish"
-    assert "error" not in kinds
-
-
-async def test_an_error_after_the_first_byte_is_an_error_chunk() -> None:
-    def response(**options: Any) -> tp.UiResponse:
-        return tp.ui_response(agent_that(wants("weather"), RuntimeError("secret")).stream("hi"), **options)
-
-    body = (await body_of(response())).decode()
-    told = (await body_of(response(on_error=lambda error: f"sorry: {type(error).__name__}"))).decode()
-
-    assert '{"type":"error","errorText":"An error occurred."}' in body
-    assert "secret" not in body
-    assert '"errorText":"sorry: RuntimeError"' in told
-    assert body.endswith('data: {"type":"finish","finishReason":"error"}\n\ndata: [DONE]\n\n')
-
-
-async def test_an_error_closes_the_calls_that_wait() -> None:
-    async def events() -> AsyncIterator[turntree.upp.StreamEvent]:
-        yield turntree.upp.StreamEvent(
-            "tool_call_delta", 0, {"toolCallId": "c", "toolName": "t", "argumentsJson": "{}"}
-        )
-        raise ValueError
-
-    thread = tp.from_ui_stream(await body_of(tp.ui_response(events())))
-
-    assert actions(thread) == [
-        called({}),
-        returned("Tool execution was interrupted by an error.", "error"),
-        system("tp.error", {"error_text": "An error occurred."}),
-    ]
-
-
-async def test_an_aborted_run_says_so() -> None:
-    stream = agent_that(wants("weather"), "18 degrees").stream("hi")
-    frames = []
-    async for frame in tp.ui_response(stream):
-        frames.append(frame)
-        stream.abort()
-
-    assert b'"type":"abort"' in b"".join(frames)
-
-
-async def test_a_run_can_be_sent_once() -> None:
-    response = tp.ui_response(agent_that("hi").stream("hi"))
-    await body_of(response)
-
-    with pytest.raises(RuntimeError, match="once"):
-        await body_of(response)
-
-
-async def test_a_reader_that_leaves_stops_the_run() -> None:
-    started, stopped = asyncio.Event(), asyncio.Event()
-
-    @tool
-    async def slow() -> str:
-        """Takes forever."""
-        started.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            stopped.set()
-        return ""
-
-    call_slow = [{"type": "tool_call", "toolCallId": "c", "toolName": "slow", "arguments": {}}]
-    stream = turntree.agent(model=scripted([call_slow, "x"]), tools=[slow]).stream("hi")
-    app = tp.ui_response(stream)
-
-    async with serving(app) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /api/chat HTTP/1.1\r\nhost: x\r\n\r\n")
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert b"x-vercel-ai-ui-message-stream: v1" in head.lower()
-        await asyncio.wait_for(started.wait(), 10)
-        writer.close()
-        await asyncio.wait_for(stopped.wait(), 10)
-
-
-def test_fastapi_sends_a_run() -> None:
-    app = FastAPI()
-
-    @app.post("/api/chat")
-    async def chat() -> StreamingResponse:
-        ui = tp.ui_response(agent_that("hello").stream("hi"))
-        return StreamingResponse(ui, headers=ui.headers)
-
-    answer = TestClient(app).post("/api/chat")
-
-    assert answer.headers["content-type"] == "text/event-stream"
-    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
-    assert actions(tp.from_ui_stream(answer.content)) == [said("hello", finish_reason="stop")]
-
-
-async def test_over_a_socket() -> None:
-    async with serving(tp.ui_response(agent_that("hello").stream("hi"))) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /api/chat HTTP/1.1\r\nhost: x\r\n\r\n")
-        await reader.readuntil(b"\r\n\r\n")
-        body = await asyncio.wait_for(reader.read(), 10)
-        writer.close()
-
-    assert actions(tp.from_ui_stream(body)) == [said("hello", finish_reason="stop")]
-
-
-@asynccontextmanager
-async def serving(app: tp.UiResponse) -> AsyncIterator[int]:
-    """A small ASGI server on the loopback interface: one request a connection, the body until it closes."""
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-
-        async def receive() -> dict[str, Any]:
-            await reader.read()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                headers = b"".join(b"%s: %s\r\n" % pair for pair in message["headers"] if pair[0] != b"connection")
-                writer.write(b"HTTP/1.1 %d OK\r\nconnection: close\r\n%s\r\n" % (message["status"], headers))
-            else:
-                writer.write(message["body"])
-            await writer.drain()
-
-        await app({"type": "http", "method": "POST", "path": "/api/chat", "headers": []}, receive, send)
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import created, opened
-from turntree._command._files import STANDARD, Input, find
+from turntree._command._files import PACKED, STANDARD, WHOLE, Input, find
 from turntree._command._terminal import Complaint, Progress, complain, counted
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
@@ -22,7 +22,7 @@ SAID = 20
 """How many failures are told one by one."""
 
 EPILOG = """\
-Files ending in .jsonl or .ndjson hold one document a line, .json files one document,
+Files ending in .jsonl or .ndjson hold one document a line, .json and .sse files one document,
 .parquet files documents in a column. What stands in other files, and in standard input,
 is told by its first line. gzip and zstandard are taken away, and put on where the name
 of the output ends in .gz or .zst. Files are written whole or not at all.
@@ -101,7 +101,8 @@ def _targets(files: list[Input], options: argparse.Namespace) -> list[tuple[Inpu
     else:
         if any(file.is_standard for file in files):
             raise Complaint("standard input has no name to have in a directory; name a file with --output", 2)
-        pairs = [(file, str(Path(output, Path(file.path).relative_to(file.base)))) for file in files]
+        inside = [_renamed(str(Path(file.path).relative_to(file.base)), options.to) for file in files]
+        pairs = [(file, str(Path(output, name))) for file, name in zip(files, inside, strict=True)]
     targets = [target for _, target in pairs]
     if len(set(targets)) < len(targets):
         twice = Counter(targets).most_common(1)[0][0]
@@ -113,6 +114,17 @@ def _targets(files: list[Input], options: argparse.Namespace) -> list[tuple[Inpu
             if place.is_file() or place.is_dir() or (place.is_symlink() and not place.exists()):
                 raise Complaint(f"{target} exists already; choose another name, or overwrite it with --force", 2)
     return pairs
+
+
+def _renamed(name: str, to: str) -> str:
+    """The name of a file of one document in another format: streams are .sse, everything else is .json."""
+    stem, packed = name, ""
+    for ending in PACKED:
+        if name.endswith(ending):
+            stem, packed = name.removesuffix(ending), ending
+    if not stem.endswith(WHOLE):
+        return name
+    return str(Path(stem).with_suffix(".sse" if to == "ui-stream" else ".json")) + packed
 
 
 class _Work:

@@ -21,7 +21,7 @@ STANDARD = "-"
 """The name of standard input and output."""
 
 LINES = (".jsonl", ".ndjson")
-WHOLE = (".json",)
+WHOLE = (".json", ".sse")
 TABLES = (".parquet",)
 PACKED = (".gz", ".zst")
 

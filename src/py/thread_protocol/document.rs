@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 use serde::{Deserialize, Serialize};
 
 use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
@@ -507,12 +507,12 @@ impl Thread {
 
     /// What agents did as a UI message stream of the Vercel AI SDK.
     #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
-    fn to_ui_stream<'py>(
-        slf: &Bound<'py, Self>,
+    fn to_ui_stream(
+        slf: &Bound<'_, Self>,
         sdk: u32,
         turns: &str,
         sidecar: &str,
-    ) -> PyResult<Bound<'py, PyIterator>> {
+    ) -> PyResult<Py<super::vercel_ui::UiChunks>> {
         let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
         super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
     }

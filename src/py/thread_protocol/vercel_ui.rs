@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyIterator, PyList, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
 use super::actions::timestamp_from;
 use super::document::{AgentConfig, Thread};
@@ -19,7 +19,8 @@ use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::ProfileKind;
 use crate::thread_protocol::convert::vercel_ui::{
     Chunk, DONE_FRAME, ExportOptions, HEADERS, LIMITS, LiveStream, Sdk, SidecarLevel, Turns, UiImportOptions,
-    UiMessage, UiStreamReader as Reader, from_ui_messages as core_from_ui_messages, ui_messages_from_json,
+    UiMessage, UiStream, UiStreamReader as Reader, from_ui_messages as core_from_ui_messages,
+    ui_messages_from_json,
 };
 
 /// The words for how much a sidecar says.
@@ -145,15 +146,30 @@ pub(super) fn to_messages<'py>(
     list_of_messages(py, &messages)
 }
 
-/// The stream of a thread as an iterator of dicts.
-pub(super) fn to_stream<'py>(
-    py: Python<'py>,
+/// The stream of a thread as an iterator of dicts, each written when it is asked for.
+pub(super) fn to_stream(
+    py: Python<'_>,
     thread: &crate::thread_protocol::Thread,
     options: ExportOptions,
-) -> PyResult<Bound<'py, PyIterator>> {
-    let chunks = py.detach(|| thread.to_ui_stream(&options));
-    let shown = chunks.iter().map(|chunk| chunk.to_json().show(py));
-    PyList::new(py, shown.collect::<PyResult<Vec<_>>>()?)?.try_iter()
+) -> PyResult<Py<UiChunks>> {
+    Py::new(py, UiChunks(Mutex::new(py.detach(|| thread.to_ui_stream(&options)))))
+}
+
+/// An iterator of chunks.
+#[pyclass(frozen, name = "UiChunks", module = "turntree._core")]
+pub(crate) struct UiChunks(Mutex<UiStream>);
+
+#[pymethods]
+impl UiChunks {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let next =
+            || self.0.lock().unwrap_or_else(PoisonError::into_inner).next().map(|chunk| chunk.to_json());
+        py.detach(next).map(|chunk| chunk.show(py)).transpose()
+    }
 }
 
 /// The stream of a thread as the body of a response.

@@ -75,16 +75,21 @@ pub(super) struct Done {
 }
 
 impl Converter {
-    /// Converts one document and adds it to `out`.
+    /// Converts one document and adds it to `out`; `whole` says that it is a file of its own.
     ///
     /// # Errors
     /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
-    pub(super) fn document(&self, document: &[u8], out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    pub(super) fn document(
+        &self,
+        document: &[u8],
+        whole: bool,
+        out: &mut Chunks,
+    ) -> Result<(), Vec<DocumentIssue>> {
         let thread = self.read(document)?;
-        self.write(thread, out)
+        self.write(thread, whole, out)
     }
 
-    /// As [`Self::document`], for a document that is let go of before the result is written: not both are in memory.
+    /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
     pub(super) fn owned(&self, document: Vec<u8>, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         let text = document.strip_prefix(MARK).unwrap_or(&document);
         if text.trim_ascii().is_empty() {
@@ -92,7 +97,7 @@ impl Converter {
         }
         let thread = self.read(text)?;
         drop(document);
-        self.write(thread, out)
+        self.write(thread, true, out)
     }
 
     fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
@@ -105,10 +110,10 @@ impl Converter {
         guarded(|| read(document, &self.settings))
     }
 
-    fn write(&self, thread: Thread, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    fn write(&self, thread: Thread, whole: bool, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         match self.task {
             Task::Convert(format) => {
-                let Some(write) = format.write else {
+                let Some(write) = format.write_whole.filter(|_| whole).or(format.write) else {
                     let message = format!("\"{}\" is only read, never written", format.name);
                     return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
                 };
@@ -131,7 +136,7 @@ impl Converter {
 
     /// Converts a batch, line by line.
     pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
-        let mut work = Work { converter: self, done: Done::default(), out: Chunks::default() };
+        let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
         match batch {
             Batch::Lines(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
@@ -151,6 +156,7 @@ impl Converter {
                 if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
                     work.fail(vec![empty()], Vec::new());
                 }
+                work.whole = true;
                 work.one(&mut bytes, 0, length, true);
             }
             Batch::TooLong { found, limit } => {
@@ -189,6 +195,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<Do
 
 struct Work<'a> {
     converter: &'a Converter,
+    /// Whether a document is a file of its own.
+    whole: bool,
     done: Done,
     out: Chunks,
 }
@@ -212,7 +220,7 @@ impl Work<'_> {
         if last && !self.converter.keeps_text {
             drop(std::mem::take(bytes));
         }
-        match self.converter.write(thread, &mut self.out) {
+        match self.converter.write(thread, self.whole, &mut self.out) {
             Ok(()) => {
                 self.done.documents += 1;
                 if matches!(self.converter.task, Task::Convert(_)) {

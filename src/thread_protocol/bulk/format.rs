@@ -1,6 +1,7 @@
 //! The formats that bulk conversion knows, as a table: one row a format.
 
 use std::fmt;
+use std::io::Write as _;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -9,7 +10,8 @@ use crate::core::json::tagged::CowStr;
 use crate::core::limits::Limits;
 use crate::thread_protocol::convert::pydantic_ai::{ImportOptions, ViewOptions, from_pydantic_ai_json};
 use crate::thread_protocol::convert::vercel_ui::{
-    ExportOptions, UiImportOptions, from_ui_messages, ui_messages_from_json,
+    DONE_FRAME, ExportOptions, LIMITS, UiImportOptions, from_ui_chunks_json, from_ui_messages,
+    from_ui_stream_bytes, ui_messages_from_json,
 };
 use crate::thread_protocol::{Thread, ThreadError};
 
@@ -44,8 +46,16 @@ pub struct Format {
     pub read: Option<Read>,
     /// How to write it; `None` where it is only read.
     pub write: Option<Write>,
+    /// How to write it where it is a file of its own; `None` where that is no different.
+    pub write_whole: Option<Write>,
     /// Whether a document looks like it.
     pub looks_like: fn(&Sketch) -> bool,
+}
+
+/// How chats of the Vercel AI SDK are read.
+fn ui_import(settings: &Settings) -> UiImportOptions {
+    let limits = Limits { bytes: settings.limits().bytes, ..LIMITS };
+    UiImportOptions { profile: settings.import.profile, limits, ..UiImportOptions::default() }
 }
 
 /// Every format, in the order in which they are tried.
@@ -54,14 +64,45 @@ pub static FORMATS: &[Format] = &[
         name: "ui-messages",
         read: Some(|bytes, settings| {
             let messages = ui_messages_from_json(bytes, settings.limits())?;
-            Ok(from_ui_messages(&messages, &UiImportOptions::default()))
+            Ok(from_ui_messages(&messages, &ui_import(settings)))
         }),
         write: Some(|thread, _settings, out| {
             // No member of a message can fail to serialize: all are strings, booleans or verbatim.
             serde_json::to_writer(out, &thread.to_ui_messages(&ExportOptions::default())).unwrap_or_default();
             Ok(())
         }),
+        write_whole: None,
         looks_like: |sketch| sketch.list && sketch.has("parts") && sketch.has("role"),
+    },
+    Format {
+        name: "ui-stream",
+        read: Some(|bytes, settings| {
+            let options = ui_import(settings);
+            if bytes.trim_ascii_start().starts_with(b"[") {
+                return from_ui_chunks_json(bytes, &options);
+            }
+            from_ui_stream_bytes(bytes, &options)
+        }),
+        write: Some(|thread, _settings, out| {
+            // Neither a chunk nor the memory it is written to can fail.
+            for (place, chunk) in thread.to_ui_stream(&ExportOptions::default()).enumerate() {
+                let _infallible = out.write_all(if place == 0 { b"[" } else { b"," });
+                serde_json::to_writer(&mut *out, &chunk).unwrap_or_default();
+            }
+            let _infallible = out.write_all(b"]");
+            Ok(())
+        }),
+        write_whole: Some(|thread, _settings, out| {
+            let mut frame = Vec::new();
+            for chunk in thread.to_ui_stream(&ExportOptions::default()) {
+                frame.clear();
+                chunk.write_frame(&mut frame);
+                let _infallible = out.write_all(&frame);
+            }
+            let _infallible = out.write_all(DONE_FRAME);
+            Ok(())
+        }),
+        looks_like: |sketch| sketch.stream || (sketch.list && sketch.has("type") && !sketch.has("role")),
     },
     Format {
         name: "pydantic-ai",
@@ -69,6 +110,7 @@ pub static FORMATS: &[Format] = &[
         write: Some(|thread, settings, out| {
             thread.write_pydantic_ai_json(&settings.view, |piece| out.extend(piece))
         }),
+        write_whole: None,
         looks_like: |sketch| sketch.list && (sketch.has("parts") || sketch.keys.is_empty()),
     },
     Format {
@@ -78,12 +120,14 @@ pub static FORMATS: &[Format] = &[
             write_spent(thread, out);
             Ok(())
         }),
+        write_whole: None,
         looks_like: |sketch| !sketch.list && sketch.has("actions"),
     },
     Format {
         name: "thread-protocol-canonical",
         read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
         write: Some(|thread, _settings, out| thread.write_canonical_json(|piece| out.extend(piece))),
+        write_whole: None,
         looks_like: |_| false,
     },
 ];
@@ -138,6 +182,8 @@ pub fn detect(document: &[u8]) -> Option<&'static Format> {
 pub struct Sketch {
     /// Whether it is a list.
     pub list: bool,
+    /// Whether it is a stream of server-sent events that hold objects.
+    pub stream: bool,
     /// The names of the members of the object, or of the first object of the list.
     pub keys: Vec<String>,
 }
@@ -148,10 +194,13 @@ impl Sketch {
         self.keys.iter().any(|known| known == key)
     }
 
-    /// Reads it; `None` for what is neither an object nor a list.
+    /// Reads it; `None` for what is neither an object nor a list nor a stream.
     pub fn of(document: &[u8]) -> Option<Self> {
         let document = document.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(document).trim_ascii_start();
-        let mut sketch = Self { list: document.first() == Some(&b'['), keys: Vec::new() };
+        if is_stream(document) {
+            return Some(Self { stream: true, ..Self::default() });
+        }
+        let mut sketch = Self { list: document.first() == Some(&b'['), ..Self::default() };
         if !sketch.list && document.first() != Some(&b'{') {
             return None;
         }
@@ -160,6 +209,21 @@ impl Sketch {
         let _ = Keys { sketch: &mut sketch, depth: 0 }.deserialize(&mut deserializer);
         Some(sketch)
     }
+}
+
+/// Fields of server-sent events that say nothing about what they hold; a comment has no name.
+const OTHER_FIELDS: &[&[u8]] = &[b":", b"event:", b"id:", b"retry:"];
+
+/// Whether the first event of a stream holds an object, or is the mark of its end.
+fn is_stream(document: &[u8]) -> bool {
+    let lines = document.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
+    let first = lines
+        .take(100)
+        .find(|line| !line.is_empty() && !OTHER_FIELDS.iter().any(|field| line.starts_with(field)));
+    first
+        .and_then(|line| line.strip_prefix(b"data:"))
+        .map(<[u8]>::trim_ascii_start)
+        .is_some_and(|data| data.starts_with(b"{") || data == b"[DONE]")
 }
 
 struct Keys<'s> {

@@ -219,7 +219,7 @@ fn convert(column: &dyn Values, rows: Range<usize>, converter: &Converter, stopp
             break;
         }
         done.bytes_in += document.len() as u64;
-        done.rows.push(converter.document(document, &mut done.out).map(|()| {
+        done.rows.push(converter.document(document, false, &mut done.out).map(|()| {
             let before = std::mem::replace(&mut length, done.out.len());
             Some(length - before)
         }));

@@ -315,7 +315,7 @@ fn file<'t>(
 }
 
 /// Rebuilds the parts that an action is: one, or one for each text and each file of an answer without an envelope.
-/// What Pydantic AI has no part for in an answer (a picture somewhere else) is left out.
+/// An answer of Pydantic AI holds files with their data only: of one somewhere else it has the text of a link.
 pub(super) fn decode_action<'t>(
     profile: &Profile<'t>,
     action: &'t Action,
@@ -330,15 +330,16 @@ pub(super) fn decode_action<'t>(
     };
     let template = profile.template("text").ok_or("no template for texts")?;
     for part in parts {
-        match part {
-            ContentPart::Text(text) => take(template.rebuild(None, &[], |key| match key {
-                "content" => Expected::text(&text.text),
-                "part_kind" => Expected::text("text"),
-                _ => Expected::Default,
-            })),
-            part if items::is_inline(part) => take(file(profile, part, None)?),
-            _ => {}
+        if items::is_inline(part) {
+            take(file(profile, part, None)?);
+            continue;
         }
+        let text = part.as_text().map_or_else(|| Cow::Owned(items::link(part)), Cow::Borrowed);
+        take(template.rebuild(None, &[], |key| match key {
+            "content" => Expected::Value(Value::Text(text.clone())),
+            "part_kind" => Expected::text("text"),
+            _ => Expected::Default,
+        }));
     }
     Ok(())
 }

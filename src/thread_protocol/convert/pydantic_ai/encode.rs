@@ -13,9 +13,10 @@ use super::agents::assistant;
 use super::decode::{Group, decode_message};
 use super::envelope::{Envelope, ObjectWriter};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
-use super::parts::{self, Encoded, MESSAGE, Surroundings, USAGE};
+use super::parts::{self, Encoded, MESSAGE, Surroundings};
 use super::profile::{Expected, Profile};
 use super::texts::{Joined, join_texts};
+use super::wire::{self, Remark, Wire};
 use super::write::{Comparer, message_to_json, object_to_json, write_message};
 use super::{ImportOptions, ProfileKind};
 use crate::core::json::canonical::respell;
@@ -40,7 +41,7 @@ pub(super) struct Differs;
 /// Turns messages into actions, one after another.
 #[derive(Debug)]
 pub(super) struct Encoder<'o, 'a> {
-    options: &'o ImportOptions,
+    pub(super) options: &'o ImportOptions,
     /// What the history says once.
     pub profile: Profile<'a>,
     /// The agents so far.
@@ -51,22 +52,25 @@ pub(super) struct Encoder<'o, 'a> {
     pub system_prompts: Vec<String>,
     default_agent: Option<String>,
     /// The time of the action before, and what to say before there is one.
-    timestamp: String,
-    clamp: Option<Timestamp>,
+    pub(super) timestamp: String,
+    pub(super) clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
+    pub(super) wire: Wire,
 }
 
 /// The actions of one message while it is encoded.
 #[derive(Debug, Default)]
-struct Draft {
-    actions: Vec<Action>,
+pub(super) struct Draft {
+    pub actions: Vec<Action>,
     fragments: Vec<String>,
     /// Where each part is; `None` as long as parts are the actions in order.
     layout: Layout,
     irregular: bool,
     /// Whether something was not compared, to the byte, with what the actions give back.
     unproven: bool,
+    /// What the stream says when the results of the response are there.
+    pub late: Vec<Remark>,
 }
 
 /// Where the parts of a message are.
@@ -120,12 +124,13 @@ impl Draft {
         }
         self.irregular |= encoded.irregular;
         self.unproven |= !encoded.exact;
+        self.late.extend(encoded.late);
         self.actions.push(encoded.action);
         self.fragments.push(encoded.fragment);
         self.layout.action();
     }
 
-    fn remark(&mut self, action: Action) {
+    pub(super) fn remark(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
     }
@@ -140,6 +145,14 @@ impl Draft {
             Source::Text(text) => message.compact_length_in(text),
             Source::Written => Some(0),
         }
+    }
+
+    /// Adds the sources of a text; behind a call they wait for its result.
+    fn sources(&mut self, sources: &mut Vec<Remark>, called: bool) {
+        if called {
+            self.late.append(sources);
+        }
+        sources.drain(..).for_each(|source| self.remark(source.action));
     }
 }
 
@@ -157,6 +170,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             clamp: None,
             last_instructions: None,
             requests_seen: false,
+            wire: Wire::default(),
         }
     }
 
@@ -280,32 +294,10 @@ impl<'o, 'a> Encoder<'o, 'a> {
         }
     }
 
-    fn finish_portable(&mut self, message: &ModelMessage<'a>, mut draft: Draft, agent_id: &str) {
-        if self.options.usage_actions
-            && let Some(usage) = usage_action(message, &draft, agent_id, &self.timestamp)
-        {
-            draft.remark(usage);
-        }
-        for mut action in draft.actions {
-            self.clamp(&mut action);
-            action.timestamp().clone_into(&mut self.timestamp);
-            self.push(action);
-        }
-    }
-
     /// Adds an action at the end and numbers it.
-    fn push(&mut self, mut action: Action) {
+    pub(super) fn push(&mut self, mut action: Action) {
         action.set_sequence(u64::try_from(self.actions.len()).unwrap_or(u64::MAX).saturating_add(1));
         self.actions.push(Arc::new(action));
-    }
-
-    /// Moves a time that would run backwards to the latest so far (decision 10).
-    fn clamp(&mut self, action: &mut Action) {
-        let Ok(timestamp) = action.timestamp().parse::<Timestamp>() else { return };
-        match self.clamp {
-            Some(latest) if timestamp < latest => action.set_timestamp(self.timestamp.clone()),
-            _ => self.clamp = Some(timestamp),
-        }
     }
 
     fn agent_id(&mut self, message: &ModelMessage<'_>) -> String {
@@ -354,6 +346,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 agent_id: "",
                 provider_name: None,
                 validation_status: self.options.validation_status,
+                wire: !self.is_full(),
             };
             let one = parts::encode(part, &around, &mut self.profile);
             if own.is_none() {
@@ -417,14 +410,35 @@ impl<'o, 'a> Encoder<'o, 'a> {
             kind: &message.kind,
             timestamp: &timestamp,
             agent_id,
-            provider_name: provider_name.as_deref(),
+            // A stream does not say it.
+            provider_name: provider_name.as_deref().filter(|_| self.is_full()),
             validation_status: self.options.validation_status,
+            wire: !self.is_full(),
         };
         let mut joined = join_texts(&message.parts, self.options.combine_text, &around, &mut self.profile);
         let mut places: HashMap<usize, usize> = HashMap::new();
+        let (mut sources, mut called) = (Vec::new(), false);
         for (place, part) in message.parts.iter().enumerate() {
-            match joined.get_mut(place).and_then(Option::take) {
-                None => draft.push(parts::encode(part, &around, &mut self.profile)),
+            let joined = joined.get_mut(place).and_then(Option::take);
+            if !matches!(joined, Some(Joined::Next { .. } | Joined::Nothing)) {
+                draft.sources(&mut sources, called);
+            }
+            if around.wire {
+                called |= wire::is_call(part);
+                sources.extend(self.wire.citations(part, &timestamp));
+            }
+            match joined {
+                None if around.wire && wire::is_empty_thought(part) => {}
+                None => {
+                    let encoded = parts::encode(part, &around, &mut self.profile);
+                    // Streams carry it as data, which never stands between calls and their results.
+                    if around.wire && called && matches!(encoded.action, Action::System(_)) {
+                        draft.late.push(Remark::new(encoded.action));
+                    } else {
+                        draft.push(encoded);
+                    }
+                }
+                Some(Joined::Aside(remark)) => draft.late.push(remark),
                 Some(Joined::Whole(encoded)) => draft.push(encoded),
                 Some(Joined::First { encoded, run, entry }) => {
                     places.insert(run, draft.layout.actions);
@@ -440,6 +454,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 }
             }
         }
+        draft.sources(&mut sources, called);
         Self::cost(message, &mut draft);
         draft
     }
@@ -544,27 +559,6 @@ fn piece(place: Option<&usize>, entry: &str) -> String {
     writer.json("action", &place.copied().unwrap_or_default().to_string());
     writer.append(entry);
     writer.finish()
-}
-
-fn usage_action(
-    message: &ModelMessage<'_>,
-    draft: &Draft,
-    agent_id: &str,
-    timestamp: &str,
-) -> Option<Action> {
-    if draft.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
-        return None;
-    }
-    let counted = super::usage::counted(message.usage.as_ref()?)?;
-    let mut data = ObjectWriter::default();
-    data.text("agent_id", agent_id);
-    data.json("input_tokens", &counted.input_tokens.to_string());
-    data.json("output_tokens", &counted.output_tokens.to_string());
-    if let Some(reason) = message.text("finish_reason") {
-        data.text("finish_reason", &reason);
-    }
-    let timestamp = draft.actions.last().map_or(timestamp, Action::timestamp);
-    Some(parts::system(USAGE, timestamp, RawJson::from_text(data.finish()).unwrap_or_default()))
 }
 
 /// The order of a request's parts that puts tool returns in the order of their calls; `None` when they are.

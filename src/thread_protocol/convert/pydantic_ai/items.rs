@@ -33,6 +33,7 @@ struct Media<'p> {
     file_id: Option<&'p String>,
     provider: Option<&'p String>,
     mime: Option<&'p String>,
+    name: Option<&'p String>,
     url_class: &'static str,
 }
 
@@ -45,6 +46,7 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
                 file_id: $part.file_id.as_ref(),
                 provider: $part.provider.as_ref(),
                 mime: $part.media_type.as_ref(),
+                name: $part.name.as_ref(),
                 url_class: $class,
             })
         };
@@ -330,6 +332,19 @@ pub(super) fn said<'t>(
     let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, profile))));
     said.extend(attached.iter().filter_map(Attachment::part).map(item));
     Some(Value::List(said))
+}
+
+/// What an answer says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
+/// its JSON for a kind that is not known.
+pub(super) fn link(part: &ContentPart) -> String {
+    let place = media(part).and_then(|media| {
+        let kind = media.url_class.split('-').next().unwrap_or_default();
+        Some((media.name.map_or(kind, String::as_str), media.url.or(media.file_id)?))
+    });
+    match place {
+        Some((name, place)) => format!("[{name}]({place})"),
+        None => serde_json::to_string(part).unwrap_or_default(),
+    }
 }
 
 /// The items that content parts were.

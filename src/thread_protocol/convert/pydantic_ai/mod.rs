@@ -29,6 +29,7 @@ mod thread_metadata;
 mod usage;
 mod versions;
 mod view;
+mod wire;
 mod write;
 
 use std::borrow::Cow;
@@ -297,7 +298,8 @@ impl<'o, 'a> Conversion<'o, 'a> {
         self.conversation.as_deref().and_then(|id| Uuid::parse_str(id).ok())
     }
 
-    fn finish(self) -> Thread {
+    fn finish(mut self) -> Thread {
+        self.encoder.settle();
         // Decision 13: the caller's, the conversation's if it is a UUID, else derived from the first message.
         let derived = || Uuid::new_v5(&agents::namespace(), &self.digest);
         let thread_id = match &self.options.thread_id {

@@ -9,6 +9,7 @@ use super::envelope::{ItemEnvelope, ObjectWriter};
 use super::items;
 use super::model::{Kind, Part, Value, part_kind};
 use super::profile::{Expected, Profile, class_name};
+use super::wire::{self, Remark};
 use super::write::{object_to_json, write_value};
 use crate::core::json::RawJson;
 use crate::core::json::canonical::respell;
@@ -66,6 +67,8 @@ pub(super) struct Encoded {
     pub fragment: String,
     /// A remark that goes before it.
     pub before: Option<Action>,
+    /// What the stream says about it when the results of its response are there (portable profile).
+    pub late: Vec<Remark>,
     /// Whether nothing but the message's text can hold it.
     pub irregular: bool,
     /// Whether all of the part was compared, to the byte, with what action and fragment give back.
@@ -78,7 +81,7 @@ impl Encoded {
         let data = RawJson::from_text(object_to_json(part));
         let irregular = data.is_err();
         let action = system(action_type, timestamp, data.unwrap_or_default());
-        Self { action, fragment: String::new(), before: None, irregular, exact: false }
+        Self { action, fragment: String::new(), before: None, late: Vec::new(), irregular, exact: false }
     }
 }
 
@@ -105,6 +108,8 @@ pub(super) struct Surroundings<'m> {
     pub provider_name: Option<&'m str>,
     /// Whether invalid arguments are told from other errors.
     pub validation_status: bool,
+    /// Whether to say what a stream of the same run says (portable profile).
+    pub wire: bool,
 }
 
 /// Encodes any part but the texts of an answer, which may join.
@@ -115,6 +120,7 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     let mut writer = ObjectWriter::default();
     let mut before = None;
     let mut irregular = false;
+    let mut late = Vec::new();
     let action = match (around.kind, &*class) {
         (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
         (Kind::Request, "tool-return") | (Kind::Response, NATIVE_RETURN) => {
@@ -137,12 +143,16 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     if matches!(action, Action::ToolReturn(_)) && part.text("outcome").as_deref() == Some("denied") {
         before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
     }
+    if around.wire && class == "tool-return" {
+        late = wire::of_tool(part, timestamp);
+    }
     if class != default_class(&action) {
         writer.text("kind", &class);
     }
     let exact = write_residue(part, &class, &action, profile, &mut writer);
     irregular |= exact.is_none();
-    Encoded { action, fragment: writer.into_fragment(), before, irregular, exact: exact.unwrap_or(false) }
+    let fragment = writer.into_fragment();
+    Encoded { action, fragment, before, late, irregular, exact: exact.unwrap_or(false) }
 }
 
 /// Writes what a part says beyond its action and its template, and tells whether the rest was compared to the byte;

@@ -6,6 +6,7 @@ use super::items;
 use super::model::{Part, part_kind};
 use super::parts::{Encoded, Surroundings, write_residue};
 use super::profile::{Expected, Profile};
+use super::wire::{self, Remark};
 use crate::thread_protocol::action::{Action, AssistantMessageAction};
 use crate::thread_protocol::content::{ContentPart, MessageContent};
 
@@ -32,6 +33,8 @@ pub(super) enum Joined {
     },
     /// No action: the text is empty.
     Nothing,
+    /// A file behind a call, as a stream tells it (portable profile).
+    Aside(Remark),
 }
 
 /// A run of texts and files that make one message.
@@ -41,6 +44,8 @@ struct Run {
     content: Vec<ContentPart>,
     /// The place of the last part, also of an empty one.
     last: usize,
+    /// Whether sources follow it in a stream.
+    cited: bool,
 }
 
 /// One part of a run.
@@ -66,7 +71,7 @@ pub(super) fn join_texts<'a>(
 ) -> Vec<Option<Joined>> {
     let mut joined: Vec<Option<Joined>> = Vec::new();
     joined.resize_with(parts.len(), || None);
-    for (number, run) in runs(parts, combine, profile, &mut joined).into_iter().enumerate() {
+    for (number, run) in runs(parts, combine, around, profile, &mut joined).into_iter().enumerate() {
         match run.pieces.as_slice() {
             [Piece { place, file: None, .. }] => {
                 let Some(part) = parts.get(*place) else { continue };
@@ -78,6 +83,7 @@ pub(super) fn join_texts<'a>(
                     action,
                     fragment: writer.into_fragment(),
                     before: None,
+                    late: Vec::new(),
                     irregular: exact.is_none(),
                     exact: exact.unwrap_or(false),
                 };
@@ -99,12 +105,15 @@ fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
 fn runs<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
+    around: &Surroundings<'_>,
     profile: &mut Profile<'a>,
     joined: &mut [Option<Joined>],
 ) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
+    let mut called = false;
     for (place, part) in parts.iter().enumerate() {
         let kind = part_kind(part);
+        called |= wire::is_call(part);
         let text = if kind == "text" { part.text("content") } else { None };
         let file = if kind == "file" {
             part.get("content").and_then(|content| items::encode_file(content, profile))
@@ -114,8 +123,14 @@ fn runs<'a>(
         if text.is_none() && file.is_none() {
             continue;
         }
+        if let Some((file, _)) = file.as_ref().filter(|_| around.wire && called) {
+            set(joined, place, Joined::Aside(wire::file(file, around.timestamp)));
+            continue;
+        }
         let adjacent = runs.last().is_some_and(|run| run.last + 1 == place);
-        let goes_on = runs.last().is_some() && (adjacent || combine == CombineText::Response);
+        // In a stream, sources stand between a text that cites them and a file.
+        let parted = file.is_some() && runs.last().is_some_and(|run| run.cited);
+        let goes_on = runs.last().is_some() && !parted && (adjacent || combine == CombineText::Response);
         let last_is_text = goes_on
             && runs.last().and_then(|run| run.content.last()).is_some_and(|part| part.as_text().is_some());
         if text.as_deref() == Some("") && !last_is_text {
@@ -130,6 +145,7 @@ fn runs<'a>(
         }
         let Some(run) = runs.last_mut() else { continue };
         run.last = place;
+        run.cited |= around.wire && wire::cites(part);
         let (mut gap, mut entry) = (0, None);
         match (text, file, run.content.last_mut()) {
             (Some(text), _, Some(ContentPart::Text(before))) => {
@@ -199,8 +215,14 @@ fn join_run<'a>(
         }
         entries.push((piece.place, writer.into_fragment()));
     }
-    let mut encoded =
-        Some(Encoded { action, fragment: String::new(), before: None, irregular, exact: false });
+    let mut encoded = Some(Encoded {
+        action,
+        fragment: String::new(),
+        before: None,
+        late: Vec::new(),
+        irregular,
+        exact: false,
+    });
     for (place, entry) in entries {
         let piece = match encoded.take() {
             Some(encoded) => Joined::First { encoded, run: number, entry },

@@ -126,8 +126,8 @@ impl Assembler {
     /// missing: servers send such, though clients with schemas end there.
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), String> {
         match chunk.kind.as_str() {
-            "start" => self.start(chunk),
-            "finish" | "message-metadata" => self.metadata(&chunk.message_metadata),
+            "start" => self.start(chunk)?,
+            "finish" | "message-metadata" => self.metadata(&chunk.message_metadata)?,
             "start-step" => {
                 self.message.parts.push(UiPart::of(STEP_START));
                 self.step = self.message.parts.len();
@@ -159,23 +159,24 @@ impl Assembler {
         Ok(())
     }
 
-    fn start(&mut self, chunk: &Chunk) {
+    fn start(&mut self, chunk: &Chunk) -> Result<(), String> {
         if let Some(id) = &chunk.message_id {
             if !self.message.id.is_empty() && *id != self.message.id {
                 self.adopt(UiMessage::assistant(""));
             }
             self.message.id.clone_from(id);
         }
-        self.metadata(&chunk.message_metadata);
+        self.metadata(&chunk.message_metadata)
     }
 
-    fn metadata(&mut self, metadata: &Slot) {
-        let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return };
+    fn metadata(&mut self, metadata: &Slot) -> Result<(), String> {
+        let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return Ok(()) };
         let merged = match self.message.metadata.get() {
-            Some(old) if !old.is_null() => merge(old, new),
+            Some(old) if !old.is_null() => merge(old, new)?,
             _ => new.clone(),
         };
         self.message.metadata = merged.into();
+        Ok(())
     }
 
     fn reset_step(&mut self) {
@@ -286,7 +287,12 @@ impl Assembler {
             name: &name,
             state: if is_error { "output-error" } else { "output-available" },
             input: part.input.clone(),
-            raw_input: if is_error { part.raw_input.clone() } else { Slot(None) },
+            // Dynamic tools lose it.
+            raw_input: if is_error && part.kind != DYNAMIC_TOOL {
+                part.raw_input.clone()
+            } else {
+                Slot(None)
+            },
             output: if is_error { Slot(None) } else { chunk.output.clone() },
             error_text,
             preliminary: chunk.preliminary.filter(|_| !is_error),
@@ -486,21 +492,43 @@ fn replace(old: &mut Slot, new: &Slot) {
     }
 }
 
-/// Metadata over metadata: objects are merged, anything else is replaced; names that would change an object's class are
-/// left out.
-fn merge(old: &RawJson, new: &RawJson) -> RawJson {
-    let (Some(mut merged), Some(added)) = (RawObject::from_raw(old), RawObject::from_raw(new)) else {
-        return new.clone();
-    };
+/// Metadata over metadata, as JavaScript spreads it: members are merged deeply where both sides are objects, lists and
+/// strings have their elements as members, and names that would change an object's class are left out.
+fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
+    let mut merged = members_of(old);
+    let added = members_of(new);
+    let is_scalar = !old.is_object() && !old.is_array();
     for (key, value) in added.iter() {
         if matches!(key, "__proto__" | "constructor" | "prototype") {
             continue;
         }
+        if is_scalar {
+            return Err(format!(
+                "metadata that is no object cannot get the member \"{key}\"; send objects, or nothing after it"
+            ));
+        }
         let value = match merged.get(key) {
-            Some(before) if before.is_object() && value.is_object() => merge(before, value),
+            Some(before) if before.is_object() && value.is_object() => merge(before, value)?,
             _ => value.clone(),
         };
         merged.insert(key, value);
     }
-    RawJson::from_value(&merged).unwrap_or_default()
+    Ok(RawJson::from_value(&merged).unwrap_or_default())
+}
+
+/// What JavaScript takes for the members of a value.
+fn members_of(value: &RawJson) -> RawObject {
+    if let Some(object) = RawObject::from_raw(value) {
+        return object;
+    }
+    let elements: Vec<RawJson> = match value.as_string() {
+        Some(text) => {
+            // Halves of surrogate pairs stand alone there, and cannot here.
+            let unit = |unit| char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
+            let units = text.encode_utf16().map(unit);
+            units.map(|unit| RawJson::from_str_value(unit.encode_utf8(&mut [0; 4]))).collect()
+        }
+        None => value.to().unwrap_or_default(),
+    };
+    elements.into_iter().enumerate().map(|(place, element)| (place.to_string(), element)).collect()
 }

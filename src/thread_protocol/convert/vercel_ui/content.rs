@@ -109,6 +109,11 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     })
 }
 
+/// A file as the data of `system.tp.file`.
+pub(in super::super) fn file_data(part: &ContentPart) -> RawJson {
+    to_part(part).map(|part| fields(&part, FILE)).unwrap_or_default()
+}
+
 /// The parts of a message's content.
 pub(super) fn to_parts(content: &MessageContent) -> Vec<UiPart> {
     match content {

@@ -28,9 +28,13 @@ pub use chunk::{Chunk, DONE_FRAME, HEADERS};
 pub use live::LiveStream;
 pub use message::{Slot, UiMessage, UiPart};
 pub use reader::UiStreamReader;
+pub use to_messages::UiStream;
+
+pub(super) use content::file_data;
+pub(super) use to_actions::{data_name, object_arguments};
 
 use super::pydantic_ai::ProfileKind;
-use crate::core::json::{check_utf8, parse};
+use crate::core::json::{RawJson, check_utf8, parse};
 use crate::core::limits::Limits;
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::document::{AgentConfig, Thread};
@@ -135,6 +139,21 @@ impl Default for UiImportOptions {
 pub fn from_ui_stream_bytes(bytes: &[u8], options: &UiImportOptions) -> Result<Thread, ThreadError> {
     let mut reader = UiStreamReader::new(Vec::new(), options.clone());
     reader.push_bytes(bytes)?;
+    Ok(reader.thread())
+}
+
+/// Makes a thread of the chunks of a UI message stream: a list of them as JSON.
+///
+/// # Errors
+/// As [`from_ui_stream_bytes`], and [`ThreadError::Parse`] for what is no list of JSON values.
+pub fn from_ui_chunks_json(bytes: &[u8], options: &UiImportOptions) -> Result<Thread, ThreadError> {
+    // Each chunk is held to the limits by itself.
+    let all = Limits { bytes: options.limits.bytes, ..Limits::default() };
+    let chunks: Vec<RawJson> = parse(&reader::mended(check_utf8(bytes)?), &all)?;
+    let mut reader = UiStreamReader::new(Vec::new(), options.clone());
+    for chunk in chunks {
+        reader.push_json(chunk.get())?;
+    }
     Ok(reader.thread())
 }
 

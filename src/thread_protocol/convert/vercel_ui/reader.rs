@@ -57,7 +57,8 @@ impl UiStreamReader {
         }
     }
 
-    /// Takes the next bytes of the response body, cut anywhere. An event is read when its empty line has come.
+    /// Takes the next bytes of the response body, cut anywhere. An event is read when its empty line has come. Bytes that
+    /// are no UTF-8 are U+FFFD, as they are for the real client.
     ///
     /// # Errors
     /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for what ends the stream in the real client.
@@ -65,9 +66,6 @@ impl UiStreamReader {
         self.check_open()?;
         let mut decoder = std::mem::take(&mut self.decoder);
         let pushed = decoder.push(bytes, |event| {
-            if event.is_damaged {
-                return Err(Refused(self.refuse("its bytes are no UTF-8, which JSON is")));
-            }
             if event.data == "[DONE]" {
                 return Ok(());
             }

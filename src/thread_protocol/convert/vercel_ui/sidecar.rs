@@ -59,12 +59,35 @@ const SHORT: &[(&str, &str)] = &[
 
 /// The sidecar of a message: `wanted` are the actions it stands for, `read` those that a reader finds in it.
 pub(super) fn of(wanted: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thread_id: &str) -> Sidecar {
-    let base = wanted.first().map_or(1, |action| action.sequence());
-    let mut sidecar = Sidecar {
+    Sidecar {
         v: VERSION.to_owned(),
         thread_id: Some(thread_id.to_owned()),
         agent_id: Some(agent_id.to_owned()),
+        base: Some(base_of(wanted)),
+        ..rest(wanted, read)
+    }
+}
+
+/// What is known of the sidecar before the message is: the other half of it is [`rest`].
+pub(super) fn beginning(base: u64, source: &Thread) -> Sidecar {
+    Sidecar {
+        v: VERSION.to_owned(),
+        thread_id: Some(source.thread_id.clone()),
         base: Some(base),
+        thread: Some(header(source)),
+        ..Sidecar::default()
+    }
+}
+
+fn base_of(wanted: &[Arc<Action>]) -> u64 {
+    wanted.first().map_or(1, |action| action.sequence())
+}
+
+/// What the parts of a message do not say, and the digest of what they and this say.
+pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
+    let base = base_of(wanted);
+    let mut sidecar = Sidecar {
+        v: VERSION.to_owned(),
         sha256: Some(digest(wanted.iter().map(AsRef::as_ref))),
         ..Sidecar::default()
     };

@@ -335,10 +335,7 @@ impl Drafting<'_> {
     }
 
     fn data_action(&self, name: &str, part: &UiPart) -> Action {
-        let name = match name.strip_prefix("tp-") {
-            Some(fact) => format!("system.tp.{fact}"),
-            None => format!("system.{name}"),
-        };
+        let name = data_action_type(name);
         if is_hidden(&name) {
             // A client must not make what a server would take for its own.
             return self.system(
@@ -429,10 +426,29 @@ fn as_content(parts: Vec<ContentPart>, payloads: &mut [(usize, Payload)]) -> Mes
     }
 }
 
+fn data_action_type(name: &str) -> String {
+    match name.strip_prefix("tp-") {
+        Some(fact) => format!("system.tp.{fact}"),
+        None => format!("system.{name}"),
+    }
+}
+
+/// The action type of data that is called so in a stream; `None` for names that are reserved for servers.
+pub(in super::super) fn data_name(name: &str) -> Option<String> {
+    Some(data_action_type(name)).filter(|action_type| !is_hidden(action_type))
+}
+
 /// What a call was called with. A model may have written anything; ThreadProtocol wants an object.
 fn arguments(part: &UiPart) -> RawJson {
     let raw = part.input.get().filter(|value| !value.is_null()).or(part.raw_input.get());
-    let Some(raw) = raw.filter(|value| !value.is_null()) else { return RawJson::empty_object() };
+    raw.map_or_else(RawJson::empty_object, object_arguments)
+}
+
+/// Arguments as an object: what is no object, and no text of one, is a member of it.
+pub(in super::super) fn object_arguments(raw: &RawJson) -> RawJson {
+    if raw.is_null() {
+        return RawJson::empty_object();
+    }
     if raw.is_object() {
         return raw.clone();
     }

@@ -3,7 +3,7 @@
 //! Never sent: a result of a call that the stream has not named, a second result of one call, members that a client's
 //! schema refuses, what only a later major of the SDK knows. Such actions travel as data parts, which every client keeps.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::chunk::{Chunk, without_prototypes};
@@ -38,10 +38,13 @@ struct Ending {
     abort: Option<Option<String>>,
 }
 
-/// The chunks of a run, without `start` and `finish`.
+/// Turns actions into chunks, one action after another; what has been written is taken with [`Self::next`].
+///
+/// Knows of the stream so far the calls and the step that is open, and keeps no chunk.
 pub(super) struct Emitter {
     sdk: Sdk,
-    chunks: Vec<Chunk>,
+    /// What an action became and nobody took yet.
+    chunks: VecDeque<Chunk>,
     step: Option<Step>,
     /// Calls of the stream, and whether they have their result.
     calls: HashMap<String, bool>,
@@ -51,37 +54,22 @@ pub(super) struct Emitter {
     ending: Ending,
 }
 
-/// The chunks between `start` and `finish`, steps closed.
-pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk) -> Vec<Chunk> {
+/// Gives the chunks between `start` and `finish`, steps closed.
+pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk)) {
     let mut emitter = Emitter::new(sdk);
-    emitter.all(actions);
+    for (place, action) in actions.iter().enumerate() {
+        emitter.action(action, actions.get(place + 1..).unwrap_or_default());
+        emitter.chunks.drain(..).for_each(&mut take);
+    }
     emitter.close_step();
-    emitter.chunks
-}
-
-/// A whole stream. `metadata` goes with its `start`.
-pub(super) fn stream(
-    actions: &[Arc<Action>],
-    message_id: &str,
-    metadata: Option<RawJson>,
-    sdk: Sdk,
-) -> Vec<Chunk> {
-    let mut emitter = Emitter::new(sdk);
-    emitter.chunks.push(Chunk {
-        message_id: Some(message_id.to_owned()),
-        message_metadata: Slot(metadata),
-        ..Chunk::of("start")
-    });
-    emitter.all(actions);
-    emitter.end();
-    emitter.chunks
+    emitter.chunks.drain(..).for_each(take);
 }
 
 impl Emitter {
-    fn new(sdk: Sdk) -> Self {
+    pub(super) fn new(sdk: Sdk) -> Self {
         Self {
             sdk,
-            chunks: Vec::new(),
+            chunks: VecDeque::new(),
             step: None,
             calls: HashMap::new(),
             denied: HashSet::new(),
@@ -90,37 +78,36 @@ impl Emitter {
         }
     }
 
-    fn all(&mut self, actions: &[Arc<Action>]) {
-        for (place, action) in actions.iter().enumerate() {
-            let rest = actions.get(place + 1..).unwrap_or_default();
-            self.action(action, rest);
-        }
+    /// The next chunk that was written.
+    pub(super) fn next(&mut self) -> Option<Chunk> {
+        self.chunks.pop_front()
     }
 
-    fn end(&mut self) {
-        self.close_step();
+    /// Writes the end of the stream.
+    pub(super) fn end(&mut self) {
         let ending = std::mem::take(&mut self.ending);
         if let Some(reason) = ending.abort {
             // The reason is a member of later majors.
             let reason = reason.filter(|_| self.sdk != Sdk::V5);
-            self.chunks.push(Chunk { reason, ..Chunk::of("abort") });
+            self.chunks.push_back(Chunk { reason, ..Chunk::of("abort") });
             return;
         }
         let failed = ending.error.is_some();
         self.chunks.extend(ending.error.as_deref().map(Chunk::error));
         let finish_reason = if failed { Some("error".to_owned()) } else { ending.finish_reason };
-        self.chunks.push(Chunk { finish_reason, ..Chunk::of("finish") });
+        self.chunks.push_back(Chunk { finish_reason, ..Chunk::of("finish") });
     }
 
-    fn close_step(&mut self) {
+    /// Closes the step that is open.
+    pub(super) fn close_step(&mut self) {
         if self.step.take().is_some() {
-            self.chunks.push(Chunk::of("finish-step"));
+            self.chunks.push_back(Chunk::of("finish-step"));
         }
     }
 
     fn new_step(&mut self) -> &mut Step {
         self.close_step();
-        self.chunks.push(Chunk::of("start-step"));
+        self.chunks.push_back(Chunk::of("start-step"));
         self.step.insert(Step::default())
     }
 
@@ -133,7 +120,8 @@ impl Emitter {
         self.step.get_or_insert_default()
     }
 
-    fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
+    /// Writes an action; `rest` are those that follow it.
+    pub(super) fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
         self.ending = Ending::default();
         if hidden(action) {
             return;
@@ -158,7 +146,11 @@ impl Emitter {
         if self.sdk == Sdk::V7 {
             let parts = content::to_parts(&message.content);
             let id = format!("steering-{}", message.sequence);
-            self.chunks.push(Chunk { id: Some(id), parts: Some(parts), ..Chunk::of("steering-message") });
+            self.chunks.push_back(Chunk {
+                id: Some(id),
+                parts: Some(parts),
+                ..Chunk::of("steering-message")
+            });
             return;
         }
         let mut said = message.clone();
@@ -187,7 +179,7 @@ impl Emitter {
             return self.text(text);
         }
         if let Some(UiPart { url, media_type, .. }) = content::to_part(part) {
-            self.chunks.push(Chunk { url, media_type, ..Chunk::of("file") });
+            self.chunks.push_back(Chunk { url, media_type, ..Chunk::of("file") });
         }
     }
 
@@ -196,9 +188,9 @@ impl Emitter {
             return;
         }
         let id = self.block_id("text");
-        self.chunks.push(Chunk::block("text-start", &id));
-        self.chunks.push(Chunk { delta: Some(text.to_owned()), ..Chunk::block("text-delta", &id) });
-        self.chunks.push(Chunk::block("text-end", &id));
+        self.chunks.push_back(Chunk::block("text-start", &id));
+        self.chunks.push_back(Chunk { delta: Some(text.to_owned()), ..Chunk::block("text-delta", &id) });
+        self.chunks.push_back(Chunk::block("text-end", &id));
     }
 
     fn block_id(&mut self, kind: &str) -> String {
@@ -218,11 +210,11 @@ impl Emitter {
         say("provider_name", Some(&thought.provider_name));
         let about = Slot::from(object(&[("pydantic_ai", object(&about))]));
         let piece = |kind| Chunk { provider_metadata: about.clone(), ..Chunk::block(kind, &id) };
-        self.chunks.push(piece("reasoning-start"));
+        self.chunks.push_back(piece("reasoning-start"));
         if let Some(text) = thought.content.clone().filter(|text| !text.is_empty()) {
-            self.chunks.push(Chunk { delta: Some(text), ..Chunk::block("reasoning-delta", &id) });
+            self.chunks.push_back(Chunk { delta: Some(text), ..Chunk::block("reasoning-delta", &id) });
         }
-        self.chunks.push(piece("reasoning-end"));
+        self.chunks.push_back(piece("reasoning-end"));
     }
 
     fn call(&mut self, call: &ToolCallAction) {
@@ -232,10 +224,14 @@ impl Emitter {
         self.calls.insert(id.clone(), false);
         let input = clean(&call.args);
         let tool_name = Some(call.tool_name.clone());
-        self.chunks.push(Chunk { tool_name: tool_name.clone(), ..Chunk::tool("tool-input-start", id) });
+        self.chunks.push_back(Chunk { tool_name: tool_name.clone(), ..Chunk::tool("tool-input-start", id) });
         let text = input.get().to_owned();
-        self.chunks.push(Chunk { input_text_delta: Some(text), ..Chunk::tool("tool-input-delta", id) });
-        self.chunks.push(Chunk { tool_name, input: input.into(), ..Chunk::tool("tool-input-available", id) });
+        self.chunks.push_back(Chunk { input_text_delta: Some(text), ..Chunk::tool("tool-input-delta", id) });
+        self.chunks.push_back(Chunk {
+            tool_name,
+            input: input.into(),
+            ..Chunk::tool("tool-input-available", id)
+        });
     }
 
     fn result(&mut self, action: &Action, returned: &ToolReturnAction) {
@@ -259,7 +255,7 @@ impl Emitter {
             let text = text.unwrap_or_else(|| returned.content.get().to_owned());
             Chunk { error_text: Some(text), ..Chunk::tool("tool-output-error", id) }
         };
-        self.chunks.push(chunk);
+        self.chunks.push_back(chunk);
     }
 
     /// The refusal of a call. Before 7 a stream cannot say that a person answered, and a refusal without an answer is no
@@ -267,20 +263,22 @@ impl Emitter {
     fn denial(&mut self, id: &str, reason: &str) {
         if self.sdk != Sdk::V7 {
             let error_text = Some(reason.to_owned());
-            self.chunks.push(Chunk { error_text, ..Chunk::tool("tool-output-error", id) });
+            self.chunks.push_back(Chunk { error_text, ..Chunk::tool("tool-output-error", id) });
             self.data("tp-tool_denied", &object(&[("tool_call_id", RawJson::from_str_value(id))]));
             return;
         }
         let approval_id = Some(id.to_owned());
-        self.chunks
-            .push(Chunk { approval_id: approval_id.clone(), ..Chunk::tool("tool-approval-request", id) });
-        self.chunks.push(Chunk {
+        self.chunks.push_back(Chunk {
+            approval_id: approval_id.clone(),
+            ..Chunk::tool("tool-approval-request", id)
+        });
+        self.chunks.push_back(Chunk {
             approval_id,
             approved: Some(false),
             reason: Some(reason.to_owned()).filter(|reason| reason != DENIED),
             ..Chunk::of("tool-approval-response")
         });
-        self.chunks.push(Chunk::tool("tool-output-denied", id));
+        self.chunks.push_back(Chunk::tool("tool-output-denied", id));
     }
 
     fn system(&mut self, action: &Action, system: &SystemAction, rest: &[Arc<Action>]) {
@@ -309,7 +307,7 @@ impl Emitter {
             }
             "custom" if self.sdk == Sdk::V7 && text("kind").is_some_and(|kind| kind.contains('.')) => {
                 let about = Slot(data.get("provider_metadata").map(clean));
-                self.chunks.push(Chunk {
+                self.chunks.push_back(Chunk {
                     custom_kind: text("kind"),
                     provider_metadata: about,
                     ..Chunk::of("custom")
@@ -365,7 +363,7 @@ impl Emitter {
                 _ => chunk.filename = value,
             }
         }
-        self.chunks.push(chunk);
+        self.chunks.push_back(chunk);
     }
 
     fn approval(&mut self, data: &RawObject, system: &SystemAction, rest: &[Arc<Action>]) {
@@ -387,14 +385,14 @@ impl Emitter {
         };
         let approval_id = Some(approval_id);
         let later = self.sdk == Sdk::V7;
-        self.chunks.push(Chunk {
+        self.chunks.push_back(Chunk {
             approval_id: approval_id.clone(),
             reason: text("request_reason").filter(|_| later),
             is_automatic: data.get("is_automatic").and_then(|value| value.to().ok()).filter(|_| later),
             ..Chunk::tool("tool-approval-request", &call_id)
         });
         if approved.is_some() {
-            self.chunks.push(Chunk {
+            self.chunks.push_back(Chunk {
                 approval_id,
                 approved,
                 reason: text("reason"),
@@ -404,7 +402,7 @@ impl Emitter {
     }
 
     fn data(&mut self, name: &str, data: &RawJson) {
-        self.chunks.push(Chunk::data(name, clean(data)));
+        self.chunks.push_back(Chunk::data(name, clean(data)));
     }
 
     /// An action that no chunk can say.

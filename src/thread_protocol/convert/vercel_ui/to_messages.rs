@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::assemble::Assembler;
 use super::chunk::Chunk;
-use super::message::{STEP_START, UiMessage};
+use super::message::{STEP_START, Slot, UiMessage};
 use super::sidecar::{self, Sidecar};
 use super::to_actions::{Context, actions_of};
 use super::{ExportOptions, SidecarLevel, Turns, content, hidden, residue, to_chunks};
@@ -70,34 +70,158 @@ impl Thread {
         messages
     }
 
-    /// What agents did as one UI message stream.
+    /// What agents did as one UI message stream, chunk by chunk.
     ///
     /// User messages before the first action of an agent are not part of it; later ones are steering messages. The
     /// stream is never one that the real client of [`ExportOptions::sdk`] gives up.
-    pub fn to_ui_stream(&self, options: &ExportOptions) -> Vec<Chunk> {
-        let source = exported(self, *options);
-        let all: Vec<Arc<Action>> = source.actions.iter().map(Arc::clone).collect();
+    pub fn to_ui_stream(&self, options: &ExportOptions) -> UiStream {
+        UiStream::new(self, *options)
+    }
+}
+
+/// The chunks of a thread, written as they are taken: each call writes no more than one action.
+///
+/// With a sidecar, the message that the client assembles is assembled here too: the first chunk says which thread it is,
+/// and a `message-metadata` before the last ones what its parts do not say. Without, nothing of the stream is kept.
+pub struct UiStream {
+    emitter: to_chunks::Emitter,
+    actions: Vec<Arc<Action>>,
+    /// The action to be written next.
+    place: usize,
+    stage: Stage,
+    sidecar: Option<Trailer>,
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Actions,
+    Metadata,
+    End,
+    Over,
+}
+
+/// What the sidecar of a stream is made of.
+struct Trailer {
+    message: Assembler,
+    source: Thread,
+    agent_id: Option<String>,
+    lead: Option<RawJson>,
+}
+
+impl UiStream {
+    fn new(thread: &Thread, options: ExportOptions) -> Self {
+        let source = exported(thread, options);
+        let mut actions: Vec<Arc<Action>> = source.actions.iter().map(Arc::clone).collect();
         let is_user = |action: &Arc<Action>| matches!(**action, Action::UserMessage(_));
         let begin = match options.turns {
-            Turns::All => all.iter().position(|action| !is_user(action)).unwrap_or(all.len()),
-            Turns::Last => all.iter().rposition(is_user).map_or(0, |place| place + 1),
+            Turns::All => actions.iter().position(|action| !is_user(action)).unwrap_or(actions.len()),
+            Turns::Last => actions.iter().rposition(is_user).map_or(0, |place| place + 1),
         };
-        let (lead, run) = all.split_at_checked(begin).unwrap_or_default();
-        let message_id = format!("msg-{}", run.first().map_or(1, |action| action.sequence()));
-        let agent_id = run.iter().find_map(|action| action.agent_id()).map(str::to_owned);
-        let metadata = (options.sidecar != SidecarLevel::None).then(|| {
-            let message = assembled(&message_id, to_chunks::body(run, options.sdk));
-            let mut sidecar = sidecar_of(&message, run, &source, agent_id.as_deref());
-            sidecar.thread = Some(sidecar::header(&source));
-            if options.turns == Turns::All {
-                sidecar.lead = list(lead);
-            }
-            let member = RawJson::from_value(&sidecar).unwrap_or_default();
-            let object: RawObject = [(sidecar::MEMBER, clean(member))].into_iter().collect();
-            RawJson::from_value(&object).unwrap_or_default()
+        let lead: Vec<Arc<Action>> = actions.drain(..begin).collect();
+        let sidecar = (options.sidecar != SidecarLevel::None).then(|| Trailer {
+            message: Assembler::default(),
+            agent_id: actions.iter().find_map(|action| action.agent_id()).map(str::to_owned),
+            lead: if options.turns == Turns::All { list(&lead) } else { None },
+            source,
         });
-        to_chunks::stream(run, &message_id, metadata, options.sdk)
+        let emitter = to_chunks::Emitter::new(options.sdk);
+        Self { emitter, actions, place: 0, stage: Stage::Start, sidecar }
     }
+
+    fn start(&self) -> Chunk {
+        let first = self.actions.first().map_or(1, |action| action.sequence());
+        let metadata = self.sidecar.as_ref().map(|trailer| {
+            let sidecar =
+                Sidecar { lead: trailer.lead.clone(), ..sidecar::beginning(first, &trailer.source) };
+            as_metadata(&Sidecar { agent_id: Some(trailer.agent().to_owned()), ..sidecar })
+        });
+        Chunk {
+            message_id: Some(format!("msg-{first}")),
+            message_metadata: Slot(metadata),
+            ..Chunk::of("start")
+        }
+    }
+}
+
+impl Trailer {
+    fn agent(&self) -> &str {
+        agent_of(&self.source, self.agent_id.as_deref())
+    }
+
+    /// What the parts of the message, which is whole, do not say.
+    fn chunk(self, actions: &[Arc<Action>]) -> Chunk {
+        let Self { message, source, agent_id, .. } = self;
+        let agent_id = agent_of(&source, agent_id.as_deref());
+        let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
+        let message = message.into_message();
+        let read = actions_of(&message, context).actions;
+        drop(message);
+        let metadata = as_metadata(&sidecar::rest(actions, read));
+        Chunk { message_metadata: metadata.into(), ..Chunk::of("message-metadata") }
+    }
+}
+
+impl Iterator for UiStream {
+    type Item = Chunk;
+
+    fn next(&mut self) -> Option<Chunk> {
+        loop {
+            if let Some(chunk) = self.emitter.next() {
+                if let Some(trailer) = &mut self.sidecar {
+                    take(&mut trailer.message, &chunk);
+                }
+                return Some(chunk);
+            }
+            match self.stage {
+                Stage::Start => {
+                    self.stage = Stage::Actions;
+                    return Some(self.start());
+                }
+                Stage::Actions => {
+                    if let Some(action) = self.actions.get(self.place) {
+                        self.place += 1;
+                        self.emitter.action(action, self.actions.get(self.place..).unwrap_or_default());
+                    } else {
+                        self.emitter.close_step();
+                        self.stage = Stage::Metadata;
+                    }
+                }
+                Stage::Metadata => {
+                    self.stage = Stage::End;
+                    if let Some(trailer) = self.sidecar.take() {
+                        return Some(trailer.chunk(&self.actions));
+                    }
+                }
+                Stage::End => {
+                    self.emitter.end();
+                    self.stage = Stage::Over;
+                }
+                Stage::Over => return None,
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for UiStream {}
+
+impl std::fmt::Debug for UiStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.actions.len();
+        formatter
+            .debug_struct("UiStream")
+            .field("written", &self.place)
+            .field("of", &of)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The metadata of a message with this sidecar alone.
+fn as_metadata(sidecar: &Sidecar) -> RawJson {
+    let member = RawJson::from_value(sidecar).unwrap_or_default();
+    let object: RawObject = [(sidecar::MEMBER, clean(member))].into_iter().collect();
+    RawJson::from_value(&object).unwrap_or_default()
 }
 
 fn clean(value: RawJson) -> RawJson {
@@ -202,27 +326,29 @@ fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
         }
         return UiMessage { id, role: "user".to_owned(), parts, ..UiMessage::default() };
     }
-    let mut chunks = to_chunks::body(&run.actions, options.sdk);
-    if options.dynamic_tools {
-        for chunk in chunks.iter_mut().filter(|chunk| chunk.tool_name.is_some()) {
+    let mut assembler = Assembler::new(UiMessage::assistant(id));
+    to_chunks::body(&run.actions, options.sdk, |mut chunk| {
+        if options.dynamic_tools && chunk.tool_name.is_some() {
             chunk.dynamic = Some(true);
         }
-    }
-    let mut message = assembled(&id, chunks);
+        take(&mut assembler, &chunk);
+    });
+    let mut message = assembler.into_message();
     while message.parts.last().is_some_and(|part| part.kind == STEP_START) {
         message.parts.pop();
     }
     message
 }
 
-/// What a client makes of these chunks. They are ours, so none of them is refused.
-fn assembled(id: &str, chunks: Vec<Chunk>) -> UiMessage {
-    let mut assembler = Assembler::new(UiMessage::assistant(id));
-    for chunk in chunks {
-        let taken = assembler.push(&chunk);
-        debug_assert!(taken.is_ok(), "{taken:?}: {chunk:?}");
-    }
-    assembler.into_message()
+/// Takes one of our chunks, of which none is refused.
+fn take(assembler: &mut Assembler, chunk: &Chunk) {
+    let taken = assembler.push(chunk);
+    debug_assert!(taken.is_ok(), "{taken:?}: {chunk:?}");
+}
+
+/// Whose a message is that says nothing: the thread's first agent's.
+fn agent_of<'t>(source: &'t Thread, agent_id: Option<&'t str>) -> &'t str {
+    agent_id.unwrap_or_else(|| source.agents.iter().next().map_or("", |(id, _)| id))
 }
 
 fn sidecar_of(
@@ -231,8 +357,7 @@ fn sidecar_of(
     source: &Thread,
     agent_id: Option<&str>,
 ) -> Sidecar {
-    let default = source.agents.iter().next().map_or("", |(id, _)| id);
-    let agent_id = agent_id.unwrap_or(default);
+    let agent_id = agent_of(source, agent_id);
     let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
     sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
 }

@@ -1,0 +1,250 @@
+"""What no server should send: the reader ends where the real client ends, and assembles what it assembles.
+
+Streams are made by chance, of chunks that mostly fit each other, and framed in every way that a client reads.
+"""
+
+import base64
+import json
+import random
+from typing import Any
+
+import pytest
+from test_ui_real_client import Client, client, plain  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+import turntree
+from turntree import thread_protocol as tp
+
+VALUES: list[Any] = [
+    1, 1.5, "x", None, {}, [], {"a": {"b": [1, None]}}, True, "", {"constructor": 1}, {"prototype": {"x": 1}},
+    {"toString": 1, "length": 2, "hasOwnProperty": 3},
+]  # fmt: skip
+METADATA: list[Any] = [
+    {"a": {"b": 1}}, {"a": {"c": [1]}}, {"a": 1}, {"prototype": {"x": 1}}, {"constructor": {"y": 1}}, {"a": None},
+    None, "s👍", 5, [1, {"a": 2}], False,
+]  # fmt: skip
+PROVIDERS = [{"p": {"k": 1}}, {"p": {}}, {"constructor": {"k": 1}}, {"__proto__x": {"a": 1}}]
+PIECES = [
+    '{"a"', ":1", "}", '{"x":"', 'é"', "[1,", "tru", '"', "", " ", '{"__proto__":{"a":1}}', "nul", "1e5", "-", "\\",
+    '{"a":1,"a":2}', "\\u12",
+]  # fmt: skip
+NAMES = ["x", "__proto__", "constructor", "prototype", "toString", "a-b", ""]
+BLOCK = {"id": ["1", "2"]}
+CALL = {"toolCallId": ["a", "b"]}
+TOOL = {"toolName": ["t", "u", "__proto__", "constructor"]}
+# What each kind must have, and what it may have.
+KINDS: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]]]] = {
+    "start": ({}, {"messageId": ["m", "n"], "messageMetadata": METADATA}),
+    "finish": ({}, {"finishReason": ["stop", "length", "error", "other"], "messageMetadata": METADATA}),
+    "message-metadata": ({"messageMetadata": METADATA}, {}),
+    "start-step": ({}, {}),
+    "finish-step": ({}, {}),
+    "reset-step": ({}, {}),
+    "error": ({"errorText": ["e"]}, {}),
+    "abort": ({}, {"reason": ["why"]}),
+    "text-start": (BLOCK, {"providerMetadata": PROVIDERS}),
+    "text-delta": ({**BLOCK, "delta": ["a", "", "é👍", "\u2028", "\\"]}, {"providerMetadata": PROVIDERS}),
+    "text-end": (BLOCK, {"providerMetadata": PROVIDERS}),
+    "reasoning-start": (BLOCK, {"providerMetadata": PROVIDERS}),
+    "reasoning-delta": ({**BLOCK, "delta": ["hm"]}, {"providerMetadata": PROVIDERS}),
+    "reasoning-end": (BLOCK, {"providerMetadata": PROVIDERS}),
+    "tool-input-start": ({**CALL, **TOOL}, {"inputEncoding": ["json", "text"], "title": ["T"]}),
+    "tool-input-delta": ({**CALL, "inputTextDelta": PIECES}, {}),
+    "tool-input-available": ({**CALL, **TOOL, "input": VALUES}, {"title": ["T"], "providerMetadata": PROVIDERS}),
+    "tool-input-error": ({**CALL, **TOOL, "input": VALUES, "errorText": ["bad"]}, {"providerMetadata": PROVIDERS}),
+    "tool-output-available": (
+        {**CALL, "output": VALUES},
+        {"preliminary": [True, False], "providerMetadata": PROVIDERS},
+    ),
+    "tool-output-error": ({**CALL, "errorText": ["no"]}, {"providerMetadata": PROVIDERS}),
+    "tool-output-denied": (CALL, {}),
+    "tool-approval-request": ({**CALL, "approvalId": ["p", "q"]}, {"isAutomatic": [True, False], "reason": ["r"]}),
+    "tool-approval-response": ({"approvalId": ["p", "q"], "approved": [True, False]}, {"reason": ["r"]}),
+    "source-url": ({"sourceId": ["s"], "url": ["u"]}, {"title": ["T"]}),
+    "source-document": ({"sourceId": ["s"], "mediaType": ["a/b"], "title": ["t"]}, {"filename": ["f"]}),
+    "file": ({"url": ["https://x.org"], "mediaType": ["a/b"]}, {"providerMetadata": PROVIDERS}),
+    "reasoning-file": ({"url": ["https://x.org"], "mediaType": ["a/b"]}, {}),
+    "custom": ({"kind": ["a.b"]}, {"providerMetadata": PROVIDERS}),
+    "steering-message": ({"id": ["s"], "parts": [[{"type": "text", "text": "x"}]]}, {}),
+    "data-": ({"data": VALUES}, {"id": ["1", "2"], "transient": [True, False]}),
+}
+OF_TOOLS: dict[str, list[Any]] = {
+    "dynamic": [True, False], "providerExecuted": [True, False], "toolMetadata": [{"m": 1}, {}],
+}  # fmt: skip
+
+
+def chunk(rng: random.Random, kind: str) -> dict[str, Any]:
+    must, may = KINDS[kind]
+    made = {"type": f"data-{rng.choice(NAMES)}" if kind == "data-" else kind}
+    made |= {name: rng.choice(values) for name, values in must.items()}
+    if kind.startswith(("tool-input", "tool-output")) and kind not in ("tool-input-delta", "tool-output-denied"):
+        may = may | OF_TOOLS
+    made |= {name: rng.choice(values) for name, values in may.items() if rng.random() < 0.25}
+    if rng.random() < 0.05:
+        made["later"] = rng.choice(VALUES)
+    return made
+
+
+def stream(rng: random.Random) -> list[dict[str, Any]]:
+    """Chunks of which nineteen of twenty fit those before them."""
+    # Parts before the first name of a message are kept by `useChat` and thrown away by `readUIMessageStream`.
+    named = rng.random() < 0.7
+    made: list[dict[str, Any]] = [{"type": "start", "messageId": "m"}] if named else []
+    known: set[tuple[str, str]] = set()
+    for kind in rng.choices(list(KINDS), k=rng.randint(1, 30)):
+        new = chunk(rng, kind)
+        if kind == "start" and not named:
+            new.pop("messageId", None)
+        what, _, piece = kind.partition("-")
+        is_block = what in ("text", "reasoning") and piece in ("start", "delta", "end")
+        if is_block:
+            needs = () if piece == "start" else (what, new["id"])
+        elif kind == "tool-approval-response":
+            needs = ("approval", new["approvalId"])
+        elif kind == "tool-input-delta":
+            needs = ("input", new["toolCallId"])
+        elif kind.startswith("tool-output") or kind == "tool-approval-request":
+            needs = ("call", new["toolCallId"])
+        else:
+            needs = ()
+        if needs and needs not in known and rng.random() < 0.95:
+            continue
+        made.append(new)
+        if is_block:
+            (known.discard if piece == "end" else known.add)((what, new["id"]))
+        elif kind.startswith("tool-input") and kind != "tool-input-delta":
+            known.add(("call", new["toolCallId"]))
+            (known.add if kind == "tool-input-start" else known.discard)(("input", new["toolCallId"]))
+        elif kind == "tool-approval-request":
+            known.add(("approval", new["approvalId"]))
+        elif kind == "reset-step":
+            known.clear()
+    return made
+
+
+def body(rng: random.Random, chunks: list[dict[str, Any]]) -> bytes:
+    """The chunks as server-sent events, framed as a server may; now and then the last one is cut short."""
+    line = rng.choice(["\n", "\n", "\r\n", "\r"])
+    out = rng.choice(["", "", "\ufeff"])
+    for made in chunks:
+        text = json.dumps(made, ensure_ascii=rng.random() < 0.5)
+        out += rng.choice(["", "", f":x{line}{line}", f"event: y{line}id: 1{line}", f"data: [DONE]{line}{line}"])
+        if ", " in text and rng.random() < 0.1:
+            text = text.replace(", ", f",{line}data:", 1)
+        out += f"{rng.choice(['data: ', 'data:'])}{text}{line}{line}"
+    if line == "\r":  # one at the end could go on
+        out += "\n:end\n\n"
+    elif rng.random() < 0.1:
+        out = out.removesuffix(line)
+    return out.encode()
+
+
+def broken(rng: random.Random, chunks: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """The chunks with one that says something else than it should, and its place."""
+    place = rng.randrange(len(chunks))
+    new = dict(chunks[place])
+    name = rng.choice(list(new))
+    how = rng.choice(["gone", "null", "wrong", "unknown"])
+    if how == "gone":
+        del new[name]
+    elif how == "unknown":
+        new["type"] = rng.choice(["tool-call", "text", "data", "finish-message", "__proto__", "toString", ""])
+    else:
+        new[name] = None if how == "null" else rng.choice([7, [], {}, True, "str"])
+    return [*chunks[:place], new, *chunks[place + 1 :]], place
+
+
+def read(sent: bytes, size: int) -> tuple[Any, str | None]:
+    """What our reader makes of a body, cut into pieces, and where it ended."""
+    reader = tp.UiStreamReader()
+    try:
+        for start in range(0, len(sent), size):
+            reader.feed(sent[start : start + size])
+    except turntree.ValidationError as error:
+        return shape(reader.message), str(error)
+    return shape(reader.message), None
+
+
+def shape(message: Any) -> Any:
+    """The message without what may differ: steps that nothing followed, which clients show with what comes next, and
+    halves of surrogate pairs, which only JavaScript has."""
+    if message is None:
+        return None
+    text = json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    message = json.loads(text)
+    parts = list(message["parts"])
+    while parts and parts[-1]["type"] == "step-start":
+        parts.pop()
+    if not parts and not message.get("metadata") and not message["id"]:
+        return None
+    return plain({**message, "parts": parts})
+
+
+def asked(client: Client, sent: bytes, chunks: list[dict[str, Any]]) -> tuple[Any, list[str]]:  # noqa: F811
+    """What the real client makes of a body, and what ended it."""
+    answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode())
+    told = [made.get("errorText") for made in chunks if made.get("type") == "error"]
+    return shape(answer["message"]), [error for error in answer["errors"] if error not in told]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_reader_ends_where_the_client_ends(client: Client, seed: int) -> None:  # noqa: F811
+    for number in range(50):
+        rng = random.Random(f"{seed}-{number}")
+        chunks = stream(rng)
+        sent = body(rng, chunks)
+
+        theirs, ended = asked(client, sent, chunks)
+        ours, error = read(sent, rng.choice([1, 3, 17, 10_000]))
+
+        where = f"seed {seed}-{number}: {ended} and {error}\n{sent!r}"
+        assert (error is None) == (not ended), where
+        assert ours == theirs, where
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_schema_alone_refuses_is_all_that_the_reader_takes_beyond_the_client(client: Client, seed: int) -> None:  # noqa: F811
+    for number in range(50):
+        rng = random.Random(f"{seed}-{number}")
+        chunks, place = broken(rng, stream(rng) or [{"type": "start"}])
+        sent = body(random.Random(0), chunks)
+
+        theirs, ended = asked(client, sent, chunks)
+        ours, error = read(sent, 100)
+
+        where = f"seed {seed}-{number}: {ended} and {error}\n{sent!r}"
+        if error is None and ended and ended[0].startswith("Type validation failed"):
+            # The client ended before the broken chunk; the reader went on.
+            ours, error = read(body(random.Random(0), chunks[:place]), 100)
+            assert error is None, where
+        else:
+            assert (error is None) == (not ended), where
+        assert ours == theirs, where
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"\xff", b"\xc3", b"\xf0\x9f\x91", b"\xed\xa0\x80", b"\xc0\xaf", b"\\ud83d", b"\\udc4d", b"\\ud83d\\ud83d\\udc4d"],
+)
+def test_bytes_that_are_no_text_are_read_as_the_client_reads_them(client: Client, piece: bytes) -> None:  # noqa: F811
+    frames = [
+        b'data: {"type":"start","messageId":"m"}\n\n',
+        b'data: {"type":"text-start","id":"1"}\n\n',
+        b'data: {"type":"text-delta","id":"1","delta":"a' + piece + b'b"}\n\n',
+        b'data: {"type":"text-end","id":"1"}\n\n',
+    ]
+
+    theirs, ended = asked(client, b"".join(frames), [])
+
+    for size in (1, 2, 1000):
+        ours, error = read(b"".join(frames), size)
+        assert (error, ended) == (None, [])
+        assert ours == theirs
+
+
+def test_huge_pieces_are_read_as_the_client_reads_them(client: Client) -> None:  # noqa: F811
+    huge = "é" * 3_000_000
+    chunks: list[dict[str, Any]] = [{"type": "start", "messageId": "m"}, {"type": "text-start", "id": "1"}]
+    chunks += [{"type": "text-delta", "id": "1", "delta": huge}] * 2
+    sent = b"".join(b"data: " + json.dumps(made, ensure_ascii=False).encode() + b"\n\n" for made in chunks)
+
+    assert read(sent, 65_537) == (asked(client, sent, [])[0], None)
