@@ -4095,12 +4095,15 @@ class ProtocolThread(Data):
         turns: Literal["all", "last"] = "all",
         sidecar: Literal["none", "portable", "full"] = "portable",
     ) -> Iterator[dict[str, Any]]:
-        """Give what agents did as one UI message stream of the Vercel AI SDK.
+        """Give what agents did as one UI message stream of the Vercel AI SDK, each chunk written when it is asked for.
+
+        The stream is that of the thread as it is now.
 
         Args:
             sdk: The major version of the SDK that reads.
             turns: All actions from the first of an agent on, or those after the last user message.
-            sidecar: As in `to_ui_messages`; it goes with the first chunk.
+            sidecar: As in `to_ui_messages`; it goes with the first chunk and with one behind the parts. With "none",
+                nothing is kept of what was given.
 
         Raises:
             ValueError: No such version, level or choice of turns.

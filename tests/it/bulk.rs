@@ -470,7 +470,7 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
             let expected = match format.name {
                 "pydantic-ai" => Some(thread.to_pydantic_ai_json(&settings.view).unwrap()),
                 "thread-protocol" => Some(thread.to_json()),
-                "thread-protocol-canonical" => Some(thread.canonical_json()),
+                "thread-protocol-canonical" => Some(thread.canonical_json().unwrap()),
                 _ => None,
             };
             assert_eq!(expected.unwrap_or(out.to_vec()), out.to_vec(), "{}", format.name);

@@ -453,3 +453,17 @@ def test_without_pyarrow_and_zstandard_the_error_names_the_extra():
 
     assert "turntree[arrow]" in done.stdout
     assert "turntree[zstd]" in done.stdout
+
+
+def test_streams_of_the_vercel_ai_sdk_are_converted_too(src, tmp_path):
+    streams, threads = io.BytesIO(), io.BytesIO()
+
+    tp.convert_jsonl(src, streams, to="ui-stream")
+    streams.seek(0)
+    report = tp.convert_jsonl(streams, threads, from_=None)
+
+    expected = [list(tp.from_pydantic_ai(h).to_ui_stream()) for h in HISTORIES]
+    assert [json.loads(line) for line in streams.getvalue().splitlines()] == expected
+    assert report.documents == len(HISTORIES)
+    back = [tp.Thread.model_validate_json(line) for line in threads.getvalue().splitlines()]
+    assert back == [tp.from_ui_stream(chunks) for chunks in expected]

@@ -298,3 +298,18 @@ def test_the_doctor_says_versions():
     assert facts["turntree"] in turntree("doctor").stdout.decode()
     assert facts["python"].endswith(sys.version.split()[0])
     assert facts["optional"]["pyarrow"] == pa.__version__
+
+
+def test_streams_are_events_in_files_of_their_own(folder):
+    out, back = folder / "out", folder / "back"
+
+    assert turntree("convert", folder / "in" / "deep", "-o", out, "--to", "ui-stream").returncode == 0
+    assert turntree("convert", out, "-o", back).returncode == 0
+
+    names = sorted(path.stem for path in DATA.glob("*.json"))
+    assert sorted(path.name for path in out.iterdir()) == [f"{name}.sse" for name in names]
+    assert sorted(path.name for path in back.iterdir()) == [f"{name}.json" for name in names]
+    for name in names:
+        body = (out / f"{name}.sse").read_bytes()
+        assert body.strip() == tp.from_pydantic_ai((DATA / f"{name}.json").read_bytes()).to_ui_stream_bytes().strip()
+        assert tp.Thread.model_validate_json((back / f"{name}.json").read_bytes()) == tp.from_ui_stream(body)

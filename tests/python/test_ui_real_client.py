@@ -225,6 +225,68 @@ def test_the_client_takes_every_thread_of_real_streams(client: Client) -> None:
     assert failures == []
 
 
+def kinds(thread: tp.Thread) -> set[str]:
+    return {action.action_type for action in thread}
+
+
+def table(counts: dict[str, list[int]]) -> str:
+    """How many threads with each kind of action were sent, and how many of them did not come back."""
+    rows = [f"{kind:42} {sent:6} {failed:6}" for kind, (sent, failed) in sorted(counts.items())]
+    return "\n".join([f"{'action':42} {'sent':>6} {'failed':>6}", *rows])
+
+
+def problems(client: Client, thread: tp.Thread, sdk: Any, sidecar: Any) -> list[str]:
+    """What a client finds wrong with a thread, and whether its message gives it back to the byte."""
+    wanted = thread if sidecar == "full" else thread.core()
+    answer = client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk, sidecar=sidecar).decode())
+    found: list[str] = answer["errors"]
+    if tp.from_ui_messages([answer["message"]], sidecar=sidecar).canonical_json() != wanted.canonical_json():
+        found.append("the stream does not give the thread back")
+    return found
+
+
+def every(paths: list[Path], client: Client) -> tuple[dict[str, list[int]], list[str]]:
+    counts: dict[str, list[int]] = {}
+    failures = []
+    for path in paths:
+        thread = tp.from_pydantic_ai(path.read_bytes())
+        for sidecar in ("full", "portable"):
+            for sdk in (5, 6, 7):
+                found = problems(client, thread, sdk, sidecar)
+                failures += [f"{path.name} {sdk} {sidecar}: {found[0][:300]}"] if found else []
+                for kind in kinds(thread):
+                    row = counts.setdefault(kind, [0, 0])
+                    row[0] += 1
+                    row[1] += bool(found)
+    print(table(counts))
+    return counts, failures
+
+
+@needs_corpus
+@pytest.mark.timeout(600)
+def test_every_run_of_pydantic_ai_comes_back_from_the_client_to_the_byte(client: Client) -> None:
+    paths = sorted(Path(CORPUS or "", "ui-streams", "pai").glob("*.pai_messages.json"))
+
+    _, failures = every(paths, client)
+
+    print(f"{len(paths)} runs, {len(failures)} failures")
+    assert paths
+    assert failures == []
+
+
+@needs_corpus
+@pytest.mark.timeout(1200)
+def test_every_history_comes_back_from_the_client_to_the_byte(client: Client) -> None:
+    found = Path(CORPUS or "", "histories").rglob("*.json")
+    paths = sorted(path for path in found if path.name != "index.json")
+
+    _, failures = every(paths, client)
+
+    print(f"{len(paths)} histories, {len(failures)} failures")
+    assert paths
+    assert failures == []
+
+
 @needs_corpus
 @pytest.mark.timeout(600)
 def test_the_client_takes_every_history(client: Client) -> None:

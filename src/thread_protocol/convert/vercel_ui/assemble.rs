@@ -3,20 +3,24 @@
 //! It does what the real client does, also where that surprises: a part keeps its place forever, an output looks for its
 //! call in the current step first, and metadata is merged deeply.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::chunk::Chunk;
+use super::chunk::{Chunk, without_prototypes};
 use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
 use crate::core::json::{PartialJson, RawJson, RawObject};
 
-/// Arguments that are still arriving.
+/// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
+/// comes late begins the part anew.
 #[derive(Debug, Clone, Default)]
 struct PartialInput {
     json: PartialJson,
     text: String,
     part: usize,
-    is_text: bool,
-    changed: bool,
+    name: String,
+    dynamic: bool,
+    encoding: Option<String>,
+    title: Option<String>,
+    metadata: Slot,
 }
 
 /// A message that is being assembled.
@@ -26,10 +30,18 @@ pub struct Assembler {
     texts: HashMap<String, usize>,
     reasonings: HashMap<String, usize>,
     inputs: HashMap<String, PartialInput>,
+    /// The calls whose arguments have grown since their parts were written.
+    grown: HashSet<String>,
     /// Where the parts of the current step begin.
     step: usize,
     /// The place of each tool part, latest last, by call.
     calls: HashMap<String, Vec<usize>>,
+}
+
+impl PartialInput {
+    fn is_text(&self) -> bool {
+        self.encoding.as_deref() == Some("text")
+    }
 }
 
 /// What a chunk says about the call of a tool part.
@@ -61,6 +73,7 @@ impl Assembler {
             texts: HashMap::new(),
             reasonings: HashMap::new(),
             inputs: HashMap::new(),
+            grown: HashSet::new(),
             step: 0,
             calls: HashMap::new(),
         };
@@ -72,6 +85,7 @@ impl Assembler {
         self.texts.clear();
         self.reasonings.clear();
         self.inputs.clear();
+        self.grown.clear();
         self.calls.clear();
         self.step =
             message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |place| place + 1);
@@ -85,17 +99,19 @@ impl Assembler {
 
     /// The message so far.
     pub fn message(&mut self) -> &UiMessage {
-        for input in self.inputs.values_mut().filter(|input| input.changed) {
-            input.changed = false;
+        for id in self.grown.drain() {
+            let Some(input) = self.inputs.get_mut(&id) else { continue };
             let Some(part) = self.message.parts.get_mut(input.part) else { continue };
             if !part.is("input-streaming") {
                 continue;
             }
             part.raw_input = RawJson::from_str_value(&input.text).into();
-            part.input = if input.is_text {
+            part.input = if input.is_text() {
                 RawJson::from_str_value(&input.text).into()
             } else {
-                Slot(input.json.read().map(|read| read.value))
+                // A client reads nothing in which something passes for a class.
+                let value = input.json.read().map(|read| read.value);
+                Slot(value.filter(|value| without_prototypes(value).is_none()))
             };
         }
         &self.message
@@ -142,6 +158,7 @@ impl Assembler {
             }
             "tool-output-available" | "tool-output-error" => self.tool_output(chunk)?,
             "tool-output-denied" => {
+                self.message();
                 let part = self.called(chunk)?;
                 if let Some(part) = self.message.parts.get_mut(part) {
                     part.state = Some("output-denied".to_owned());
@@ -183,6 +200,7 @@ impl Assembler {
         self.texts.clear();
         self.reasonings.clear();
         self.inputs.clear();
+        self.grown.clear();
         self.message.parts.truncate(self.step);
         for places in self.calls.values_mut() {
             places.retain(|place| *place < self.step);
@@ -227,16 +245,9 @@ impl Assembler {
         let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
         if chunk.kind == "tool-input-delta" {
             let piece = need(chunk.input_text_delta.as_ref(), chunk, "inputTextDelta")?;
-            let input = self.inputs.get_mut(id).ok_or_else(|| {
-                format!("no call \"{id}\" whose input arrives; send its tool-input-start first")
-            })?;
-            input.text.push_str(piece);
-            if !input.is_text {
-                input.json.push(piece);
-            }
-            input.changed = true;
-            return Ok(());
+            return self.tool_piece(id, piece);
         }
+        self.message();
         let name = need(chunk.tool_name.as_ref(), chunk, "toolName")?;
         let (state, error_text) = match chunk.kind.as_str() {
             "tool-input-start" => ("input-streaming", None),
@@ -265,13 +276,60 @@ impl Assembler {
             is_result: state == "output-error",
         };
         if is_start {
-            let is_text = chunk.input_encoding.as_deref() == Some("text");
-            let input = PartialInput { part: place, is_text, ..PartialInput::default() };
+            let input = PartialInput {
+                part: place,
+                name: name.clone(),
+                dynamic,
+                encoding: update.encoding.clone(),
+                title: update.title.clone(),
+                metadata: update.metadata.clone(),
+                ..PartialInput::default()
+            };
             self.inputs.insert(id.clone(), input);
-        } else {
-            self.inputs.remove(id);
         }
         self.update(place, chunk, update);
+        Ok(())
+    }
+
+    /// More of the arguments of a call.
+    fn tool_piece(&mut self, id: &str, piece: &str) -> Result<(), String> {
+        let Some((dynamic, part)) = self.inputs.get(id).map(|input| (input.dynamic, input.part)) else {
+            return Err(format!("no call \"{id}\" whose input arrives; send its tool-input-start first"));
+        };
+        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let arrives =
+            |place: &usize| self.message.parts.get(*place).is_some_and(|part| part.is("input-streaming"));
+        // Between a start and what follows nothing else of the part can change.
+        let goes_on = place.filter(arrives) == Some(part);
+        if !goes_on {
+            self.message();
+        }
+        let Some(mut input) = self.inputs.remove(id) else { return Ok(()) };
+        input.text.push_str(piece);
+        if !input.is_text() {
+            input.json.push(piece);
+        }
+        if !goes_on {
+            input.part = place.unwrap_or_else(|| self.new_call(id, dynamic));
+            let update = ToolUpdate {
+                name: &input.name,
+                state: "input-streaming",
+                input: Slot(None),
+                raw_input: Slot(None),
+                output: Slot(None),
+                error_text: None,
+                preliminary: None,
+                encoding: input.encoding.clone(),
+                title: input.title.clone(),
+                metadata: input.metadata.clone(),
+                is_result: false,
+            };
+            self.update(input.part, &Chunk::default(), update);
+        }
+        self.inputs.insert(id.to_owned(), input);
+        if !self.grown.contains(id) {
+            self.grown.insert(id.to_owned());
+        }
         Ok(())
     }
 
@@ -362,6 +420,7 @@ impl Assembler {
     }
 
     fn approval_request(&mut self, chunk: &Chunk) -> Result<(), String> {
+        self.message();
         let place = self.called(chunk)?;
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let mut approval = RawObject::new();
@@ -386,6 +445,7 @@ impl Assembler {
     }
 
     fn approval_response(&mut self, chunk: &Chunk) -> Result<(), String> {
+        self.message();
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let approved = need(chunk.approved.as_ref(), chunk, "approved")?;
         let asked = |part: &&mut UiPart| {
