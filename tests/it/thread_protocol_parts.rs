@@ -121,7 +121,7 @@ fn speech_is_what_was_said_with_its_sound() {
     let sound = PICTURE.replace("image/png", "audio/wav");
     let spoken = |speaker: &str, transcript: &str, audio: &str| {
         format!(
-            r#"{{"speaker":"{speaker}","transcript":{transcript},"audio":{audio},"interrupted_at_ms":120,"timestamps":[{{"text":"Hi","start_ms":0}}],"id":"s1","provider_name":"openai","provider_details":null,"part_kind":"speech"}}"#
+            r#"{{"speaker":"{speaker}","transcript":{transcript},"audio":{audio},"interrupted_at_ms":120,"timestamps":[{{"text":"Hi","start_ms":0,"duration_ms":5}}],"id":"s1","provider_name":"openai","provider_details":null,"part_kind":"speech"}}"#
         )
     };
 

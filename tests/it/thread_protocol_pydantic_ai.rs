@@ -337,7 +337,7 @@ fn text_that_pydantic_did_not_spell_comes_back_token_by_token() {
 
 #[test]
 fn a_message_that_nothing_else_can_hold_is_kept_whole() {
-    let twice = r#"[{"parts":[{"content":"a","content":"b","timestamp":"2026-03-01T10:00:00Z","part_kind":"user-prompt"}],"kind":"request","kind":"request"},{"parts":[],"usage":[1],"kind":"response","timestamp":"2026-03-01T10:00:00Z"}]"#;
+    let twice = r#"[{"parts":[{"content":"a","content":"b","timestamp":"2026-03-01T10:00:00Z","part_kind":"user-prompt"}],"kind":"request","kind":"request"},{"parts":[],"usage":null,"kind":"response","timestamp":"2026-03-01T10:00:00Z"}]"#;
 
     let thread = import(twice);
 
@@ -372,6 +372,17 @@ fn wrong_histories_name_the_place() {
         (r#"[{"kind":"request","parts":[{"part_kind":5}]}]"#, "/0/parts/0", "part_kind"),
         (r#"[{"kind":"request","parts":["x"]}]"#, "/0/parts/0", "an object"),
         (r#"[{"kind":"request","parts":["#, "", "EOF"),
+        (r#"[{"kind":"response","parts":[],"usage":[1]}]"#, "/0/usage", "an object, not [1]"),
+        (
+            r#"[{"kind":"request","parts":[{"content":["a",{"kind":"binary","data":"%"}],"part_kind":"user-prompt"}]}]"#,
+            "/0/parts/0/content/1/data",
+            "base64",
+        ),
+        (
+            r#"[{"kind":"request","parts":[{"content":"\ud800","part_kind":"user-prompt"}]}]"#,
+            "",
+            "at byte 40",
+        ),
         ("[}", "", "expected"),
         ("", "", "EOF"),
         ("[] []", "", "trailing"),

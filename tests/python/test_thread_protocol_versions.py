@@ -164,14 +164,16 @@ def test_numbers_that_only_pydantic_reads_are_null() -> None:
 @pytest.mark.timeout(600)
 def test_canonical_histories_of_the_corpus() -> None:
     root = Path(CORPUS or "")
-    differs = [
-        path.name
-        for path in sorted((root / "histories-canonical").rglob("*.json"))
-        if tp.canonicalize_pydantic_ai(
-            (root / "histories" / path.relative_to(root / "histories-canonical")).read_bytes()
-        )
-        != path.read_bytes()
-    ]
+    histories = sorted((root / "histories").rglob("*/*.json"))
+    differs = []
+    for path in histories:
+        # What the installed version writes after loading, where that differs.
+        canonical = root / "histories-canonical" / path.relative_to(root / "histories")
+        data = path.read_bytes()
+        if tp.canonicalize_pydantic_ai(data) != (canonical.read_bytes() if canonical.exists() else data):
+            differs.append(path.name)
+
+    print(f"{len(histories)} histories, {len(differs)} differ")
     assert differs == []
 
 

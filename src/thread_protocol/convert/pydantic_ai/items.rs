@@ -9,6 +9,7 @@ use super::model::{Object, Value};
 use super::profile::{Expected, Profile, class_name};
 use super::read::read_object;
 use super::write::{object_to_json, to_json};
+use crate::message::files::sniff_base64;
 use crate::thread_protocol::action::UserMessageAction;
 use crate::thread_protocol::content::{
     Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent,
@@ -299,6 +300,8 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         };
     };
     match key {
+        // Pydantic AI has no bytes without a type.
+        "media_type" if class == "binary" && media.mime.is_none() => Expected::text(guess(&media)),
         "media_type" => text(media.mime),
         "url" => text(media.url),
         "file_id" => text(media.file_id),
@@ -310,6 +313,17 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         },
         _ => Expected::Default,
     }
+}
+
+/// The media type of data that nobody named one for: what its first bytes say, else the most usual of its medium.
+fn guess(media: &Media<'_>) -> &'static str {
+    let told = media.base64.and_then(|data| sniff_base64(data));
+    told.unwrap_or(match media.url_class {
+        "image-url" => "image/png",
+        "audio-url" => "audio/wav",
+        "video-url" => "video/mp4",
+        _ => "application/octet-stream",
+    })
 }
 
 /// Whether the data of a medium stands in the content part itself.
