@@ -66,7 +66,7 @@ def _rows(metadata: Any, name: str) -> int:
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         columns = map(group.column, range(group.num_columns))
         size += sum(column.total_uncompressed_size for column in columns if column.path_in_schema == name)
-    return max(1, min(ROWS, BYTES * metadata.num_rows // max(size, 1)))
+    return max(1, min(ROWS, BYTES * int(metadata.num_rows) // max(size, 1)))
 
 
 def _copy(
