@@ -319,7 +319,7 @@ def test_walking_objects_is_reading_what_pydantic_dumps(messages: list[Any]) -> 
         walked = tp.from_pydantic_ai(messages)
 
         assert walked.to_pydantic_ai_json() == dumped
-        assert walked.canonical_json() == tp.from_pydantic_ai(dumped).canonical_json()
+        assert walked.digest() == tp.from_pydantic_ai(dumped).digest()
     assert tp.from_pydantic_ai(tuple(messages)) == walked
     assert tp.from_pydantic_ai(iter(messages)) == walked
 
