@@ -3960,7 +3960,7 @@ class ProtocolThread(Data):
     def merge(self, other: Self) -> Self:
         """Join two branches: what they have in common, what is new here, what is new there.
 
-        The result is a child of this thread. Actions are the same where they are equal, however their times are spelled.
+        The result is a child of this thread. Equal actions are the same, however their times are spelled.
         A call of the other branch whose id is open here gets a new one; a second return of a call before the parting
         becomes a ``system.tp.second_return``.
 

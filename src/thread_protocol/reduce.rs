@@ -97,7 +97,8 @@ impl Thread {
 
     /// The namespaces that hold metadata of actions by sequence.
     pub(super) fn hoisted_namespaces(&self) -> HashSet<String> {
-        self.hoisted_tables().into_iter().map(|(namespace, _)| namespace).collect()
+        let tables = self.hoisted_tables().into_iter().filter(|(_, table)| !table.is_empty());
+        tables.map(|(namespace, _)| namespace).collect()
     }
 
     /// Metadata of actions by sequence, by namespace.

@@ -372,8 +372,8 @@ def beginning(thread: tp.Thread, count: int) -> tp.Thread:
     document = thread.to_dict()
     document["actions"] = document["actions"][:count]
     for kept in (document.get("metadata") or {}).values():
-        known = kept.get("actions", {}).items()
-        kept["actions"] = {number: value for number, value in known if int(number) <= count}
+        if "actions" in kept:
+            kept["actions"] = {number: value for number, value in kept["actions"].items() if int(number) <= count}
     return tp.Thread.model_validate(document)
 
 

@@ -289,12 +289,14 @@ impl<'t> Listener<'t, '_> {
         let origin = self.origins.get(item.place).filter(|_| own).and_then(|origin| origin.message);
         let says = |item: &Item<'_>| matches!(item.action, Action::AssistantMessage(_));
         let is_call = matches!(item.heard, Heard::Call { .. });
+        let begins_anew = |open: &Message<'t>| {
+            let says_more = says(&item) && open.items.iter().any(says);
+            origin.is_none() && (says_more || self.calls_end && !is_call && open.calls())
+        };
         if let Some(open) = &mut self.open
             && open.speaker == Some(speaker)
             && open.origin == origin
-            && (origin.is_some()
-                || !(says(&item) && open.items.iter().any(says))
-                    && (is_call || !self.calls_end || !open.calls()))
+            && !begins_anew(open)
         {
             open.items.push(item);
             return;

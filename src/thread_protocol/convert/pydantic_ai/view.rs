@@ -16,6 +16,7 @@ use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
 use super::versions::Version;
 use super::write::write_message;
+use crate::core::json::tagged::CowStr;
 use crate::core::json::{ParseError, ParseErrorKind, PathSegment};
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::content::{ContentPart, MessageContent};
@@ -43,7 +44,7 @@ impl Thread {
         }
         let messages = view::messages(self, agent_id, options, &origins(self, &envelopes), false)?;
         let mut told = Told { profile: metadata.profile()?, plain: Profile::default(), envelopes };
-        messages.into_iter().map(|message| told.message(message)).collect()
+        messages.iter().map(|message| told.message(message)).collect()
     }
 
     /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it, or the view of one agent.
@@ -155,7 +156,7 @@ fn origins(thread: &Thread, envelopes: &[Envelope<'_>]) -> Vec<Origin> {
         }
         let index = envelope.message.as_ref().map(|message| message.index).or(envelope.m);
         let message = head.filter(|(_, of_head)| index == Some(*of_head)).map(|(place, _)| place);
-        let kind = envelope.kind.as_ref().map(|kind| kind.as_str());
+        let kind = envelope.kind.as_ref().map(CowStr::as_str);
         let native = matches!(kind, Some(NATIVE_CALL | NATIVE_RETURN));
         Origin { message, native, mute: kind.is_none() && is_mute(action) }
     };
@@ -179,7 +180,7 @@ struct Told<'t> {
 }
 
 impl<'t> Told<'t> {
-    fn message(&mut self, message: view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
+    fn message(&mut self, message: &view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
         let mut parts = Vec::with_capacity(message.items.len());
         for item in &message.items {
             let answers = message.speaker.is_some();
