@@ -201,8 +201,8 @@ def test_progress_and_other_threads_go_on(src):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"from_": "yaml"}, ValueError, "from_ must be one of ui-messages, pydantic-ai, "),
-        ({"to": "yaml"}, ValueError, "to must be one of ui-messages, pydantic-ai, "),
+        ({"from_": "yaml"}, ValueError, "from_ must be one of ui-messages, ui-stream, pydantic-ai, "),
+        ({"to": "yaml"}, ValueError, "to must be one of ui-messages, ui-stream, pydantic-ai, "),
         ({"jobs": 0}, ValueError, "jobs must be at least 1"),
         ({"jobs": -1}, OverflowError, "negative"),
         ({"on_error": "ignore"}, ValueError, 'on_error must be "raise" or "skip"'),
