@@ -3928,8 +3928,8 @@ class ProtocolThread(Data):
         """Give the canonical bytes (RFC 8785): the same for equal conversations, whoever wrote them.
 
         Times are spelled in one way (UTC, ``Z``, no trailing zeros) and never run backwards; optional members that are
-        null are absent; a thread id that is a UUID is in lower case; base64 is in the standard alphabet, padded; numbers
-        are what JavaScript makes of them, and members called ``__proto__``, which it keeps for itself, are left out.
+        null are absent; a thread id that is a UUID is in lower case; base64 is in the standard alphabet, padded;
+        numbers are what JavaScript makes of them; members called ``__proto__``, which it keeps for itself, are absent.
 
         Args:
             strict: Refuse what would be lost: numbers that no double holds, and members called ``__proto__``.
