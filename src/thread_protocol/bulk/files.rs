@@ -1,7 +1,7 @@
 //! Many files of one document each.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -125,7 +125,14 @@ fn convert(
     let source = &pair.source;
     let limit = converter.settings.limits().bytes;
     let mut file = open(source).map_err(|error| of_source(&error))?;
-    let batch = Batches::new(&mut *file, Framing::Whole, limit).next();
+    let mut batches = Batches::new(&mut *file, Framing::Whole, limit);
+    let batch = loop {
+        match batches.next() {
+            // A signal is the calling thread's affair.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
     let batch = batch.map_err(|error| of_source(&BulkError::io("", error)))?;
     done.bytes_in = batch.as_ref().map_or(0, Batch::len) as u64;
     let mut out = Chunks::default();
