@@ -1,7 +1,7 @@
 //! Many files of one document each.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -124,9 +124,16 @@ fn convert(
 ) -> Result<(), Vec<DocumentIssue>> {
     let source = &pair.source;
     let limit = converter.settings.limits().bytes;
-    let mut file = open(source).map_err(of_source)?;
-    let batch = Batches::new(&mut *file, Framing::Whole, limit).next();
-    let batch = batch.map_err(|error| of_source(BulkError::io("", error)))?;
+    let mut file = open(source).map_err(|error| of_source(&error))?;
+    let mut batches = Batches::new(&mut *file, Framing::Whole, limit);
+    let batch = loop {
+        match batches.next() {
+            // A signal is the calling thread's affair.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    let batch = batch.map_err(|error| of_source(&BulkError::io("", error)))?;
     done.bytes_in = batch.as_ref().map_or(0, Batch::len) as u64;
     let mut out = Chunks::default();
     match batch {
@@ -143,17 +150,17 @@ fn convert(
 }
 
 fn write(pair: &FilePair, out: Chunks, durable: bool) -> Result<(), Vec<DocumentIssue>> {
-    let failed = |error| of_target(BulkError::io(pair.target.display().to_string(), error));
+    let failed = |error| of_target(&BulkError::io(pair.target.display().to_string(), error));
     if let Some(parent) = pair.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
-    let mut target = OutputFile::create(&pair.target, pair.overwrite).map_err(of_target)?;
+    let mut target = OutputFile::create(&pair.target, pair.overwrite).map_err(|error| of_target(&error))?;
     out.into_pieces().try_for_each(|piece| target.write_all(&piece)).map_err(failed)?;
-    target.finish(durable).map_err(of_target)
+    target.finish(durable).map_err(|error| of_target(&error))
 }
 
-fn of_source(error: BulkError) -> Vec<DocumentIssue> {
-    let message = match &error {
+fn of_source(error: &BulkError) -> Vec<DocumentIssue> {
+    let message = match error {
         // Its path stands in front of it already.
         BulkError::Io { source, .. } => source.to_string(),
         error => error.to_string(),
@@ -161,6 +168,6 @@ fn of_source(error: BulkError) -> Vec<DocumentIssue> {
     vec![DocumentIssue::of_rule(error.rule(), String::new(), message)]
 }
 
-fn of_target(error: BulkError) -> Vec<DocumentIssue> {
+fn of_target(error: &BulkError) -> Vec<DocumentIssue> {
     vec![DocumentIssue::of_rule(error.rule(), String::new(), error.to_string())]
 }

@@ -240,7 +240,9 @@ impl<'o, 'a> Encoder<'o, 'a> {
         if let Some(last) = actions.last() {
             last.timestamp().clone_into(&mut self.timestamp);
         }
-        actions.into_iter().for_each(|action| self.push(action));
+        for action in actions {
+            self.push(action);
+        }
         Ok(length)
     }
 
