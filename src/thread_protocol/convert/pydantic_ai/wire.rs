@@ -14,6 +14,7 @@ use super::encode::{Draft, Encoder};
 use super::envelope::ObjectWriter;
 use super::model::{Kind, ModelMessage, Part, part_kind};
 use super::parts::{self, USAGE, system};
+use crate::core::json::canonical;
 use crate::core::json::{RawJson, RawObject};
 use crate::core::time::Timestamp;
 use crate::thread_protocol::action::Action;
@@ -211,8 +212,9 @@ pub(super) fn respell(action: &mut Action) {
     match action {
         Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
         Action::ToolReturn(returned) if returned.status != "success" && !returned.content.is_string() => {
-            let text = if returned.content.is_null() { "" } else { returned.content.get() };
-            returned.content = RawJson::from_str_value(text);
+            let content = &returned.content;
+            let text = if content.is_null() { String::new() } else { canonical::respell(content.get()) };
+            returned.content = RawJson::from_str_value(&text);
         }
         _ => {}
     }

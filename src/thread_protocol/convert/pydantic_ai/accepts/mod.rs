@@ -89,10 +89,10 @@ fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusa
     let mut given = Given::new(class);
     for (key, value) in object.iter() {
         let Some(takes) = given.next(key) else { continue };
-        let Value::Raw(raw) = value else { continue };
-        if let Err(refusal) = check_value(takes, raw.get()) {
+        let Some(json) = value.as_json() else { continue };
+        if let Err(refusal) = check_value(takes, json) {
             // Of a key that stands twice, the last value counts.
-            if object.get(key).and_then(Value::as_json).is_some_and(|last| std::ptr::eq(last, raw.get())) {
+            if object.get(key).and_then(Value::as_json).is_some_and(|last| std::ptr::eq(last, json)) {
                 return Err(refusal.under_key(key));
             }
         }
