@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use serde::de::IgnoredAny;
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::Thread;
 use turntree::thread_protocol::convert::pydantic_ai::{
@@ -109,6 +110,10 @@ fn conversions(criterion: &mut Criterion) {
     group.bench_function("thread_to_history_json", |bencher| {
         bencher.iter(|| black_box(&thread).to_pydantic_ai_json(&ViewOptions::default()).unwrap());
     });
+    // The limit: what it takes to find out that the same bytes are JSON.
+    group.bench_function("history_is_json", |bencher| {
+        bencher.iter(|| serde_json::from_slice::<IgnoredAny>(black_box(history.as_bytes())).unwrap());
+    });
     group.bench_function("read_history", |bencher| {
         bencher.iter(|| read_history(black_box(&history), &Limits::default()).unwrap());
     });
@@ -116,6 +121,9 @@ fn conversions(criterion: &mut Criterion) {
         bencher.iter(|| black_box(&thread).to_messages(&ViewOptions::default()).unwrap());
     });
     group.throughput(bytes(&document));
+    group.bench_function("document_is_json", |bencher| {
+        bencher.iter(|| serde_json::from_slice::<IgnoredAny>(black_box(&document)).unwrap());
+    });
     group.bench_function("parse", |bencher| {
         bencher.iter(|| Thread::from_json(black_box(&document), &Limits::default()).unwrap());
     });

@@ -51,9 +51,12 @@ CASES = (
     Case("json_to_thread_json", "history JSON → ThreadProtocol JSON", "conversion", "≥ 200 MB/s", 200.0),
     Case("thread_to_objects", "ThreadProtocol → Pydantic AI objects", "conversion", "≥ 150 MB/s", 150.0),
     Case("thread_json_to_json", "ThreadProtocol JSON → history JSON", "conversion"),
+    Case("validate_thread", "validating a ThreadProtocol thread", "conversion", "≥ 400 MB/s", 400.0),
+    Case("canonical_thread", "canonical JSON of a ThreadProtocol thread", "conversion", "≥ 250 MB/s", 250.0),
     Case("pydantic_dump_json", "pydantic alone: `dump_json`", "conversion"),
     Case("pydantic_validate_json", "pydantic alone: `validate_json`", "conversion"),
     Case("pydantic_both", "pydantic alone: `validate_json`, then `dump_json`", "conversion"),
+    Case("sorted_json", "Python alone: `json.loads`, then `json.dumps` with sorted keys", "conversion"),
 )
 
 BY_NAME = {case.name: case for case in CASES}

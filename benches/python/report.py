@@ -14,12 +14,13 @@ OURS = "turntree"
 FLOOR = "floor"
 BEGIN, END = "<!-- table -->", "<!-- /table -->"
 RESAMPLES = 2000
-# What pydantic must do for the same passage, without any conversion.
+# What pydantic, or Python alone, must do for the same passage, without any conversion.
 COUNTERPARTS = {
     "objects_to_thread": "pydantic_dump_json",
     "json_to_thread_json": "pydantic_both",
     "thread_to_objects": "pydantic_validate_json",
     "thread_json_to_json": "pydantic_both",
+    "canonical_thread": "sorted_json",
 }
 
 Samples = Sequence[float]
@@ -110,7 +111,8 @@ def _held(result: dict[str, Any]) -> str:
             continue
         conversion = case.group == "conversion"
         if conversion:
-            row = {**row, "pydantic_ai": result["cases"].get(COUNTERPARTS[case.name], {}).get("pydantic_ai", {})}
+            counterpart = COUNTERPARTS.get(case.name, "")
+            row = {**row, "pydantic_ai": result["cases"].get(counterpart, {}).get("pydantic_ai", {})}
         peers = [
             (cell["cpu_median"], name, cell)
             for name, cell in row.items()
@@ -151,7 +153,7 @@ def _conversions(result: dict[str, Any]) -> str:
     lines = [
         "### Conversion, megabytes of history JSON a second of CPU",
         "",
-        "| work | turntree | pydantic alone | doing | turntree is |",
+        "| work | turntree | pydantic or Python alone | doing | turntree is |",
         "|---|---|---|---|---|",
     ]
     for name, counterpart in COUNTERPARTS.items():
@@ -173,7 +175,7 @@ def _conversions(result: dict[str, Any]) -> str:
 
 def _alone(counterpart: str) -> str:
     """What pydantic does in a counterpart."""
-    return BY_NAME[counterpart].title.removeprefix("pydantic alone: ")
+    return BY_NAME[counterpart].title.removeprefix("pydantic alone: ").removeprefix("Python alone: ")
 
 
 def _value(case: Case, cell: dict[str, Any] | None, clock: str) -> str:

@@ -73,7 +73,8 @@ def what_is_said(action: Any) -> Any:
     return (told["tool_name"], told["content"]) if told["action_type"] == "tool_return" else told
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.timeout(240)
+@settings(max_examples=100, deadline=None)
 @given(steps, steps, steps)
 def test_merged_branches_are_valid_and_lose_nothing(past: list[Any], one: list[Any], other: list[Any]) -> None:
     trunk = thread_of(past)

@@ -228,9 +228,9 @@ def mutated_documents(draw: st.DrawFn) -> Any:
         if how == "remove":
             del inside[last]
         elif how == "replace":
-            inside[last] = draw(st.sampled_from(MUTANTS))
+            inside[last] = copy.deepcopy(draw(st.sampled_from(MUTANTS)))
         elif how == "add" and isinstance(inside, dict):
-            inside[draw(st.sampled_from(MEMBERS))] = draw(st.sampled_from(MUTANTS))
+            inside[draw(st.sampled_from(MEMBERS))] = copy.deepcopy(draw(st.sampled_from(MUTANTS)))
         elif how == "twice" and isinstance(inside, list):
             inside.append(copy.deepcopy(inside[last]))
     return document

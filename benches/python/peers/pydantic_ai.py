@@ -114,3 +114,10 @@ def pydantic_both() -> Conversion:
     _, data = make_history()
     adapter = ModelMessagesTypeAdapter
     return Conversion(lambda: adapter.dump_json(adapter.validate_json(data)), len(data))
+
+
+def sorted_json() -> Conversion:
+    import json
+
+    _, data = make_history()
+    return Conversion(lambda: json.dumps(json.loads(data), sort_keys=True, separators=(",", ":")), len(data))

@@ -118,6 +118,31 @@ def thread_json_to_json() -> Conversion:
     return Conversion(once, len(data), lambda: expect_equal(ModelMessagesTypeAdapter.validate_json(once()), messages))
 
 
+def validate_thread() -> Conversion:
+    from turntree import thread_protocol as tp
+
+    thread = tp.from_pydantic_ai(make_history()[1])
+
+    def verify() -> None:
+        if any(issue.severity == "error" for issue in thread.validate()):
+            raise ValueError("a thread that was converted must be valid")
+
+    return Conversion(thread.validate, len(thread.to_json_bytes()), verify)
+
+
+def canonical_thread() -> Conversion:
+    from turntree import thread_protocol as tp
+
+    thread = tp.from_pydantic_ai(make_history()[1])
+    document = thread.to_json_bytes()
+
+    def verify() -> None:
+        if tp.Thread.model_validate_json(thread.canonical_json()).canonical_json() != thread.canonical_json():
+            raise ValueError("canonical bytes must stay as they are")
+
+    return Conversion(thread.canonical_json, len(document), verify)
+
+
 def _objects(thread: str | bytes) -> Any:
     from turntree import thread_protocol as tp
 
