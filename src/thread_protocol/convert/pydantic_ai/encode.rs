@@ -1,7 +1,8 @@
 //! History to thread, message by message.
 //!
-//! In the full profile every message is decoded again from the very metadata that was written, and compared with the
-//! bytes it came from; where they differ, the message is kept verbatim beside its actions (decision 3).
+//! In the full profile every member of a message is compared, to the byte, with what the decoder derives for it; where
+//! that cannot tell, the message is decoded again from the very metadata that was written. Where it differs from what it
+//! came from, it is kept verbatim beside its actions (decision 3).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -11,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::agents::assistant;
 use super::decode::{Group, decode_message};
+use super::draft::{Draft, Entry};
 use super::envelope::{Envelope, ObjectWriter};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
 use super::parts::{self, Encoded, MESSAGE, Surroundings};
@@ -57,103 +59,6 @@ pub(super) struct Encoder<'o, 'a> {
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
     pub(super) wire: Wire,
-}
-
-/// The actions of one message while it is encoded.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub actions: Vec<Action>,
-    fragments: Vec<String>,
-    /// Where each part is; `None` as long as parts are the actions in order.
-    layout: Layout,
-    irregular: bool,
-    /// Whether something was not compared, to the byte, with what the actions give back.
-    unproven: bool,
-    /// What the stream says when the results of the response are there.
-    pub late: Vec<Remark>,
-}
-
-/// Where the parts of a message are.
-#[derive(Debug, Default)]
-struct Layout {
-    /// One a part.
-    entries: Vec<Entry>,
-    /// Whether an entry says more than "the next action".
-    needed: bool,
-    /// Parts' actions so far.
-    actions: usize,
-}
-
-/// Where one part is.
-#[derive(Debug, Clone)]
-enum Entry {
-    /// It is the action at this place.
-    Action(usize),
-    /// What its JSON says.
-    Other(String),
-}
-
-impl Layout {
-    fn action(&mut self) {
-        self.entries.push(Entry::Action(self.actions));
-        self.actions += 1;
-    }
-
-    fn other(&mut self, entry: String) {
-        self.entries.push(Entry::Other(entry));
-        self.needed = true;
-    }
-
-    fn to_json(&self) -> String {
-        let entries: Vec<Cow<'_, str>> = self
-            .entries
-            .iter()
-            .map(|entry| match entry {
-                Entry::Action(place) => Cow::Owned(place.to_string()),
-                Entry::Other(json) => Cow::Borrowed(json.as_str()),
-            })
-            .collect();
-        format!("[{}]", entries.join(","))
-    }
-}
-
-impl Draft {
-    fn push(&mut self, encoded: Encoded) {
-        if let Some(remark) = encoded.before {
-            self.remark(remark);
-        }
-        self.irregular |= encoded.irregular;
-        self.unproven |= !encoded.exact;
-        self.late.extend(encoded.late);
-        self.actions.push(encoded.action);
-        self.fragments.push(encoded.fragment);
-        self.layout.action();
-    }
-
-    pub(super) fn remark(&mut self, action: Action) {
-        self.actions.push(action);
-        self.fragments.push(String::new());
-    }
-
-    /// The length of the message's text, where every member was compared with what the decoder derives for it, so that
-    /// decoding the message again can tell nothing new. `None` where that must be done.
-    fn proven_length(&self, message: &ModelMessage<'_>, source: Source<'_>) -> Option<usize> {
-        if self.unproven || self.layout.needed {
-            return None;
-        }
-        match source {
-            Source::Text(text) => message.compact_length_in(text),
-            Source::Written => Some(0),
-        }
-    }
-
-    /// Adds the sources of a text; behind a call they wait for its result.
-    fn sources(&mut self, sources: &mut Vec<Remark>, called: bool) {
-        if called {
-            self.late.append(sources);
-        }
-        sources.drain(..).for_each(|source| self.remark(source.action));
-    }
 }
 
 impl<'o, 'a> Encoder<'o, 'a> {

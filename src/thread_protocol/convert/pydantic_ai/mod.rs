@@ -1,8 +1,11 @@
 //! Pydantic AI histories: in, out, and nothing lost. Decisions 1 to 15.
 //!
 //! ```text
-//! JSON bytes ── read ──► model ── encode ──► Thread          read, write   JSON, byte for byte
-//! JSON bytes ◄─ write ── model ◄─ decode ─── Thread          model         messages as Rust sees them
+//! JSON bytes ── scan ──► model ── encode ──► Thread          scan          JSON as it should be, quickly
+//!               read                                         read, write   any JSON, byte for byte; what is wrong with it
+//! JSON bytes ◄─ write ── model ◄─ decode ─── Thread          accepts       what no version of Pydantic AI reads
+//!                                                            model         messages as Rust sees them
+//!                                                            draft, wire   a message on its way; what streams say of it
 //!                                                            profile       which keys objects have, and their defaults
 //!                                                            envelope      what is kept in metadata.pydantic_ai
 //!                                                            parts, items, texts, usage   one row of the mapping each
@@ -16,6 +19,7 @@ mod accepts;
 mod agents;
 mod decode;
 mod downgrade;
+mod draft;
 mod encode;
 mod envelope;
 mod items;

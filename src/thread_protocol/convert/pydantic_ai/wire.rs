@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::encode::{Draft, Encoder};
+use super::draft::Draft;
+use super::encode::Encoder;
 use super::envelope::ObjectWriter;
 use super::model::{Kind, ModelMessage, Part, part_kind};
 use super::parts::{self, USAGE, system};
