@@ -293,8 +293,8 @@ def test_memory_is_bounded_by_the_largest_document(tmp_path):
     slack = 40 << 20
     assert len(large) > 40_000_000
     assert with_one - fixed < 3 * len(large) + slack, f"{(with_one - fixed) / len(large):.2f} x"
-    # Two at once.
-    assert with_eight - fixed < 2 * 3 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
+    # Two at once: what one thread lets go of another does not always take.
+    assert with_eight - fixed < 2 * 4 * len(large) + slack, f"{(with_eight - fixed) / len(large):.2f} x"
 
 
 # Columns
