@@ -32,6 +32,10 @@ wall = time.perf_counter() - began
 after = resource.getrusage(resource.RUSAGE_SELF)
 cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 peak = after.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+if sys.platform == "linux":
+    # ru_maxrss begins with that of the process that started this one.
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
 print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak}))
 """
 

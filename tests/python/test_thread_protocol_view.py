@@ -222,7 +222,16 @@ def test_own_words_stand_as_they_are_and_in_order(plan: list[Any], agent: str, v
     ]
 
     own = [text for turn in pydantic_turns(shown(thread, agent, alone)) for text in turn[3]]
-    assert [text for text in own if not is_link(text, thread)] == said
+    links = [text for text in own if is_link(text, thread)]
+    files = [
+        part
+        for action in thread
+        if isinstance(action, tp.AssistantMessageAction) and action.agent_id == agent
+        for part in (action.content if not isinstance(action.content, str) else [])
+        if getattr(part, "image_url", None)
+    ]
+    assert [text for text in own if text not in links] == said
+    assert len(links) == len(files), "each file that is somewhere else is told once"
     assert [text for turn in upp_turns(thread.to_upp(agent, **alone)) for text in turn[3]] == said
 
 
