@@ -8,6 +8,7 @@ pub mod ndjson;
 pub mod persistence;
 pub mod runtime;
 pub mod secret;
+pub mod shared;
 pub mod sse;
 pub mod time;
 pub mod transcript;

@@ -7,6 +7,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::convert::json::to_python;
 use crate::core::json::{RawJson, RawObject};
+use crate::core::shared::SharedString;
 use crate::core::time::Timestamp;
 use crate::message::media::Binary;
 
@@ -44,6 +45,18 @@ impl Show for String {
 }
 
 impl Show for Arc<str> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).show(py)
+    }
+}
+
+impl Show for SharedString {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).show(py)
+    }
+}
+
+impl<T: Show + ?Sized> Show for Box<T> {
     fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         (**self).show(py)
     }

@@ -10,6 +10,7 @@ use super::content::{Attachment, MessageContent};
 use crate::core::json::object::Field;
 use crate::core::json::tagged::{self, Tagged};
 use crate::core::json::{RawJson, RawObject, json_object};
+use crate::core::shared::SharedString;
 
 json_object! {
     /// A user said something.
@@ -17,9 +18,9 @@ json_object! {
     pub struct UserMessageAction {
         tag "action_type" = "user_message",
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// What was said.
@@ -37,19 +38,19 @@ json_object! {
     pub struct AssistantMessageAction {
         tag "action_type" = "assistant_message",
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: String = "agent_id",
+        pub agent_id: SharedString = "agent_id",
         /// What was said.
         pub content: MessageContent = "content",
         /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
-        pub finish_reason: Option<String> = "finish_reason",
+        pub finish_reason: Option<SharedString> = "finish_reason",
         /// What it cost.
-        pub usage: Option<Usage> = "usage",
+        pub usage: Option<Box<Usage>> = "usage",
         /// Facts of applications, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
@@ -61,23 +62,23 @@ json_object! {
     pub struct ThinkingAction {
         tag "action_type" = "thinking",
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: String = "agent_id",
+        pub agent_id: SharedString = "agent_id",
         /// The thinking, as far as the provider shows it.
         pub content: Option<String> = "content",
         /// The provider's proof of it, to be sent back.
-        pub signature: Option<String> = "signature",
+        pub signature: Option<Box<str>> = "signature",
         /// Whose signature it is; `unknown` when nobody said.
-        pub provider_name: String = "provider_name",
+        pub provider_name: SharedString = "provider_name",
         /// The provider's id of it.
-        pub thinking_id: Option<String> = "thinking_id",
+        pub thinking_id: Option<SharedString> = "thinking_id",
         /// What it cost.
-        pub usage: Option<ThinkingUsage> = "usage",
+        pub usage: Option<Box<ThinkingUsage>> = "usage",
         /// Facts of applications, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
@@ -89,17 +90,17 @@ json_object! {
     pub struct ToolCallAction {
         tag "action_type" = "tool_call",
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: String = "agent_id",
+        pub agent_id: SharedString = "agent_id",
         /// Which tool.
-        pub tool_name: String = "tool_name",
+        pub tool_name: SharedString = "tool_name",
         /// The id that the return repeats.
-        pub tool_call_id: String = "tool_call_id",
+        pub tool_call_id: SharedString = "tool_call_id",
         /// The arguments, usually an object.
         pub args: RawJson = "args",
         /// Facts of applications, by namespace.
@@ -113,17 +114,17 @@ json_object! {
     pub struct ToolReturnAction {
         tag "action_type" = "tool_return",
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// The id of the call.
-        pub tool_call_id: String = "tool_call_id",
+        pub tool_call_id: SharedString = "tool_call_id",
         /// Which tool, as the call says.
-        pub tool_name: String = "tool_name",
+        pub tool_name: SharedString = "tool_name",
         /// `success`, `error` or `validation_error`.
-        pub status: String = "status",
+        pub status: SharedString = "status",
         /// The value, or what went wrong.
         pub content: RawJson = "content",
         /// Facts of applications, by namespace.
@@ -136,11 +137,11 @@ json_object! {
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct SystemAction {
         /// Its type, with the `system.` prefix.
-        pub action_type: String = "action_type", default,
+        pub action_type: SharedString = "action_type", default,
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// What the system says about it.
@@ -155,11 +156,11 @@ json_object! {
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct OtherAction {
         /// Its type.
-        pub action_type: String = "action_type", default,
+        pub action_type: SharedString = "action_type", default,
         /// Its id, if it was given one.
-        pub action_id: Option<String> = "action_id",
+        pub action_id: Option<SharedString> = "action_id",
         /// When, as it was written.
-        pub timestamp: String = "timestamp",
+        pub timestamp: SharedString = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Facts of applications, by namespace.
@@ -273,7 +274,7 @@ impl Action {
     }
 
     /// Gives it a time.
-    pub fn set_timestamp(&mut self, timestamp: String) {
+    pub fn set_timestamp(&mut self, timestamp: SharedString) {
         each!(self, action => action.timestamp = timestamp);
     }
 
@@ -295,14 +296,10 @@ impl<'de> Tagged<'de> for Action {
             "thinking" => Self::Thinking(ThinkingAction::from_members(members)?),
             "tool_call" => Self::ToolCall(ToolCallAction::from_members(members)?),
             "tool_return" => Self::ToolReturn(ToolReturnAction::from_members(members)?),
-            _ if tag.starts_with("system.") => Self::System(SystemAction {
-                action_type: tag.to_owned(),
-                ..SystemAction::from_members(members)?
-            }),
-            _ => Self::Other(OtherAction {
-                action_type: tag.to_owned(),
-                ..OtherAction::from_members(members)?
-            }),
+            _ if tag.starts_with("system.") => {
+                Self::System(SystemAction { action_type: tag.into(), ..SystemAction::from_members(members)? })
+            }
+            _ => Self::Other(OtherAction { action_type: tag.into(), ..OtherAction::from_members(members)? }),
         })
     }
 }

@@ -13,6 +13,7 @@ use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, Thread};
 use super::residue::{PYDANTIC_AI, forget, forget_in};
 use crate::core::json::{Extra, RawJson, RawObject};
+use crate::core::shared::SharedString;
 use crate::core::time::Timestamp;
 
 /// Why two threads cannot be merged.
@@ -257,7 +258,7 @@ fn is_same(one: &Arc<Action>, other: &Arc<Action>) -> bool {
         return false;
     }
     let mut respelled = Action::clone(other);
-    respelled.set_timestamp(one.timestamp().to_owned());
+    respelled.set_timestamp(one.timestamp().into());
     **one == respelled
 }
 
@@ -329,11 +330,11 @@ impl Slice {
 /// Which calls are open while actions of another branch are added.
 struct Calls {
     /// Calls that are answered by the first return of their id.
-    ours: HashSet<String>,
+    ours: HashSet<SharedString>,
     /// Calls before the parting: whether nobody has answered yet.
-    before: HashMap<String, VecDeque<bool>>,
+    before: HashMap<SharedString, VecDeque<bool>>,
     /// Calls of the other branch: the ids they have now.
-    theirs: HashMap<String, VecDeque<String>>,
+    theirs: HashMap<SharedString, VecDeque<SharedString>>,
 }
 
 impl Calls {
@@ -363,9 +364,9 @@ impl Calls {
         let still = |id: &str, place: usize| open.get(id).is_some_and(|places| places.contains(&place));
         let before = at_parting
             .iter()
-            .map(|(id, places)| (id.clone(), places.iter().map(|place| still(id, *place)).collect()))
+            .map(|(id, places)| (id.as_str().into(), places.iter().map(|place| still(id, *place)).collect()))
             .collect();
-        let ours = open.iter().filter(|(_, places)| !places.is_empty()).map(|(id, _)| (*id).to_owned());
+        let ours = open.iter().filter(|(_, places)| !places.is_empty()).map(|(id, _)| (*id).into());
         Self { ours: ours.collect(), before, theirs: HashMap::new() }
     }
 
@@ -374,8 +375,11 @@ impl Calls {
         match &mut action {
             Action::ToolCall(call) => {
                 let taken = self.ours.contains(&call.tool_call_id);
-                let id =
-                    if taken { format!("{}:{other}", call.tool_call_id) } else { call.tool_call_id.clone() };
+                let id = if taken {
+                    format!("{}:{other}", call.tool_call_id).into()
+                } else {
+                    call.tool_call_id.clone()
+                };
                 // Returns of calls before the parting come first.
                 self.theirs.entry(call.tool_call_id.clone()).or_default().push_back(id.clone());
                 call.tool_call_id = id;
@@ -408,8 +412,8 @@ fn second_return(action: &Action) -> Action {
         data.remove(key);
     }
     Action::System(super::action::SystemAction {
-        action_type: "system.tp.second_return".to_owned(),
-        timestamp: action.timestamp().to_owned(),
+        action_type: "system.tp.second_return".into(),
+        timestamp: action.timestamp().into(),
         data: RawJson::from_value(&data).unwrap_or_default(),
         ..super::action::SystemAction::default()
     })

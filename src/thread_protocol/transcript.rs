@@ -68,8 +68,8 @@ impl Thread {
                     plain(&answer.content),
                 )
             }
-            Action::System(event) => (EntryKind::System, event.action_type.clone(), plain(&event.data)),
-            Action::Other(event) => (EntryKind::System, event.action_type.clone(), String::new()),
+            Action::System(event) => (EntryKind::System, event.action_type.to_string(), plain(&event.data)),
+            Action::Other(event) => (EntryKind::System, event.action_type.to_string(), String::new()),
         };
         Entry { kind, head, time: action.timestamp().to_owned(), text }
     }

@@ -372,7 +372,7 @@ impl<'a> Checker<'a> {
                 let message = format!("no open call \"{call_id}\"; add the tool_call before its tool_return");
                 self.report(Rule::ToolCallId, format!("{pointer}/tool_call_id"), message);
             }
-            Some((_, name)) if name != returned.tool_name => {
+            Some((_, name)) if returned.tool_name != name => {
                 let message = format!(
                     "call \"{call_id}\" is of tool \"{name}\", not \"{}\"; use the name of the call",
                     returned.tool_name

@@ -193,8 +193,7 @@ fn errors_of_reading_name_the_place() {
 #[test]
 fn appending_numbers_and_branching_shares() {
     let mut thread = read(EXAMPLE);
-    let user =
-        UserMessageAction { timestamp: "2025-01-15T11:00:00Z".to_owned(), ..UserMessageAction::default() };
+    let user = UserMessageAction { timestamp: "2025-01-15T11:00:00Z".into(), ..UserMessageAction::default() };
 
     thread.append(Action::UserMessage(user.clone()));
     let mut branch = thread.branch("00000000-0000-4000-8000-000000000001", "2025-01-15T12:00:00Z", None);
@@ -261,39 +260,39 @@ fn any_action() -> impl Strategy<Value = Action> {
     (0..6_u8, text(), content, proptest::option::of(text()), any_json(), timestamp, any::<u32>()).prop_map(
         |(kind, text, content, optional, raw, timestamp, number)| match kind {
             0 => Action::UserMessage(UserMessageAction {
-                timestamp,
+                timestamp: timestamp.into(),
                 content,
-                action_id: optional,
+                action_id: optional.map(Into::into),
                 ..UserMessageAction::default()
             }),
             1 => Action::AssistantMessage(AssistantMessageAction {
-                timestamp,
+                timestamp: timestamp.into(),
                 content,
-                agent_id: text,
-                usage: Some(Usage { input_tokens: number.into(), ..Usage::default() }),
+                agent_id: text.into(),
+                usage: Some(Box::new(Usage { input_tokens: number.into(), ..Usage::default() })),
                 ..AssistantMessageAction::default()
             }),
             2 => Action::Thinking(ThinkingAction {
-                timestamp,
-                signature: optional,
-                provider_name: text,
+                timestamp: timestamp.into(),
+                signature: optional.map(Into::into),
+                provider_name: text.into(),
                 ..ThinkingAction::default()
             }),
             3 => Action::ToolCall(ToolCallAction {
-                timestamp,
-                tool_call_id: text,
+                timestamp: timestamp.into(),
+                tool_call_id: text.into(),
                 args: raw,
                 ..ToolCallAction::default()
             }),
             4 => Action::ToolReturn(ToolReturnAction {
-                timestamp,
-                tool_call_id: text,
+                timestamp: timestamp.into(),
+                tool_call_id: text.into(),
                 content: raw,
                 ..ToolReturnAction::default()
             }),
             _ => Action::System(SystemAction {
-                action_type: format!("system.{text}"),
-                timestamp,
+                action_type: format!("system.{text}").into(),
+                timestamp: timestamp.into(),
                 data: raw,
                 ..SystemAction::default()
             }),

@@ -60,7 +60,7 @@ fn glance(thread: &Thread) -> Vec<String> {
         Action::Thinking(action) => format!("thinking:{}", action.content.as_deref().unwrap_or("-")),
         Action::ToolCall(action) => format!("call:{}({})", action.tool_name, action.args),
         Action::ToolReturn(action) => format!("{}:{}={}", action.status, action.tool_name, action.content),
-        Action::System(action) => action.action_type.clone(),
+        Action::System(action) => action.action_type.to_string(),
         Action::Other(action) => format!("other:{}", action.action_type),
     };
     thread.actions.iter().map(|action| say(action)).collect()

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::ser::SerializeMap;
 
 use super::raw::{RawJson, RawObject};
+use crate::core::shared::SharedString;
 
 /// Members that a type does not know, in the order they were read. Costs one word where there are none.
 #[derive(Clone, Default, PartialEq)]
@@ -20,7 +21,7 @@ impl Extra {
     }
 
     /// Keeps a member.
-    pub fn insert(&mut self, key: impl Into<Box<str>>, value: RawJson) {
+    pub fn insert(&mut self, key: impl Into<SharedString>, value: RawJson) {
         self.0.get_or_insert_default().insert(key, value);
     }
 
@@ -102,6 +103,7 @@ required!(
     String,
     Box<str>,
     std::sync::Arc<str>,
+    crate::core::shared::SharedString,
     bool,
     u32,
     u64,

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::reader::{Reader, Token};
 use super::same::same_value;
+use crate::core::shared::SharedString;
 
 /// One valid JSON value as its text: numbers, key order and spacing stay as they were written.
 #[derive(Clone)]
@@ -143,7 +144,7 @@ const SEARCHED_ONE_BY_ONE: usize = 16;
 ///
 /// A key that is read twice keeps its first place and its last value, as JSON readers do.
 #[derive(Clone, Default)]
-pub struct RawObject(Vec<(Box<str>, RawJson)>);
+pub struct RawObject(Vec<(SharedString, RawJson)>);
 
 impl RawObject {
     /// No members.
@@ -157,7 +158,7 @@ impl RawObject {
     }
 
     /// Sets a key, in its place if it is there already.
-    pub fn insert(&mut self, key: impl Into<Box<str>>, value: RawJson) {
+    pub fn insert(&mut self, key: impl Into<SharedString>, value: RawJson) {
         let key = key.into();
         match self.0.iter_mut().find(|(name, _)| *name == key) {
             Some((_, old)) => *old = value,
@@ -166,7 +167,7 @@ impl RawObject {
     }
 
     /// Adds a member without looking whether the key is there; [`Self::settle`] has to follow the last one.
-    pub(super) fn push(&mut self, key: impl Into<Box<str>>, value: RawJson) {
+    pub(super) fn push(&mut self, key: impl Into<SharedString>, value: RawJson) {
         if self.0.is_empty() {
             // The metadata of most actions are one member, and a long thread has many of them.
             self.0.reserve_exact(1);
@@ -179,8 +180,8 @@ impl RawObject {
         if !self.has_duplicates() {
             return;
         }
-        let mut places: HashMap<Box<str>, usize> = HashMap::with_capacity(self.0.len());
-        let mut members: Vec<(Box<str>, RawJson)> = Vec::with_capacity(self.0.len());
+        let mut places: HashMap<SharedString, usize> = HashMap::with_capacity(self.0.len());
+        let mut members: Vec<(SharedString, RawJson)> = Vec::with_capacity(self.0.len());
         for (key, value) in self.0.drain(..) {
             if let Some(first) = places.get(&key).and_then(|place| members.get_mut(*place)) {
                 first.1 = value;
@@ -252,7 +253,7 @@ impl PartialEq for RawObject {
     }
 }
 
-impl<K: Into<Box<str>>> FromIterator<(K, RawJson)> for RawObject {
+impl<K: Into<SharedString>> FromIterator<(K, RawJson)> for RawObject {
     fn from_iter<I: IntoIterator<Item = (K, RawJson)>>(members: I) -> Self {
         let mut object = Self::new();
         for (key, value) in members {
@@ -285,7 +286,7 @@ impl<'de> Deserialize<'de> for RawObject {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
                 let mut object = RawObject::new();
-                while let Some(key) = map.next_key::<Box<str>>()? {
+                while let Some(key) = map.next_key::<SharedString>()? {
                     object.push(key, map.next_value()?);
                 }
                 object.settle();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::raw::{RawJson, RawObject};
+use crate::core::shared::SharedString;
 use crate::core::time::Timestamp;
 
 /// A type that can describe its JSON.
@@ -108,6 +109,7 @@ described! {
     String => { "type": "string" },
     Box<str> => { "type": "string" },
     Arc<str> => { "type": "string" },
+    SharedString => { "type": "string" },
     bool => { "type": "boolean" },
     u32 => { "type": "integer", "minimum": 0 },
     u64 => { "type": "integer", "minimum": 0 },
@@ -127,6 +129,12 @@ impl<T: JsonSchema> JsonSchema for Option<T> {
 impl<T: JsonSchema> JsonSchema for Vec<T> {
     fn schema(definitions: &mut Definitions) -> Value {
         json!({ "type": "array", "items": T::schema(definitions) })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Box<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
     }
 }
 

@@ -221,8 +221,8 @@ action_class! {
         let common = Common { timestamp, metadata };
         let attachments = attachments.map(|list| super::list_of::<Attachment>(list, "attachments")).transpose()?;
         Ok(Self::holding(core::UserMessageAction {
-            action_id,
-            timestamp: common.timestamp()?,
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
             content: content_from(content, "content")?,
             attachments: attachments.map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
@@ -265,13 +265,13 @@ action_class! {
         let common = Common { timestamp, metadata };
         let usage = usage.map(|usage| extract::<Usage>(usage, "usage")).transpose()?;
         Ok(Self::holding(core::AssistantMessageAction {
-            action_id,
-            timestamp: common.timestamp()?,
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
-            agent_id,
+            agent_id: agent_id.into(),
             content: content_from(content, "content")?,
-            finish_reason,
-            usage: usage.map(Arc::unwrap_or_clone),
+            finish_reason: finish_reason.map(Into::into),
+            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
             metadata: common.metadata()?,
             extra: Extra::new(),
         }))
@@ -317,15 +317,15 @@ action_class! {
         let common = Common { timestamp, metadata };
         let usage = usage.map(|usage| extract::<ThinkingUsage>(usage, "usage")).transpose()?;
         Ok(Self::holding(core::ThinkingAction {
-            action_id,
-            timestamp: common.timestamp()?,
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
-            agent_id,
+            agent_id: agent_id.into(),
             content,
-            signature,
-            provider_name: provider_name.to_owned(),
-            thinking_id,
-            usage: usage.map(Arc::unwrap_or_clone),
+            signature: signature.map(Into::into),
+            provider_name: provider_name.into(),
+            thinking_id: thinking_id.map(Into::into),
+            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
             metadata: common.metadata()?,
             extra: Extra::new(),
         }))
@@ -368,12 +368,12 @@ action_class! {
             None => RawJson::from_text("{}".to_owned()).unwrap_or_default(),
         };
         Ok(Self::holding(core::ToolCallAction {
-            action_id,
-            timestamp: common.timestamp()?,
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
-            agent_id,
-            tool_name,
-            tool_call_id,
+            agent_id: agent_id.into(),
+            tool_name: tool_name.into(),
+            tool_call_id: tool_call_id.into(),
             args,
             metadata: common.metadata()?,
             extra: Extra::new(),
@@ -413,12 +413,12 @@ action_class! {
     ) -> PyResult<PyClassInitializer<Self>> {
         let common = Common { timestamp, metadata };
         Ok(Self::holding(core::ToolReturnAction {
-            action_id,
-            timestamp: common.timestamp()?,
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
-            tool_call_id,
-            tool_name,
-            status: status.to_owned(),
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            status: status.into(),
             content: to_raw(content, "content")?,
             metadata: common.metadata()?,
             extra: Extra::new(),
@@ -452,9 +452,9 @@ action_class! {
         }
         let common = Common { timestamp, metadata };
         Ok(Self::holding(core::SystemAction {
-            action_type,
-            action_id,
-            timestamp: common.timestamp()?,
+            action_type: action_type.into(),
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
             sequence,
             data: data.map(|data| to_raw(data, "data")).transpose()?.unwrap_or_default(),
             metadata: common.metadata()?,

@@ -290,6 +290,9 @@ pub(super) fn _convert_lines<'py>(
         options.output = Some(path.display().to_string());
         released(py, || {
             let mut file = OutputFile::create(&path, overwrite)?;
+            if durable {
+                file.sync_behind();
+            }
             let report = lines(&mut reader, &mut file, &options, &mut watcher)?;
             file.finish(durable)?;
             if durable {

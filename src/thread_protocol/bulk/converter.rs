@@ -138,7 +138,8 @@ impl Converter {
     pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
         let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
         match batch {
-            Batch::Lines(mut bytes) => {
+            Batch::Lines(text) => {
+                let mut bytes = text.joined();
                 work.done.bytes_in = bytes.len() as u64;
                 let mut start = 0;
                 while start < bytes.len() && !stopped.load(Ordering::Relaxed) {
@@ -150,7 +151,8 @@ impl Converter {
                     start += length + 1;
                 }
             }
-            Batch::Whole(mut bytes) => {
+            Batch::Whole(text) => {
+                let mut bytes = text.joined();
                 work.done.bytes_in = bytes.len() as u64;
                 let length = bytes.len();
                 if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {

@@ -138,7 +138,7 @@ fn convert(
     let mut out = Chunks::default();
     match batch {
         Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
-        Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
+        Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text.joined(), &mut out)?,
         None => converter.owned(Vec::new(), &mut out)?,
     }
     if matches!(converter.task, Task::Validate) {

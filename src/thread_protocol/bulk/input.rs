@@ -77,9 +77,9 @@ impl<R: io::BufRead> Read for Gunzip<R> {
 #[derive(Debug)]
 pub(super) enum Batch {
     /// Whole lines; the last one may have no line end.
-    Lines(Vec<u8>),
+    Lines(Text),
     /// One document.
-    Whole(Vec<u8>),
+    Whole(Text),
     /// A line over the limit, of which nothing is kept.
     TooLong { found: usize, limit: usize },
 }
@@ -88,21 +88,49 @@ impl Batch {
     /// How many bytes it holds.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Lines(bytes) | Self::Whole(bytes) => bytes.len(),
+            Self::Lines(text) | Self::Whole(text) => text.len(),
             Self::TooLong { .. } => 0,
         }
     }
 
-    /// The documents in it; no blank lines.
-    pub(super) fn documents(&self) -> impl Iterator<Item = &[u8]> {
+    /// The documents in it; no blank lines. Of a large one the beginning.
+    pub(super) fn beginnings(&self) -> impl Iterator<Item = &[u8]> {
         let (bytes, whole) = match self {
-            Self::Lines(bytes) => (bytes.as_slice(), false),
-            Self::Whole(bytes) => (bytes.as_slice(), true),
+            Self::Lines(text) => (text.beginning(), false),
+            Self::Whole(text) => (text.beginning(), true),
             Self::TooLong { .. } => (&[][..], true),
         };
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let lines = bytes.split(move |byte| *byte == b'\n' && !whole);
         lines.filter(|line| !line.trim_ascii().is_empty())
+    }
+}
+
+/// Bytes in the parts in which they were read: who reads them puts them together, and lets go of them where they are.
+#[derive(Debug, Default)]
+pub(super) struct Text(Vec<Vec<u8>>);
+
+impl Text {
+    /// How many bytes.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+
+    fn beginning(&self) -> &[u8] {
+        self.0.first().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// All of them in one place.
+    pub(super) fn joined(mut self) -> Vec<u8> {
+        if self.0.len() <= 1 {
+            return self.0.pop().unwrap_or_default();
+        }
+        let mut bytes = Vec::with_capacity(self.len());
+        // Each part is let go of when it was copied.
+        for part in self.0 {
+            bytes.extend_from_slice(&part);
+        }
+        bytes
     }
 }
 
@@ -208,21 +236,12 @@ impl<'s> Batches<'s> {
         if let Some(thrown) = self.thrown.take() {
             return Some(Batch::TooLong { found: thrown + last.len(), limit: self.limit });
         }
-        let found = self.parts.iter().map(Vec::len).sum::<usize>() + last.len();
-        let bytes = if self.parts.is_empty() {
-            last
-        } else {
-            let mut bytes = Vec::with_capacity(found);
-            // Each part is let go of when it was copied.
-            for part in self.parts.drain(..).chain([last]) {
-                bytes.extend_from_slice(&part);
-            }
-            bytes
-        };
+        let mut text = Text(std::mem::take(&mut self.parts));
+        text.0.push(last);
         match self.framing {
-            _ if bytes.is_empty() => None,
-            Framing::Whole => Some(Batch::Whole(bytes)),
-            _ => Some(Batch::Lines(bytes)),
+            _ if text.len() == 0 => None,
+            Framing::Whole => Some(Batch::Whole(text)),
+            _ => Some(Batch::Lines(text)),
         }
     }
 

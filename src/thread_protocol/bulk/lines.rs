@@ -7,7 +7,7 @@ use super::converter::{Converter, Done, Failure, Piece, compressed};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
-use super::input::{Batch, Batches};
+use super::input::{Batch, Batches, Text};
 use super::{Chunks, Framing, Observer, Options, Verdict};
 
 /// Converts every document of a source and writes the results in the order of the source, one a line.
@@ -33,7 +33,7 @@ pub fn lines(
     let mut first = lead.next()?;
     if first.is_none() && options.framing == Framing::Whole {
         // A file of one document should hold one.
-        first = Some((Batch::Whole(Vec::new()), 0));
+        first = Some((Batch::Whole(Text::default()), 0));
     }
     let mut converter = Converter {
         from: options.from,
@@ -43,8 +43,8 @@ pub fn lines(
         keeps_text: options.keeps_text,
     };
     if let (None, Some((batch, _))) = (converter.from, &first) {
-        converter.from = batch.documents().find_map(detect);
-        if converter.from.is_none() && batch.documents().next().is_some() {
+        converter.from = batch.beginnings().find_map(detect);
+        if converter.from.is_none() && batch.beginnings().next().is_some() {
             return Err(BulkError::Format { name: lead.account.name(), known: readable() });
         }
     }

@@ -3,6 +3,8 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use super::error::BulkError;
 
@@ -21,6 +23,7 @@ pub struct OutputFile {
     unfinished: Option<PathBuf>,
     file: Option<File>,
     overwrite: bool,
+    behind: Option<Behind>,
 }
 
 impl OutputFile {
@@ -38,7 +41,8 @@ impl OutputFile {
         }
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
-            return Ok(Self { path: path.to_owned(), unfinished: None, file: Some(file), overwrite });
+            let path = path.to_owned();
+            return Ok(Self { path, unfinished: None, file: Some(file), overwrite, behind: None });
         }
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(BulkError::Exists { name });
@@ -48,7 +52,7 @@ impl OutputFile {
         let own: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(OWN).collect();
         let unfinished = path.with_file_name(format!(".{own}.{:016x}.unfinished", fastrand::u64(..)));
         let file = OpenOptions::new().write(true).create_new(true).open(&unfinished).map_err(failed)?;
-        let output = Self { path, unfinished: Some(unfinished), file: Some(file), overwrite };
+        let output = Self { path, unfinished: Some(unfinished), file: Some(file), overwrite, behind: None };
         if let (Some(there), Some(file)) = (there, &output.file) {
             // Before there is anything in it that others should not read.
             file.set_permissions(there.permissions()).map_err(failed)?;
@@ -61,6 +65,12 @@ impl OutputFile {
         self.unfinished.as_deref().unwrap_or(&self.path)
     }
 
+    /// Has what is written brought to the disk while more is written, so that [`Self::finish`] waits for the rest only.
+    pub fn sync_behind(&mut self) {
+        let file = self.file.as_ref().filter(|_| self.unfinished.is_some());
+        self.behind = file.and_then(|file| file.try_clone().ok()).and_then(Behind::new);
+    }
+
     /// Gives the file its name. With `durable`, what was written is on the disk before that: after a power cut the name
     /// has all of it or does not exist. [`sync_directory`] then makes sure of the name.
     ///
@@ -69,8 +79,11 @@ impl OutputFile {
     pub fn finish(mut self, durable: bool) -> Result<(), BulkError> {
         let name = self.path.display().to_string();
         let Some(unfinished) = &self.unfinished else { return Ok(()) };
+        // The system tells of a failure once, to whom it was that asked.
+        let synced = self.behind.take().map_or(Ok(()), Behind::end);
         if let Some(file) = self.file.take().filter(|_| durable) {
-            supported(file.sync_all()).map_err(|error| BulkError::io(&name, error))?;
+            let synced = synced.and_then(|()| supported(file.sync_all()));
+            synced.map_err(|error| BulkError::io(&name, error))?;
         }
         if !self.overwrite {
             match fs::hard_link(unfinished, &self.path) {
@@ -90,10 +103,12 @@ impl OutputFile {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.file {
-            Some(file) => file.write(bytes),
-            None => Ok(bytes.len()),
+        let Some(file) = &mut self.file else { return Ok(bytes.len()) };
+        let written = file.write(bytes)?;
+        if let Some(behind) = &mut self.behind {
+            behind.wrote(written);
         }
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -105,6 +120,44 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         // Renamed, it is not there any more; nothing else can be done about one that stays.
         let _gone = self.unfinished.as_ref().map(fs::remove_file);
+    }
+}
+
+/// How much is written before it is brought to the disk.
+const BEHIND: usize = 16 << 20;
+
+/// A thread that brings a file to the disk while it grows.
+#[derive(Debug)]
+struct Behind {
+    /// Bytes that nobody was told about.
+    untold: usize,
+    tell: SyncSender<()>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Behind {
+    /// `None` where no thread can be had: the whole file is then brought to the disk at its end.
+    fn new(file: File) -> Option<Self> {
+        let (tell, told) = sync_channel(1);
+        let sync = move || told.iter().try_for_each(|()| supported(file.sync_data()));
+        let thread = thread::Builder::new().name("turntree-sync".to_owned()).spawn(sync).ok()?;
+        Some(Self { untold: 0, tell, thread })
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.untold += bytes;
+        if self.untold >= BEHIND {
+            self.untold = 0;
+            // Full: it is at work, and will be again. Disconnected: it failed, and `end` says how.
+            let _told = self.tell.try_send(());
+        }
+    }
+
+    fn end(self) -> io::Result<()> {
+        drop(self.tell);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that syncs the file panicked")))
     }
 }
 

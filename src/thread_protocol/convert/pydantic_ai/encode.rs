@@ -376,15 +376,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
             text.finish_reason = message
                 .text("finish_reason")
                 .filter(|reason| matches!(&**reason, "stop" | "tool_call" | "length" | "content_filter"))
-                .map(Cow::into_owned);
-            text.usage = message.usage.as_ref().and_then(super::usage::counted);
+                .map(Into::into);
+            text.usage = message.usage.as_ref().and_then(super::usage::counted).map(Box::new);
         }
         let first = draft.actions.iter_mut().find_map(|action| match action {
             Action::Thinking(thought) => Some(thought),
             _ => None,
         });
         if let (Some(thought), Some(usage)) = (first, &message.usage) {
-            thought.usage = super::usage::thinking(usage);
+            thought.usage = super::usage::thinking(usage).map(Box::new);
         }
     }
 

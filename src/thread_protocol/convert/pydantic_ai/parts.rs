@@ -88,8 +88,8 @@ impl Encoded {
 /// A system action.
 pub(super) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
     Action::System(SystemAction {
-        action_type: action_type.to_owned(),
-        timestamp: timestamp.to_owned(),
+        action_type: action_type.into(),
+        timestamp: timestamp.into(),
         data,
         ..SystemAction::default()
     })
@@ -208,7 +208,7 @@ pub(super) fn expected<'t>(
         (_, "timestamp") => return Expected::text(action.timestamp()),
         _ => {}
     }
-    let optional = |text: Option<&'t String>| text.map_or(Expected::Default, |text| Expected::text(text));
+    let optional = |text: Option<&'t str>| text.map_or(Expected::Default, |text| Expected::text(text));
     match action {
         Action::UserMessage(UserMessageAction { content, .. })
         | Action::AssistantMessage(AssistantMessageAction { content, .. })
@@ -231,8 +231,8 @@ pub(super) fn expected<'t>(
         },
         Action::Thinking(action) => match key {
             "content" => Expected::text(action.content.as_deref().unwrap_or_default()),
-            "signature" => optional(action.signature.as_ref()),
-            "id" => optional(action.thinking_id.as_ref()),
+            "signature" => optional(action.signature.as_deref()),
+            "id" => optional(action.thinking_id.as_deref()),
             "provider_name" => Expected::text(&action.provider_name),
             _ => Expected::Default,
         },
@@ -334,14 +334,14 @@ fn speech<'a>(
             MessageContent::Parts(transcript.map(ContentPart::text).into_iter().chain([sound]).collect())
         }
     };
-    let timestamp = timestamp.to_owned();
+    let timestamp = timestamp.into();
     Some(match around.kind {
         Kind::Request => {
             Action::UserMessage(UserMessageAction { timestamp, content, ..UserMessageAction::default() })
         }
         _ => Action::AssistantMessage(AssistantMessageAction {
             timestamp,
-            agent_id: around.agent_id.to_owned(),
+            agent_id: around.agent_id.into(),
             content,
             ..AssistantMessageAction::default()
         }),
@@ -384,7 +384,7 @@ fn user_prompt<'a>(
         MessageContent::Parts(encoded.parts)
     };
     Some(Action::UserMessage(UserMessageAction {
-        timestamp: timestamp.to_owned(),
+        timestamp: timestamp.into(),
         content,
         ..UserMessageAction::default()
     }))
@@ -401,10 +401,10 @@ fn tool_return(part: &Part<'_>, class: &str, timestamp: &str, validation_status:
         true => "error",
     };
     Some(Action::ToolReturn(ToolReturnAction {
-        timestamp: timestamp.to_owned(),
-        tool_call_id: part.text("tool_call_id").unwrap_or_default().into_owned(),
-        tool_name: part.text("tool_name")?.into_owned(),
-        status: status.to_owned(),
+        timestamp: timestamp.into(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into(),
+        tool_name: part.text("tool_name")?.into(),
+        status: status.into(),
         content,
         ..ToolReturnAction::default()
     }))
@@ -442,15 +442,14 @@ fn retry(part: &Part<'_>, timestamp: &str) -> Action {
 
 fn thinking(part: &Part<'_>, timestamp: &str, around: &Surroundings<'_>) -> Option<Action> {
     let content = part.text("content")?;
-    let owned = |key: &str| part.text(key).map(Cow::into_owned);
+    let provider_name = part.text("provider_name");
     Some(Action::Thinking(ThinkingAction {
-        timestamp: timestamp.to_owned(),
-        agent_id: around.agent_id.to_owned(),
+        timestamp: timestamp.into(),
+        agent_id: around.agent_id.into(),
         content: (!content.is_empty()).then(|| content.into_owned()),
-        signature: owned("signature"),
-        provider_name: owned("provider_name")
-            .unwrap_or_else(|| around.provider_name.unwrap_or("unknown").to_owned()),
-        thinking_id: owned("id"),
+        signature: part.text("signature").map(Into::into),
+        provider_name: provider_name.as_deref().or(around.provider_name).unwrap_or("unknown").into(),
+        thinking_id: part.text("id").map(Into::into),
         ..ThinkingAction::default()
     }))
 }
@@ -476,10 +475,10 @@ fn tool_call<'a>(
         writer.text("args", if as_text { "text" } else { "json" });
     }
     Some(Action::ToolCall(ToolCallAction {
-        timestamp: timestamp.to_owned(),
-        agent_id: agent_id.to_owned(),
-        tool_name: part.text("tool_name")?.into_owned(),
-        tool_call_id: part.text("tool_call_id").unwrap_or_default().into_owned(),
+        timestamp: timestamp.into(),
+        agent_id: agent_id.into(),
+        tool_name: part.text("tool_name")?.into(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into(),
         args,
         ..ToolCallAction::default()
     }))

@@ -242,8 +242,8 @@ fn message(mut content: Vec<ContentPart>, around: &Surroundings<'_>) -> Action {
         }
     };
     Action::AssistantMessage(AssistantMessageAction {
-        timestamp: around.timestamp.to_owned(),
-        agent_id: around.agent_id.to_owned(),
+        timestamp: around.timestamp.into(),
+        agent_id: around.agent_id.into(),
         content,
         ..AssistantMessageAction::default()
     })

@@ -37,7 +37,7 @@ impl Thread {
         let mut total = Usage { total_tokens: Some(0), ..Usage::default() };
         for action in &self.actions.0 {
             let told = match &**action {
-                Action::AssistantMessage(message) => message.usage.clone(),
+                Action::AssistantMessage(message) => message.usage.as_deref().cloned(),
                 Action::System(system) if system.action_type == USAGE => {
                     read_object(system.data.get()).as_ref().and_then(counted)
                 }

@@ -83,7 +83,7 @@ impl Encoder<'_, '_> {
     fn clamp(&mut self, action: &mut Action) {
         let Ok(timestamp) = action.timestamp().parse::<Timestamp>() else { return };
         match self.clamp {
-            Some(latest) if timestamp < latest => action.set_timestamp(self.timestamp.clone()),
+            Some(latest) if timestamp < latest => action.set_timestamp(self.timestamp.as_str().into()),
             _ => self.clamp = Some(timestamp),
         }
     }

@@ -170,7 +170,7 @@ fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
     let mut action = Cow::Borrowed(item.action);
     let user = |content: MessageContent| {
         Action::UserMessage(UserMessageAction {
-            timestamp: item.action.timestamp().to_owned(),
+            timestamp: item.action.timestamp().into(),
             content,
             ..UserMessageAction::default()
         })
@@ -190,13 +190,13 @@ fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
         (Heard::Summary(line), _) => Cow::Owned(user(MessageContent::Text(line.clone()))),
         (Heard::Call { id, .. }, Action::ToolCall(call)) if *id != *call.tool_call_id => {
             if let Action::ToolCall(call) = action.to_mut() {
-                call.tool_call_id = id.to_string();
+                call.tool_call_id = id.as_ref().into();
             }
             action
         }
         (Heard::Return { id, .. }, Action::ToolReturn(returned)) if *id != *returned.tool_call_id => {
             if let Action::ToolReturn(returned) = action.to_mut() {
-                returned.tool_call_id = id.to_string();
+                returned.tool_call_id = id.as_ref().into();
             }
             action
         }
@@ -306,15 +306,15 @@ fn body_of(action: &Action) -> Option<Body> {
         Action::ToolCall(call) => Body::Assistant {
             content: Vec::new(),
             tool_calls: Some(vec![ToolCall {
-                tool_call_id: call.tool_call_id.clone(),
-                tool_name: call.tool_name.clone(),
+                tool_call_id: call.tool_call_id.to_string(),
+                tool_name: call.tool_name.to_string(),
                 arguments: call.args.clone(),
                 extra: Extra::new(),
             }]),
         },
         Action::ToolReturn(returned) => Body::ToolResult {
             results: vec![ToolResult {
-                tool_call_id: returned.tool_call_id.clone(),
+                tool_call_id: returned.tool_call_id.to_string(),
                 result: returned.content.clone(),
                 is_error: Some(returned.status != "success"),
                 extra: Extra::new(),

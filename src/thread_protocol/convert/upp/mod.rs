@@ -15,6 +15,7 @@ use uuid::Uuid;
 use self::back::decode;
 use self::blocks::content_of;
 use crate::core::json::{Extra, RawJson, RawObject, json_object};
+use crate::core::shared::SharedString;
 use crate::core::time::Timestamp;
 use crate::message::content::ContentBlock;
 use crate::message::message::{Body, Message};
@@ -114,8 +115,8 @@ fn keep(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
     if actions.is_empty() {
         // Something has to stand for the message.
         actions.push(Action::System(SystemAction {
-            action_type: "system.turntree.message".to_owned(),
-            timestamp: message.timestamp.to_string(),
+            action_type: "system.turntree.message".into(),
+            timestamp: message.timestamp.to_string().into(),
             data: RawJson::empty_object(),
             ..SystemAction::default()
         }));
@@ -146,7 +147,7 @@ fn envelope_of(action: &Action) -> Option<Envelope> {
 }
 
 fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
-    let timestamp = message.timestamp.to_string();
+    let timestamp = SharedString::from(message.timestamp.to_string());
     let mut actions = Vec::new();
     match &message.body {
         Body::User { content } => actions.push(Action::UserMessage(UserMessageAction {
@@ -160,14 +161,14 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
                 actions.push(match run {
                     [ContentBlock::Reasoning(thought)] => Action::Thinking(ThinkingAction {
                         timestamp: timestamp.clone(),
-                        agent_id: agent_id.to_owned(),
+                        agent_id: agent_id.into(),
                         content: Some(thought.text.clone()),
-                        provider_name: UNKNOWN_TOOL.to_owned(),
+                        provider_name: UNKNOWN_TOOL.into(),
                         ..ThinkingAction::default()
                     }),
                     run => Action::AssistantMessage(AssistantMessageAction {
                         timestamp: timestamp.clone(),
-                        agent_id: agent_id.to_owned(),
+                        agent_id: agent_id.into(),
                         content: content_of(run.iter()),
                         ..AssistantMessageAction::default()
                     }),
@@ -177,9 +178,9 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
                 names.call(&call.tool_call_id, &call.tool_name);
                 actions.push(Action::ToolCall(ToolCallAction {
                     timestamp: timestamp.clone(),
-                    agent_id: agent_id.to_owned(),
-                    tool_name: call.tool_name.clone(),
-                    tool_call_id: call.tool_call_id.clone(),
+                    agent_id: agent_id.into(),
+                    tool_name: call.tool_name.as_str().into(),
+                    tool_call_id: call.tool_call_id.as_str().into(),
                     args: call.arguments.clone(),
                     ..ToolCallAction::default()
                 }));
@@ -190,9 +191,9 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
                 let name = names.answer(&result.tool_call_id);
                 actions.push(Action::ToolReturn(ToolReturnAction {
                     timestamp: timestamp.clone(),
-                    tool_call_id: result.tool_call_id.clone(),
-                    tool_name: name.unwrap_or_else(|| UNKNOWN_TOOL.to_owned()),
-                    status: if result.failed() { "error" } else { "success" }.to_owned(),
+                    tool_call_id: result.tool_call_id.as_str().into(),
+                    tool_name: name.as_deref().unwrap_or(UNKNOWN_TOOL).into(),
+                    status: if result.failed() { "error" } else { "success" }.into(),
                     content: result.result.clone(),
                     ..ToolReturnAction::default()
                 }));

@@ -215,8 +215,8 @@ impl Drafting<'_> {
         let Some(Answer { parts, mut payloads }) = self.response.answer.take() else { return };
         let content = as_content(parts, &mut payloads);
         let action = Action::AssistantMessage(AssistantMessageAction {
-            timestamp: self.context.timestamp.to_owned(),
-            agent_id: self.context.agent_id.to_owned(),
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
             content,
             ..AssistantMessageAction::default()
         });
@@ -232,12 +232,12 @@ impl Drafting<'_> {
         let (provider, signature, thinking_id) = proof(&about);
         let has_text = text.is_some();
         let action = Action::Thinking(ThinkingAction {
-            timestamp: self.context.timestamp.to_owned(),
-            agent_id: self.context.agent_id.to_owned(),
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
             content: text,
-            signature,
-            provider_name: provider.unwrap_or_else(|| "unknown".to_owned()),
-            thinking_id,
+            signature: signature.map(Into::into),
+            provider_name: provider.as_deref().unwrap_or("unknown").into(),
+            thinking_id: thinking_id.map(Into::into),
             ..ThinkingAction::default()
         });
         let mut draft = Draft::new(action);
@@ -251,10 +251,10 @@ impl Drafting<'_> {
         let tool_name = part.tool().unwrap_or_default();
         let call_id = part.tool_call_id.as_deref().unwrap_or_default();
         let call = Action::ToolCall(ToolCallAction {
-            timestamp: self.context.timestamp.to_owned(),
-            agent_id: self.context.agent_id.to_owned(),
-            tool_name: tool_name.to_owned(),
-            tool_call_id: call_id.to_owned(),
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
+            tool_name: tool_name.into(),
+            tool_call_id: call_id.into(),
             args: arguments(part),
             ..ToolCallAction::default()
         });
@@ -277,10 +277,10 @@ impl Drafting<'_> {
             results.push(Draft::new(self.system("system.tp.tool_denied", about_call(call_id))));
         }
         let returned = Action::ToolReturn(ToolReturnAction {
-            timestamp: self.context.timestamp.to_owned(),
-            tool_call_id: call_id.to_owned(),
-            tool_name: tool_name.to_owned(),
-            status: status.to_owned(),
+            timestamp: self.context.timestamp.into(),
+            tool_call_id: call_id.into(),
+            tool_name: tool_name.into(),
+            status: status.into(),
             content,
             ..ToolReturnAction::default()
         });
@@ -303,7 +303,7 @@ impl Drafting<'_> {
             "tp-user_message" => {
                 if let Ok(said) = data.to::<UserMessageAction>() {
                     self.flush();
-                    let timestamp = self.context.timestamp.to_owned();
+                    let timestamp = self.context.timestamp.into();
                     let said = UserMessageAction { timestamp, metadata: None, ..said };
                     self.add(Draft::new(Action::UserMessage(said)));
                     return;
@@ -314,14 +314,14 @@ impl Drafting<'_> {
                     && !hidden(&action)
                 {
                     *action.metadata_mut() = None;
-                    action.set_timestamp(self.context.timestamp.to_owned());
+                    action.set_timestamp(self.context.timestamp.into());
                     return self.place(Draft::new(action));
                 }
             }
             "tp-tool_denied" => {
                 let call_id = RawObject::from_raw(&data)
                     .and_then(|data| data.get("tool_call_id").and_then(RawJson::as_string));
-                let answers = |draft: &Draft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&returned.tool_call_id) == call_id.as_ref());
+                let answers = |draft: &Draft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref());
                 if let Some(place) = self.response.returns.iter().position(answers) {
                     let action = self.system("system.tp.tool_denied", data);
                     self.response.returns.insert(place, Draft::new(action));
@@ -364,8 +364,8 @@ impl Drafting<'_> {
 
     fn system(&self, action_type: &str, data: RawJson) -> Action {
         Action::System(SystemAction {
-            action_type: action_type.to_owned(),
-            timestamp: self.context.timestamp.to_owned(),
+            action_type: action_type.into(),
+            timestamp: self.context.timestamp.into(),
             data,
             ..SystemAction::default()
         })
@@ -373,7 +373,7 @@ impl Drafting<'_> {
 
     fn user_message(&self, content: MessageContent) -> Action {
         Action::UserMessage(UserMessageAction {
-            timestamp: self.context.timestamp.to_owned(),
+            timestamp: self.context.timestamp.into(),
             content,
             ..UserMessageAction::default()
         })

@@ -12,6 +12,7 @@ use super::message::{Slot, UiPart};
 use super::to_actions::{DENIED, object};
 use super::{Sdk, hidden};
 use crate::core::json::{RawJson, RawObject};
+use crate::core::shared::SharedString;
 use crate::thread_protocol::action::{
     Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
     UserMessageAction,
@@ -26,7 +27,7 @@ struct Step {
     /// Whether the last thing in it is an answer.
     answered: bool,
     /// The calls in it.
-    calls: HashSet<String>,
+    calls: HashSet<SharedString>,
 }
 
 /// How the stream ends.
@@ -47,9 +48,9 @@ pub(super) struct Emitter {
     chunks: VecDeque<Chunk>,
     step: Option<Step>,
     /// Calls of the stream, and whether they have their result.
-    calls: HashMap<String, bool>,
+    calls: HashMap<SharedString, bool>,
     /// Denials whose results come next.
-    denied: HashSet<String>,
+    denied: HashSet<SharedString>,
     blocks: usize,
     ending: Ending,
 }
@@ -223,7 +224,7 @@ impl Emitter {
         step.calls.insert(id.clone());
         self.calls.insert(id.clone(), false);
         let input = clean(&call.args);
-        let tool_name = Some(call.tool_name.clone());
+        let tool_name = Some(call.tool_name.to_string());
         self.chunks.push_back(Chunk { tool_name: tool_name.clone(), ..Chunk::tool("tool-input-start", id) });
         let text = input.get().to_owned();
         self.chunks.push_back(Chunk { input_text_delta: Some(text), ..Chunk::tool("tool-input-delta", id) });
@@ -293,7 +294,7 @@ impl Emitter {
         let text = |key: &str| data.get(key).and_then(RawJson::as_string);
         match fact {
             "tool_denied" if text("tool_call_id").is_some_and(|id| self.is_answered_next(&id, rest)) => {
-                self.denied.extend(text("tool_call_id"));
+                self.denied.extend(text("tool_call_id").map(SharedString::from));
             }
             "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
                 self.known("file", content::FILE, &["media_type", "url"], fact, system);
@@ -370,9 +371,9 @@ impl Emitter {
         let text = |key: &str| data.get(key).and_then(RawJson::as_string);
         let (call_id, approval_id) = (text("tool_call_id"), text("approval_id"));
         let approved = data.get("approved").and_then(|value| value.to::<bool>().ok());
-        let waits = call_id.as_ref().is_some_and(|id| self.calls.get(id) == Some(&false));
+        let waits = call_id.as_deref().is_some_and(|id| self.calls.get(id) == Some(&false));
         let has_result = rest.iter().any(|action| {
-            matches!(&**action, Action::ToolReturn(returned) if Some(&returned.tool_call_id) == call_id.as_ref())
+            matches!(&**action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref())
         });
         // What was not approved has no result, and an answer can only be told to clients that know it.
         let fits = match (self.sdk, approved) {

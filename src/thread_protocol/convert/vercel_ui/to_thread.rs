@@ -156,8 +156,8 @@ impl<'o> Reading<'o> {
 
     fn system(&self, action_type: &str, data: RawJson) -> Action {
         Action::System(SystemAction {
-            action_type: action_type.to_owned(),
-            timestamp: self.timestamp.clone(),
+            action_type: action_type.into(),
+            timestamp: self.timestamp.as_str().into(),
             data,
             ..SystemAction::default()
         })
@@ -173,7 +173,7 @@ impl<'o> Reading<'o> {
                 _ => None,
             });
             if let Some(answer) = answer {
-                answer.finish_reason = Some(reason);
+                answer.finish_reason = Some(reason.into());
             }
         }
         for (text, call_id) in &facts.errors {
@@ -200,10 +200,10 @@ impl<'o> Reading<'o> {
             }
         }
         Some(Action::ToolReturn(ToolReturnAction {
-            timestamp: self.timestamp.clone(),
-            tool_call_id: id.to_owned(),
+            timestamp: self.timestamp.as_str().into(),
+            tool_call_id: id.into(),
             tool_name: tool_name?.clone(),
-            status: "error".to_owned(),
+            status: "error".into(),
             content: RawJson::from_str_value(text),
             ..ToolReturnAction::default()
         }))

@@ -1,0 +1,198 @@
+//! Text that many places hold alike: ids of agents, names of tools, times.
+
+use std::borrow::{Borrow, Cow};
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Longer text is seldom said twice.
+const SHORT: usize = 64;
+
+/// How many texts a thread remembers; a power of two.
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static RECENT: RefCell<[Option<Arc<str>>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
+}
+
+/// Text that is kept once, however many hold it: what was made lately of equal text is used again.
+///
+/// The actions of a thread repeat its agents, its tools and its times. A clone copies nothing.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SharedString(Arc<str>);
+
+impl SharedString {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a text is remembered: ids and times differ in their last bytes, names in their length.
+#[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
+fn slot(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let short = || bytes.iter().fold(0, |all, byte| (all << 8) | u64::from(*byte));
+    let last = bytes.last_chunk().map_or_else(short, |chunk| u64::from_le_bytes(*chunk));
+    // The multiplication of Fibonacci hashing brings what differs to the upper bits.
+    let mixed = (last ^ bytes.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> (64 - REMEMBERED.ilog2())) as usize
+}
+
+impl From<&str> for SharedString {
+    fn from(text: &str) -> Self {
+        if text.len() > SHORT {
+            return Self(Arc::from(text));
+        }
+        let remembered = RECENT.try_with(|recent| {
+            let mut recent = recent.try_borrow_mut().ok()?;
+            let slot = recent.get_mut(slot(text))?;
+            match slot {
+                Some(known) if **known == *text => Some(Arc::clone(known)),
+                _ => Some(Arc::clone(slot.insert(Arc::from(text)))),
+            }
+        });
+        // A thread that ends remembers nothing.
+        Self(remembered.ok().flatten().unwrap_or_else(|| Arc::from(text)))
+    }
+}
+
+impl From<String> for SharedString {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<&String> for SharedString {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Cow<'_, str>> for SharedString {
+    fn from(text: Cow<'_, str>) -> Self {
+        text.as_ref().into()
+    }
+}
+
+impl From<SharedString> for String {
+    fn from(text: SharedString) -> Self {
+        text.as_str().to_owned()
+    }
+}
+
+/// Empty.
+impl Default for SharedString {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl Deref for SharedString {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for SharedString {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for SharedString {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for SharedString {
+    fn eq(&self, other: &str) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for SharedString {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl PartialEq<String> for SharedString {
+    fn eq(&self, other: &String) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl fmt::Debug for SharedString {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, formatter)
+    }
+}
+
+impl fmt::Display for SharedString {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Serialize for SharedString {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedString {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text)
+    }
+}
+
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = SharedString;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<SharedString, E> {
+        Ok(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REMEMBERED, SHORT, SharedString};
+
+    #[test]
+    fn equal_texts_are_kept_once() {
+        let first = SharedString::from("2026-11-22T09:00:00Z");
+        let second: SharedString = serde_json::from_str("\"2026-11-22T09:00:00Z\"").unwrap();
+
+        assert_eq!(first.as_ptr(), second.as_ptr());
+    }
+
+    #[test]
+    fn texts_that_share_a_place_stay_what_they_are() {
+        let texts: Vec<String> = (0..REMEMBERED * 20).map(|number| format!("agent-{number}")).collect();
+        let shared: Vec<SharedString> = texts.iter().chain(&texts).map(SharedString::from).collect();
+
+        assert!(shared.iter().zip(texts.iter().chain(&texts)).all(|(shared, text)| shared == text));
+    }
+
+    #[test]
+    fn long_and_empty_texts_are_texts_too() {
+        let long = "x".repeat(SHORT + 1);
+
+        assert_eq!(SharedString::from(&long), long);
+        assert_eq!(SharedString::from(""), SharedString::default());
+    }
+}
