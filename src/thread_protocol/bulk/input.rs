@@ -175,6 +175,9 @@ impl<'s> Batches<'s> {
 
     fn fill(&mut self) -> io::Result<()> {
         let held = self.pending.len();
+        // What goes on after a batch is likely to be large: room for a part of it at once, and not for more.
+        let room = if held < BATCH { held + READ } else { PART + READ };
+        self.pending.reserve_exact(room.saturating_sub(held));
         self.pending.resize(held + READ, 0);
         let read = self.source.read(self.pending.get_mut(held..).unwrap_or_default());
         self.pending.truncate(held + *read.as_ref().unwrap_or(&0));
