@@ -183,8 +183,13 @@ impl<'py> Walker<'py> {
         let outer = std::mem::take(&mut self.structured);
         for member in &shape.members {
             match member.holds {
-                // The second pass knows it.
-                Holds::Name(_) => {}
+                // The second pass knows it; an application may have set another one.
+                Holds::Name(name) => {
+                    let set = value.getattr(&member.name)?;
+                    if set.cast_exact::<PyString>().map_err(|_| Unknown)?.to_str()? != name {
+                        return Err(Unknown);
+                    }
+                }
                 Holds::Digests if self.structured => self.held.push(Held::Json("[]")),
                 Holds::Digests => self.held.push(Held::Absent),
                 _ => self.member(member, &value.getattr(&member.name)?)?,
@@ -345,7 +350,14 @@ impl<'py> Walker<'py> {
                 self.held.push(Held::Json("{}"));
                 return Ok(());
             }
-            Holds::Counts => write(&mut self.payload, value, self.shapes, 0)?,
+            Holds::Counts => {
+                let counts = value.cast_exact::<PyDict>().map_err(|_| Unknown)?;
+                // Pydantic writes the truth as a number here.
+                if !counts.values().iter().all(|count| count.is_exact_instance_of::<PyInt>()) {
+                    return Err(Unknown);
+                }
+                write(&mut self.payload, value, self.shapes, 0)?;
+            }
             Holds::Cost if value.is_none() => {
                 self.held.push(Held::Json("null"));
                 return Ok(());

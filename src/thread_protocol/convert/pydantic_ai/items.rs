@@ -122,14 +122,18 @@ const KEEPERS: &[&str] =
 fn default_class(part: &ContentPart) -> &'static str {
     match media(part) {
         Some(media) if media.base64.is_some_and(|data| accepts::is_base64(data)) => "binary",
-        Some(media) if media.file_id.is_some() && media.provider.is_some_and(is_keeper) => "uploaded-file",
+        Some(media)
+            if media.file_id.is_some() && media.provider.is_some_and(|provider| is_keeper(provider)) =>
+        {
+            "uploaded-file"
+        }
         Some(Media { url: Some(_), url_class, .. }) => url_class,
         _ => "str",
     }
 }
 
-fn is_keeper(provider: &String) -> bool {
-    KEEPERS.contains(&provider.as_str())
+fn is_keeper(provider: &str) -> bool {
+    KEEPERS.contains(&provider)
 }
 
 /// Reads the list of a user prompt; `None` when the value is no list.

@@ -151,7 +151,7 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
         path.push(PathSegment::Key("parts".to_owned()));
         path.extend(steps);
         // Lines and columns would be those of the parts.
-        message = said.split(" at line ").next().unwrap_or_default().to_owned();
+        said.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
     }
     ParseError { kind, path, message }
 }
