@@ -303,3 +303,14 @@ def test_times_that_python_cannot_hold_are_the_nearest_it_can() -> None:
 
         assert check(thread)[0].parts[0].timestamp.isoformat() == told
         assert json.loads(thread.to_json())["actions"][0]["timestamp"] == written
+
+
+def test_half_a_surrogate_pair_becomes_the_replacement_character() -> None:
+    answer = {"action_type": "tool_return", "tool_name": "t", "tool_call_id": "c", "status": "success"}
+    document = hand_made(call({"a": "HALF"}), {**answer, "content": "HALF"}).to_json()
+    thread = tp.Thread.model_validate_json(document.replace("HALF", r"\ud800 \\ud800 \ud83d\ude00\udc00"))
+
+    messages = check(thread)
+
+    said = "\ufffd \\ud800 \U0001f600\ufffd"
+    assert (messages[0].parts[0].args, messages[1].parts[0].content) == ({"a": said}, said)

@@ -1,5 +1,6 @@
 //! Histories from JSON: one pass, borrowed, members in the order of the text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -37,7 +38,7 @@ const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_jso
 /// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
 /// messages: see [`deep_place`].
 pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
-    if let Some(byte) = half_pair(text) {
+    if let Some(byte) = half_pairs(text).next() {
         return Err(ParseError {
             kind: ParseErrorKind::Encoding,
             path: Vec::new(),
@@ -61,16 +62,25 @@ fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
     })
 }
 
-/// Where an escape stands for half a surrogate pair, which no UTF-8 can hold.
-fn half_pair(text: &str) -> Option<usize> {
+/// JSON with U+FFFD for each half of a surrogate pair, which Pydantic does not read.
+pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
+    let mut whole = Cow::Borrowed(json);
+    for place in half_pairs(json) {
+        whole.to_mut().replace_range(place..place + "\\ufffd".len(), "\\ufffd");
+    }
+    whole
+}
+
+/// Where escapes stand for half a surrogate pair, which no UTF-8 can hold.
+fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     // The unit that an escape at a place stands for, if one stands there.
-    let unit = |place: usize| {
+    let unit = move |place: usize| {
         let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
     };
     let mut second = None;
-    memchr::memmem::find_iter(bytes, b"\\u").find(|place| {
+    memchr::memmem::find_iter(bytes, b"\\u").filter(move |place| {
         let before = bytes.get(..*place).unwrap_or_default();
         let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
         let is_second = second.take() == Some(*place);

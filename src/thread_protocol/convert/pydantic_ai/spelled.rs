@@ -1,12 +1,13 @@
-//! What actions say, as Pydantic AI reads it. ThreadProtocol takes more than Pydantic does: any arguments, any retry,
-//! offsets with seconds, deeper values. Histories have none of that, so for them nothing changes here.
+//! What actions say, as Pydantic AI reads it. ThreadProtocol takes more than Pydantic does: any arguments, any
+//! retry, offsets with seconds, deeper values, half surrogate pairs. Histories have none of that, so for them nothing
+//! changes here.
 
 use std::borrow::Cow;
 
 use super::accepts;
 use super::model::Value;
 use super::profile::Expected;
-use super::read::is_shallow;
+use super::read::{is_shallow, without_half_pairs};
 use crate::core::time::Timestamp;
 
 /// The first moment that Python has a time for.
@@ -27,14 +28,19 @@ pub(super) fn time(text: &str) -> Expected<'_> {
 pub(super) fn arguments(json: &str) -> Expected<'_> {
     match json.as_bytes().first() {
         Some(b'{') => returned(json),
-        Some(b'"' | b'n') => Expected::Value(Value::json(json)),
+        Some(b'"' | b'n') => verbatim(json),
         _ => Expected::text(json),
     }
 }
 
 /// What a tool gave back; the text of its JSON where Pydantic does not read that deep.
 pub(super) fn returned(json: &str) -> Expected<'_> {
-    if is_shallow(json) { Expected::Value(Value::json(json)) } else { Expected::text(json) }
+    if is_shallow(json) { verbatim(json) } else { Expected::text(json) }
+}
+
+/// The JSON itself, but for halves of surrogate pairs.
+fn verbatim(json: &str) -> Expected<'_> {
+    Expected::Value(Value::Json(without_half_pairs(json)))
 }
 
 /// What is fed back to a model: a string or the details of errors; other JSON is told as its text.
