@@ -3886,6 +3886,9 @@ class ProtocolThread(Data):
     def append(self, action: _Action | Mapping[str, _Json]) -> _Action:
         """Add an action at the end.
 
+        What actions must be to each other (a return behind its call, agents that are entered) is not refused here:
+        `validate` and `check` tell it when all is said.
+
         Args:
             action: An action, or its dict; one without a timestamp happens now.
 

@@ -99,6 +99,9 @@ impl Thread {
     }
 
     /// Adds an action at the end: numbers it, moves `updated_at` to its time, and hands it back.
+    ///
+    /// What actions must be to each other is [`Self::validate`]'s to say and not refused here: a thread is written while
+    /// it happens, agents may enter later than their words, and what real conversations do is to be written down too.
     pub fn append(&mut self, mut action: Action) -> Arc<Action> {
         let sequence = self.actions.0.last().map_or(1, |last| last.sequence().saturating_add(1));
         action.set_sequence(sequence);

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError as Refused
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
+from pydantic_ai.messages import ModelRequest, ToolReturnPart
 
 import turntree
 from turntree import thread_protocol as tp
@@ -464,6 +465,14 @@ def test_every_spelling_has_the_same_verdict(member: str) -> None:
             '[{"kind":"request","parts":[{"content":["a",{"kind":"binary","data":"%"}],"part_kind":"user-prompt"}]}]',
             "/0/parts/0/content/1/data",
         ),
+        # Of members that stand twice the last one counts.
+        ('[{"kind":"request","parts":[{"content":5,"part_kind":"user-prompt"}],"parts":[]}]', None),
+        ('[{"kind":"request","parts":5,"parts":[]}]', None),
+        ('[{"kind":"request","parts":[],"parts":5}]', "/0/parts"),
+        ('[{"kind":"request","parts":[],"parts":[{"content":5,"part_kind":"user-prompt"}]}]', "/0/parts/0/content"),
+        ('[{"kind":"response","parts":[],"usage":{"input_tokens":"x"},"usage":{}}]', None),
+        ('[{"kind":"response","parts":[],"usage":{},"usage":{"input_tokens":"x"}}]', "/0/usage/input_tokens"),
+        ('[{"kind":"response","parts":[],"usage":{"details":{"a":"x","a":1}}}]', None),
     ],
 )
 def test_what_is_refused_is_named(data: str, pointer: str | None) -> None:
@@ -477,6 +486,47 @@ def test_what_is_refused_is_named(data: str, pointer: str | None) -> None:
         tp.from_pydantic_ai(data)
 
     assert caught.value.errors()[0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize("innermost", ["[]", "{}", "1", "[1]"])
+@pytest.mark.parametrize(
+    ("around", "pointer"),
+    [
+        ('{"kind":"request","parts":[],"metadata":{"a":%s}}', "/1/metadata"),
+        ('{"kind":"request","parts":[],"later":%s}', "/1/later"),
+        ('{"kind":"response","parts":[],"usage":{"web_searches":%s}}', "/1/usage/web_searches"),
+        (
+            '{"kind":"request","parts":[{"part_kind":"tool-return","tool_name":"t","content":%s}]}',
+            "/1/parts/0/content",
+        ),
+    ],
+)
+def test_what_is_nested_too_deeply_is_named(around: str, pointer: str, innermost: str) -> None:
+    for levels in range(190, 203):
+        nested = "[" * levels + innermost + "]" * levels
+        data = f'[{{"kind":"request","parts":[]}},{around % nested}]'
+        said = verdict(data.encode())
+        if not isinstance(said, Refused):
+            assert tp.from_pydantic_ai(data).to_pydantic_ai_json() == data.encode()
+            continue
+        if "recursion limit" not in str(said):
+            continue  # Pydantic refuses another thing.
+        with pytest.raises(turntree.ValidationError, match="nested deeper than 200 levels") as caught:
+            tp.from_pydantic_ai(data)
+        assert caught.value.errors()[0]["pointer"] == pointer
+
+
+def test_live_messages_that_could_not_be_loaded_again_are_named() -> None:
+    deep: Any = "x"
+    for _ in range(210):
+        deep = [deep]
+    part = ToolReturnPart("t", deep, "c")
+
+    with pytest.raises(turntree.ValidationError, match="nested deeper") as caught:
+        tp.from_pydantic_ai([ModelRequest([]), ModelRequest([part])])
+
+    assert caught.value.errors()[0]["pointer"] == "/1/parts/0/content"
+    assert isinstance(verdict(Adapter.dump_json([ModelRequest([part])])), Refused)
 
 
 def test_what_other_versions_write_is_carried() -> None:

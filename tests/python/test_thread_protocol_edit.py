@@ -437,3 +437,20 @@ def test_titles_that_tell_a_redacted_text_go() -> None:
     for title, kept in [("my secret plan", False), ("my", False), ("A talk", True), ("", True)]:
         thread = tp.Thread(title=title, actions=[tp.UserMessageAction("my secret plan", timestamp=START)])
         assert (thread.redact([1]).title == title) is kept
+
+
+def test_append_numbers_and_leaves_the_rules_to_validate() -> None:
+    thread = tp.Thread(created_at=START)
+    thread.append(tp.AssistantMessageAction("Hi", agent_id="ann", timestamp=START))
+    thread.append(tp.ToolReturnAction("t", "late", tool_call_id="c", timestamp=START))
+    numbered = thread.append(tp.UserMessageAction("Hm", timestamp=START, sequence=7))
+
+    assert ([action.sequence for action in thread], numbered.sequence) == ([1, 2, 3], 3)
+    assert errors(thread) == ["agent_id /actions/0/agent_id", "tool_call_id /actions/1/tool_call_id"]
+    with pytest.raises(turntree.ValidationError, match='no agent "ann" in the registry'):
+        thread.check()
+    thread.add_agent(tp.AgentConfig("Ann", agent_id="ann", created_at=START))
+    assert errors(thread) == ["tool_call_id /actions/1/tool_call_id"]
+    with pytest.raises(turntree.ValidationError, match="action_type"):
+        thread.append({"content": "no type"})
+    assert len(thread) == 3

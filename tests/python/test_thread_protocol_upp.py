@@ -1,5 +1,6 @@
 """Messages, threads, sessions and trees of turntree as ThreadProtocol documents, and back."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_ai import messages as m
 
 import turntree
-from turntree import ThreadTree, agent, session, upp
+from turntree import Session, ThreadTree, agent, session, upp
 from turntree import thread_protocol as tp
 from turntree.upp import scripted, tool
 
@@ -194,10 +195,15 @@ def test_every_node_of_a_tree_comes_back(plan: list[Any]) -> None:
         elif first != second:
             tree.merge(first, second)
 
-    threads = {thread.thread_id: thread for thread in tp.from_tree(tree)}
+    check_threads(tree, tree)
+
+
+def check_threads(tree: ThreadTree, given: ThreadTree | Session) -> dict[str, tp.Thread]:
+    """Each node of a tree, or of a session's, is a valid thread that comes back, and shares its parent's beginning."""
+    threads = {thread.thread_id: thread for thread in tp.from_tree(given)}
 
     assert set(threads) == set(tree.nodes)
-    assert tp.from_upp(tree).to_upp() == tree.history()
+    assert tp.from_upp(given).to_upp() == tree.history()
     for node_id, thread in threads.items():
         history = tree.history(node_id)
         assert [issue for issue in thread.validate() if issue.severity == "error"] == []
@@ -211,3 +217,68 @@ def test_every_node_of_a_tree_comes_back(plan: list[Any]) -> None:
             parent, shared = threads[thread.parent_thread_id], thread.metadata["branch"]["parent_sequence"]
             assert parent.actions[:shared] == thread.actions[:shared]
             assert parent.actions[shared : shared + 1] != thread.actions[shared : shared + 1] or shared == len(thread)
+    return threads
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"nothing in {place}"
+
+
+acts = st.lists(
+    st.tuples(
+        st.sampled_from(["say", "look", "look", "restore", "restore", "fork", "checkout", "reload"]), st.integers(0, 9)
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def answers(plan: list[tuple[str, int]]) -> list[Any]:
+    """What the model says in the runs of a plan."""
+    said: list[Any] = []
+    for number, (act, _) in enumerate(plan):
+        if act == "look":
+            # The id repeats from run to run.
+            said.append([upp.ToolCall("c", "look", {"place": str(number)})])
+        if act in {"say", "look"}:
+            said.append(f"answer {number}")
+    return said
+
+
+@pytest.mark.timeout(240)
+@settings(max_examples=80, deadline=None)
+@law_of(acts, st.sampled_from(["step", "turn"]))
+def test_every_branch_of_a_session_with_checkpoints_comes_back(plan: list[tuple[str, int]], interval: Any) -> None:
+    async def live() -> None:
+        helper = agent(model=scripted(answers(plan) or ["nothing"]), tools=[look], name="Helper")
+        talk = session(helper, checkpoint_interval=interval)
+        for number, (act, one) in enumerate(plan):
+            ids = list(talk.tree.nodes)
+            if act in {"say", "look"}:
+                await talk.run(f"question {number}")
+            elif act == "restore" and talk.checkpoints:
+                await talk.restore(talk.checkpoints[one % len(talk.checkpoints)].id)
+            elif act == "fork":
+                talk.tree.checkout(talk.fork(ids[one % len(ids)]))
+            elif act == "checkout":
+                talk.tree.checkout(ids[one % len(ids)])
+            elif act == "reload":
+                talk = Session.from_json(talk.to_json(), helper)
+
+        threads = check_threads(talk.tree, talk)
+        names = {known.agent_name for thread in threads.values() for known in thread.agents.values()}
+        assert names == {"Helper"}
+        for checkpoint in talk.checkpoints:
+            held = checkpoint.state.messages
+            assert tp.from_upp(held).to_upp() == list(held)
+            if checkpoint.state.messages:
+                before = tp.from_upp(held, profile="portable")
+                assert [issue for issue in before.validate() if issue.severity == "error"] == []
+        reloaded = {thread.thread_id: thread for thread in tp.from_tree(Session.from_json(talk.to_json(), helper))}
+        assert {key: thread.digest() for key, thread in reloaded.items()} == {
+            key: thread.digest() for key, thread in threads.items()
+        }
+
+    asyncio.run(live())

@@ -18,8 +18,8 @@ Standard library only. `import turntree` does not load this package.
 """
 
 from turntree.testing._chaos import MISCHIEFS, Chaos, ChaosServer, chaos
+from turntree.testing._deed import Deed
 from turntree.testing._http2 import HTTP2_MISCHIEFS
-from turntree.testing._mischief import Deed
 from turntree.testing._replies import (
     ErrorReply,
     Fault,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
-from turntree.testing._mischief import KINDS, Answer, Deed, Kind, Pause, Reset
+from turntree.testing._deed import Answer, Deed, Pause, Reset
+from turntree.testing._mischief import KINDS, Kind
 from turntree.testing._replies import Reply, Script
 from turntree.testing._server import Handler, LoopbackServer
 from turntree.testing._wire import Exchange, compact

@@ -10,7 +10,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from turntree.testing._chaos import ChaosServer, answer_of
-from turntree.testing._mischief import INVALID, NETWORK, Answer, Deed, Ending, Kind, Pause, cuts
+from turntree.testing._deed import INVALID, NETWORK, Answer, Deed, Ending, Pause, cuts
+from turntree.testing._mischief import Kind
 from turntree.testing._replies import ErrorReply, RawReply, Reply, Script
 from turntree.testing._server import Handler
 from turntree.testing._wire import compact

@@ -12,133 +12,27 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
+from turntree.testing._deed import (
+    INVALID,
+    LAST_CHUNK,
+    NETWORK,
+    Act,
+    Answer,
+    Deed,
+    Ending,
+    Pause,
+    Reset,
+    chunk,
+    cuts,
+    ended,
+    failed,
+    sent_whole,
+    whole,
+)
 from turntree.testing._replies import ErrorReply, Fault
 from turntree.testing._wire import compact
-
-if TYPE_CHECKING:
-    from turntree.testing._request import Request
-    from turntree.testing._wire import Dialect
-
-Delivers: TypeAlias = Literal["whole", "nothing", "either"]
-"""Whether the answer got through: it must be right, there must be an error, or one of the two."""
-
-Ending: TypeAlias = Literal["clean", "close", "reset", "stall"]
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Say nothing for a while; None is for ever."""
-
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class Reset:
-    """Reset the connection (TCP RST)."""
-
-
-Act: TypeAlias = bytes | Pause | Reset
-"""Bytes to send in one write, or something else to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deed:
-    """What a response suffered.
-
-    Args:
-        mischief: Its name.
-        delivers: Whether the answer got through: "whole", "nothing" (an error must follow), or "either".
-        codes: The error codes that are right, where it did not.
-        acts: What was done on the socket, in order: bytes to send, or something else.
-        keeps_open: Whether the connection serves the next request.
-        note: Where it struck, for people.
-    """
-
-    mischief: str
-    delivers: Delivers
-    codes: frozenset[str] = frozenset()
-    acts: Sequence[Any] = ()
-    keeps_open: bool = False
-    note: str = ""
-
-    def __repr__(self) -> str:
-        """What, where and what is right; the bytes are many."""
-        codes = "|".join(sorted(self.codes))
-        return f"<Deed {self.mischief} {self.note} delivers={self.delivers} {codes}>"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """The good answer that suffers: its events, or its one JSON document."""
-
-    request: Request
-    dialect: Dialect
-    headers: dict[str, str]
-    content_type: str
-    pieces: Sequence[bytes]
-    is_stream: bool
-
-    @property
-    def body(self) -> bytes:
-        """The whole body."""
-        return b"".join(self.pieces)
-
-    @property
-    def is_lines(self) -> bool:
-        """Whether it is a stream of lines and not of server-sent events."""
-        return self.is_stream and "ndjson" in self.content_type
-
-    def head(self, *extra: tuple[str, str], status: str = "200 OK", closes: bool = True) -> bytes:
-        """The status line and the headers; all but well-behaved responses announce that the connection closes."""
-        headers = [("server", "turntree-chaos"), ("content-type", self.content_type), *self.headers.items(), *extra]
-        headers = [*headers, ("connection", "close")] if closes else headers
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
-        return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode()
-
-    def chunked(self, *extra: tuple[str, str]) -> bytes:
-        """The head of a chunked response."""
-        return self.head(("transfer-encoding", "chunked"), *extra)
-
-    def sized(self, length: object, *extra: tuple[str, str]) -> bytes:
-        """The head of a response that tells its length."""
-        return self.head(("content-length", str(length)), *extra)
-
-    def outcome(self, sent: int, ending: Ending, *, is_framed: bool = False) -> tuple[Delivers, frozenset[str]]:
-        """What a client must make of the first `sent` bytes of the body, by how it ended.
-
-        Args:
-            sent: Bytes of the body that were sent.
-            ending: Whether the HTTP message ended in good order, or how the connection ended.
-            is_framed: Whether the message was complete by its framing before the connection ended.
-        """
-        codes = _CODES[ending]
-        if self.is_stream:
-            whole, needed = sent >= len(self.body), sent >= len(self.body.rstrip(b"\r\n"))
-            if ending == "clean" or (is_framed and whole):
-                delivers: Delivers = "whole" if needed else "nothing"
-            elif whole and self.dialect.marks_end:
-                delivers = "whole"
-            else:
-                delivers = "either" if needed else "nothing"
-        else:
-            delivers = "whole" if sent >= len(self.body) and (is_framed or ending == "clean") else "nothing"
-        if ending == "reset" and delivers == "whole":
-            # The reset may overtake what was sent before it.
-            delivers = "either"
-        return delivers, codes
-
-
-_CODES: dict[Ending, frozenset[str]] = {
-    "clean": frozenset({"INVALID_RESPONSE"}),
-    "close": frozenset({"NETWORK_ERROR"}),
-    "reset": frozenset({"NETWORK_ERROR"}),
-    "stall": frozenset({"TIMEOUT"}),
-}
-
-NETWORK = frozenset({"NETWORK_ERROR"})
-INVALID = frozenset({"INVALID_RESPONSE"})
 
 _CODE_OF_STATUS = {
     400: "INVALID_REQUEST",
@@ -182,52 +76,6 @@ def _mischief(
     return register
 
 
-# How bodies are framed
-
-
-def _chunk(piece: bytes, extension: bytes = b"") -> bytes:
-    return b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) if piece else b""
-
-
-_LAST_CHUNK = b"0\r\n\r\n"
-
-
-def cuts(body: bytes, count: int, random: Random) -> list[bytes]:
-    """The body in so many pieces, cut anywhere: inside a character, inside a line end."""
-    if not body:
-        return []
-    places = sorted({random.randrange(1, len(body)) for _ in range(count)} if len(body) > 1 else ())
-    return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
-
-
-def _whole(name: str, acts: Sequence[Act], *, keeps_open: bool = False, note: str = "") -> Deed:
-    return Deed(mischief=name, delivers="whole", acts=acts, keeps_open=keeps_open, note=note)
-
-
-def _failed(name: str, acts: Sequence[Act], codes: frozenset[str], *, note: str = "") -> Deed:
-    return Deed(mischief=name, delivers="nothing", codes=codes, acts=acts, note=note)
-
-
-def _ended(
-    name: str, answer: Answer, acts: Sequence[Act], sent: int, ending: Ending, *, is_framed: bool = False
-) -> Deed:
-    delivers, codes = answer.outcome(sent, ending, is_framed=is_framed)
-    last: list[Act] = [Reset()] if ending == "reset" else [Pause(None)] if ending == "stall" else []
-    return Deed(
-        mischief=name,
-        delivers=delivers,
-        codes=codes,
-        acts=[*acts, *last],
-        note=f"after {sent} of {len(answer.body)} bytes",
-    )
-
-
-def _sent_whole(name: str, answer: Answer, body: bytes, random: Random, *, note: str = "") -> Deed:
-    """The body, changed in a way that changes nothing, in a few chunks."""
-    acts = [answer.chunked(), *(_chunk(piece) for piece in cuts(body, random.randrange(6), random)), _LAST_CHUNK]
-    return _whole(name, acts, note=note)
-
-
 # Harmless: the answer is whole, however odd it comes
 
 
@@ -235,40 +83,40 @@ def _sent_whole(name: str, answer: Answer, body: bytes, random: Random, *, note:
 def _keep_alive(answer: Answer, random: Random) -> Deed:
     """Nothing: a good response, and the connection serves the next."""
     head = answer.head(("content-length", str(len(answer.body))), closes=False)
-    return _whole("keep-alive", [head, answer.body], keeps_open=True)
+    return whole("keep-alive", [head, answer.body], keeps_open=True)
 
 
 @_mischief("one-byte-chunks", 0.5)
 def _one_byte_chunks(answer: Answer, random: Random) -> Deed:
     """Every byte is a chunk and a write of its own."""
-    return _whole("one-byte-chunks", [answer.chunked(), *(_chunk(bytes([byte])) for byte in answer.body), _LAST_CHUNK])
+    return whole("one-byte-chunks", [answer.chunked(), *(chunk(bytes([byte])) for byte in answer.body), LAST_CHUNK])
 
 
 @_mischief("one-byte-writes", 0.5)
 def _one_byte_writes(answer: Answer, random: Random) -> Deed:
     """Head and body, byte by byte."""
     raw = answer.sized(len(answer.body)) + answer.body
-    return _whole("one-byte-writes", [bytes([byte]) for byte in raw])
+    return whole("one-byte-writes", [bytes([byte]) for byte in raw])
 
 
 @_mischief("one-write", 2)
 def _one_write(answer: Answer, random: Random) -> Deed:
     """Head, all chunks and the end at once."""
-    chunks = b"".join(map(_chunk, answer.pieces))
-    return _whole("one-write", [answer.chunked() + chunks + _LAST_CHUNK])
+    chunks = b"".join(map(chunk, answer.pieces))
+    return whole("one-write", [answer.chunked() + chunks + LAST_CHUNK])
 
 
 @_mischief("cut-anywhere", 3)
 def _cut_anywhere(answer: Answer, random: Random) -> Deed:
     """Chunks end inside of events and characters, writes end inside of chunks."""
-    raw = b"".join(map(_chunk, cuts(answer.body, random.randrange(20), random))) + _LAST_CHUNK
-    return _whole("cut-anywhere", [answer.chunked(), *cuts(raw, random.randrange(20), random)])
+    raw = b"".join(map(chunk, cuts(answer.body, random.randrange(20), random))) + LAST_CHUNK
+    return whole("cut-anywhere", [answer.chunked(), *cuts(raw, random.randrange(20), random)])
 
 
 @_mischief("until-close", 2)
 def _until_close(answer: Answer, random: Random) -> Deed:
     """No length and no chunks: the body ends where the connection does."""
-    return _whole("until-close", [answer.head(), *cuts(answer.body, random.randrange(5), random)])
+    return whole("until-close", [answer.head(), *cuts(answer.body, random.randrange(5), random)])
 
 
 @_mischief("slow-head")
@@ -277,7 +125,7 @@ def _slow_head(answer: Answer, random: Random) -> Deed:
     acts: list[Act] = []
     for piece in cuts(answer.sized(len(answer.body)), 3, random):
         acts += [piece, Pause(0.005)]
-    return _whole("slow-head", [*acts, answer.body])
+    return whole("slow-head", [*acts, answer.body])
 
 
 @_mischief("slow-body")
@@ -285,22 +133,22 @@ def _slow_body(answer: Answer, random: Random) -> Deed:
     """The body comes in pieces, with pauses."""
     acts: list[Act] = [answer.chunked()]
     for piece in cuts(answer.body, 3, random):
-        acts += [_chunk(piece), Pause(0.005)]
-    return _whole("slow-body", [*acts, _LAST_CHUNK])
+        acts += [chunk(piece), Pause(0.005)]
+    return whole("slow-body", [*acts, LAST_CHUNK])
 
 
 @_mischief("early-hints")
 def _early_hints(answer: Answer, random: Random) -> Deed:
     """Interim responses before the real one."""
     interim = random.choice([b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"])
-    return _whole("early-hints", [interim * random.randint(1, 3), answer.sized(len(answer.body)), answer.body])
+    return whole("early-hints", [interim * random.randint(1, 3), answer.sized(len(answer.body)), answer.body])
 
 
 @_mischief("chunk-extensions")
 def _chunk_extensions(answer: Answer, random: Random) -> Deed:
     """Chunks with extensions, and trailers after the last."""
-    chunks = [_chunk(piece, b';note="a b"') for piece in cuts(answer.body, 3, random)]
-    return _whole("chunk-extensions", [answer.chunked(), *chunks, b"0\r\nx-checksum: 1\r\n\r\n"])
+    chunks = [chunk(piece, b';note="a b"') for piece in cuts(answer.body, 3, random)]
+    return whole("chunk-extensions", [answer.chunked(), *chunks, b"0\r\nx-checksum: 1\r\n\r\n"])
 
 
 @_mischief("compressed", 2)
@@ -308,8 +156,8 @@ def _compressed(answer: Answer, random: Random) -> Deed:
     """A body in gzip or brotli, asked for or not."""
     coding, packed = _packed(answer.body, random)
     head = answer.chunked(("content-encoding", coding))
-    chunks = [_chunk(piece) for piece in cuts(packed, random.randrange(5), random)]
-    return _whole("compressed", [head, *chunks, _LAST_CHUNK], note=coding)
+    chunks = [chunk(piece) for piece in cuts(packed, random.randrange(5), random)]
+    return whole("compressed", [head, *chunks, LAST_CHUNK], note=coding)
 
 
 @_mischief("comments", 2)
@@ -318,7 +166,7 @@ def _comments(answer: Answer, random: Random) -> Deed:
     pieces: list[bytes] = []
     for piece in answer.pieces:
         pieces += [_noise(answer, random), piece]
-    return _sent_whole("comments", answer, b"".join(pieces), random)
+    return sent_whole("comments", answer, b"".join(pieces), random)
 
 
 def _noise(answer: Answer, random: Random) -> bytes:
@@ -345,13 +193,13 @@ def _noise(answer: Answer, random: Random) -> bytes:
 def _line_ends(answer: Answer, random: Random) -> Deed:
     """CRLF, or a lone CR where the format knows it, instead of LF."""
     end = random.choice([b"\r\n", b"\r"]) if answer.is_stream and not answer.is_lines else b"\r\n"
-    return _sent_whole("line-ends", answer, answer.body.replace(b"\n", end), random, note=repr(end))
+    return sent_whole("line-ends", answer, answer.body.replace(b"\n", end), random, note=repr(end))
 
 
 @_mischief("byte-order-mark", 0.5)
 def _byte_order_mark(answer: Answer, random: Random) -> Deed:
     """A byte order mark before a stream; JSON may refuse it (RFC 8259 §8.1)."""
-    deed = _sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
+    deed = sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
     if answer.is_stream:
         return deed
     return Deed(mischief=deed.mischief, delivers="either", codes=INVALID, acts=deed.acts)
@@ -361,14 +209,14 @@ def _byte_order_mark(answer: Answer, random: Random) -> Deed:
 def _end_twice(answer: Answer, random: Random) -> Deed:
     """The event that ends the stream comes twice; after a document comes white space."""
     again = answer.pieces[-1] if answer.is_stream else b"\n \n"
-    return _sent_whole("end-twice", answer, answer.body + again * random.randint(1, 3), random)
+    return sent_whole("end-twice", answer, answer.body + again * random.randint(1, 3), random)
 
 
 @_mischief("words-after-the-end")
 def _words_after_the_end(answer: Answer, random: Random) -> Deed:
     """More events after the last one."""
     late = b'{"late":true}\n' if answer.is_lines else b'data: {"late":true}\n\n'
-    return _sent_whole("words-after-the-end", answer, answer.body + (late if answer.is_stream else b"\n"), random)
+    return sent_whole("words-after-the-end", answer, answer.body + (late if answer.is_stream else b"\n"), random)
 
 
 @_mischief("redirect-within", 0.7)
@@ -378,7 +226,7 @@ def _redirect_within(answer: Answer, random: Random) -> Deed:
     query = "&".join(part for part in (request.query, "chaos-spared=1") if part)
     status = random.choice(["307 Temporary Redirect", "308 Permanent Redirect"])
     head = answer.head(("location", f"{request.path}?{query}"), ("content-length", "0"), status=status)
-    return _whole("redirect-within", [head])
+    return whole("redirect-within", [head])
 
 
 # The connection breaks
@@ -405,7 +253,7 @@ def _stall(answer: Answer, random: Random) -> Deed:
 @_mischief("no-head", 0.5, is_slow=True)
 def _no_head(answer: Answer, random: Random) -> Deed:
     """Silence from the beginning."""
-    return _failed("no-head", [Pause(None)], frozenset({"TIMEOUT"}))
+    return failed("no-head", [Pause(None)], frozenset({"TIMEOUT"}))
 
 
 def _broken(name: str, answer: Answer, random: Random, ending: Ending) -> Deed:
@@ -413,7 +261,7 @@ def _broken(name: str, answer: Answer, random: Random, ending: Ending) -> Deed:
     body = answer.body
     is_chunked = random.random() < 0.6
     if is_chunked:
-        frames = [answer.chunked(), *(_chunk(piece) for piece in answer.pieces), _LAST_CHUNK]
+        frames = [answer.chunked(), *(chunk(piece) for piece in answer.pieces), LAST_CHUNK]
     else:
         frames = [answer.sized(len(body)), body]
     raw = b"".join(frames)
@@ -421,7 +269,7 @@ def _broken(name: str, answer: Answer, random: Random, ending: Ending) -> Deed:
     place = random.randrange(len(raw) + 1) if random.random() < 0.7 else len(raw) - random.randrange(16)
     sent = _body_bytes(frames, place, is_chunked=is_chunked)
     acts = cuts(raw[:place], random.randrange(4), random)
-    return _ended(name, answer, acts, sent, ending, is_framed=place == len(raw))
+    return ended(name, answer, acts, sent, ending, is_framed=place == len(raw))
 
 
 def _body_bytes(frames: Sequence[bytes], place: int, *, is_chunked: bool) -> int:
@@ -447,19 +295,19 @@ def _truncate(answer: Answer, random: Random) -> Deed:
     )
     pieces = cuts(body[:place], random.randrange(4), random)
     framings: list[Sequence[Act]] = [
-        [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK],
+        [answer.chunked(), *map(chunk, pieces), LAST_CHUNK],
         [answer.sized(place), *pieces],
         [answer.head(), *pieces],
     ]
-    return _ended("truncate", answer, random.choice(framings), place, "clean")
+    return ended("truncate", answer, random.choice(framings), place, "clean")
 
 
 @_mischief("end-missing", 3)
 def _end_missing(answer: Answer, random: Random) -> Deed:
     """All events but the last, in good order."""
     pieces = answer.pieces[:-1]
-    return _ended(
-        "end-missing", answer, [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], sum(map(len, pieces)), "clean"
+    return ended(
+        "end-missing", answer, [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], sum(map(len, pieces)), "clean"
     )
 
 
@@ -469,14 +317,14 @@ def _compressed_and_cut(answer: Answer, random: Random) -> Deed:
     coding, packed = _packed(answer.body, random)
     place = random.randrange(len(packed))
     head, kept = answer.chunked(("content-encoding", coding)), packed[:place]
-    ending = random.choice([_LAST_CHUNK, b""])
+    ending = random.choice([LAST_CHUNK, b""])
     delivers, _ = answer.outcome(len(_unpacked(kept, coding)), "close")
     return Deed(
         mischief="compressed-and-cut",
         # What a decompressor holds back is its own affair.
         delivers="either" if delivers == "whole" else delivers,
         codes=NETWORK | INVALID,
-        acts=[head, *map(_chunk, cuts(kept, random.randrange(4), random)), ending],
+        acts=[head, *map(chunk, cuts(kept, random.randrange(4), random)), ending],
         note=f"{coding} after {place} of {len(packed)}",
     )
 
@@ -512,14 +360,14 @@ def _brotli() -> Any:
 def _length_too_long(answer: Answer, random: Random) -> Deed:
     """More is announced than comes before the connection closes."""
     acts = [answer.sized(len(answer.body) + random.choice([1, 2, 100, 10**6])), answer.body]
-    return _ended("length-too-long", answer, acts, len(answer.body), "close")
+    return ended("length-too-long", answer, acts, len(answer.body), "close")
 
 
 @_mischief("length-too-short", 2)
 def _length_too_short(answer: Answer, random: Random) -> Deed:
     """Less is announced than comes."""
     length = len(answer.body) - random.randint(1, min(40, len(answer.body)))
-    return _ended("length-too-short", answer, [answer.sized(length), answer.body], length, "clean")
+    return ended("length-too-short", answer, [answer.sized(length), answer.body], length, "clean")
 
 
 @_mischief("length-is-nonsense")
@@ -527,14 +375,14 @@ def _length_is_nonsense(answer: Answer, random: Random) -> Deed:
     """A length that is no number, or two that differ."""
     length = random.choice(["banana", "-5", "0x10", "1e3", "12 13", f"{10**40}"])
     heads = [answer.sized(length), answer.sized(len(answer.body), ("content-length", str(len(answer.body) - 1)))]
-    return _failed("length-is-nonsense", [random.choice(heads), answer.body], NETWORK)
+    return failed("length-is-nonsense", [random.choice(heads), answer.body], NETWORK)
 
 
 @_mischief("length-and-chunks", 0.5)
 def _length_and_chunks(answer: Answer, random: Random) -> Deed:
     """Both framings at once; chunks win (RFC 9112 §6.3), or it is refused."""
     head = answer.chunked(("content-length", str(random.randrange(len(answer.body)))))
-    acts = [head, *map(_chunk, answer.pieces), _LAST_CHUNK]
+    acts = [head, *map(chunk, answer.pieces), LAST_CHUNK]
     return Deed(mischief="length-and-chunks", delivers="either", codes=NETWORK, acts=acts)
 
 
@@ -554,8 +402,8 @@ def _chunk_is_nonsense(answer: Answer, random: Random) -> Deed:
             b"5 hello\r\n",
         ]
     )
-    acts = [answer.chunked(), *map(_chunk, before), bad]
-    return _ended("chunk-is-nonsense", answer, acts, sum(map(len, before)), "close")
+    acts = [answer.chunked(), *map(chunk, before), bad]
+    return ended("chunk-is-nonsense", answer, acts, sum(map(len, before)), "close")
 
 
 @_mischief("chunk-too-long", 2)
@@ -564,22 +412,22 @@ def _chunk_too_long(answer: Answer, random: Random) -> Deed:
     count = random.randrange(len(answer.pieces))
     before, piece = answer.pieces[:count], answer.pieces[count]
     size = random.randrange(1, len(piece)) if len(piece) > 1 else 1
-    acts = [answer.chunked(), *map(_chunk, before), b"%x\r\n%bxx\r\n" % (size, piece)]
-    return _ended("chunk-too-long", answer, acts, sum(map(len, before)) + size, "close")
+    acts = [answer.chunked(), *map(chunk, before), b"%x\r\n%bxx\r\n" % (size, piece)]
+    return ended("chunk-too-long", answer, acts, sum(map(len, before)) + size, "close")
 
 
 @_mischief("last-chunk-missing", 3)
 def _last_chunk_missing(answer: Answer, random: Random) -> Deed:
     """All chunks but the empty one that ends them."""
-    acts = [answer.chunked(), *map(_chunk, answer.pieces), _LAST_CHUNK[: random.randrange(4)]]
-    return _ended("last-chunk-missing", answer, acts, len(answer.body), "close")
+    acts = [answer.chunked(), *map(chunk, answer.pieces), LAST_CHUNK[: random.randrange(4)]]
+    return ended("last-chunk-missing", answer, acts, len(answer.body), "close")
 
 
 @_mischief("huge-head", 0.3)
 def _huge_head(answer: Answer, random: Random) -> Deed:
     """A header of two megabytes, or thousands of them."""
     extra = random.choice([[("x-large", "a" * 2_000_000)], [(f"x-{number}", "a") for number in range(5000)]])
-    return _failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], NETWORK)
+    return failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], NETWORK)
 
 
 # The content is broken
@@ -591,7 +439,7 @@ def _broken_event(answer: Answer, random: Random) -> Deed:
     count = random.randrange(len(answer.pieces))
     bad = b'{"half": \n' if answer.is_lines else b'data: {"half": \n\n' if answer.is_stream else b'{"half": '
     pieces = [*answer.pieces[:count], bad, *answer.pieces[count:]]
-    return _failed("broken-event", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], INVALID)
+    return failed("broken-event", [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], INVALID)
 
 
 @_mischief("not-utf8", 4)
@@ -604,7 +452,7 @@ def _not_utf8(answer: Answer, random: Random) -> Deed:
     pieces = list(answer.pieces)
     bad = random.choice([b"\xff", b"\xc3", b"\xe2\x82", b"\xed\xa0\x80", b"\xc0\xaf"])
     pieces[number] = pieces[number][:at] + bad + pieces[number][at:]
-    return _failed("not-utf8", [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK], INVALID, note=f"event {number}")
+    return failed("not-utf8", [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], INVALID, note=f"event {number}")
 
 
 @_mischief("huge-event", 0.02)
@@ -614,7 +462,7 @@ def _huge_event(answer: Answer, random: Random) -> Deed:
     opening = b"" if answer.is_lines or not answer.is_stream else b"data: "
     times = 18 if answer.is_stream else 66
     acts = [answer.head(), opening + b'{"late":"', *[filler] * times, b'"}\n\n', *answer.pieces]
-    return _failed("huge-event", acts, INVALID)
+    return failed("huge-event", acts, INVALID)
 
 
 @_mischief("error-event", 3)
@@ -624,8 +472,8 @@ def _error_event(answer: Answer, random: Random) -> Deed:
         return _nothing_there(answer, random)
     count = random.randrange(len(answer.pieces))
     pieces = [*answer.pieces[:count], answer.dialect.error_event(Fault(error_after=count))]
-    acts = [answer.chunked(), *map(_chunk, pieces), _LAST_CHUNK]
-    return _failed("error-event", acts, frozenset({"PROVIDER_ERROR", "RATE_LIMITED"}), note=f"after {count} events")
+    acts = [answer.chunked(), *map(chunk, pieces), LAST_CHUNK]
+    return failed("error-event", acts, frozenset({"PROVIDER_ERROR", "RATE_LIMITED"}), note=f"after {count} events")
 
 
 # Something else altogether
@@ -638,7 +486,7 @@ def _refusal(answer: Answer, random: Random) -> Deed:
     body = compact(answer.dialect.error(ErrorReply(status), answer.request)).encode()
     head = answer.head(("content-length", str(len(body))), status=f"{status} Refused")
     sent = random.choice([body, body[: random.randrange(len(body))]])
-    return _failed("refusal", [head, sent], frozenset({_CODE_OF_STATUS[status]}), note=str(status))
+    return failed("refusal", [head, sent], frozenset({_CODE_OF_STATUS[status]}), note=str(status))
 
 
 @_mischief("nothing-there", 2)
@@ -650,7 +498,7 @@ def _nothing_there(answer: Answer, random: Random) -> Deed:
     body = page if is_page else body
     kind = (b"content-type: " + answer.content_type.encode(), b"content-type: text/html")
     head = answer.sized(len(body))
-    return _failed("nothing-there", [head.replace(*kind) if is_page else head, body], INVALID, note=repr(body[:20]))
+    return failed("nothing-there", [head.replace(*kind) if is_page else head, body], INVALID, note=repr(body[:20]))
 
 
 @_mischief("no-http", 2)
@@ -659,7 +507,7 @@ def _no_http(answer: Answer, random: Random) -> Deed:
     said = random.choice(
         [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 banana\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\r\n" * 5, b"{}"]
     )
-    return _failed("no-http", [said, *random.choice([[], [Reset()]])], NETWORK, note=repr(said))
+    return failed("no-http", [said, *random.choice([[], [Reset()]])], NETWORK, note=repr(said))
 
 
 @_mischief("redirect-elsewhere")
@@ -680,4 +528,4 @@ def _redirect_elsewhere(answer: Answer, random: Random) -> Deed:
     )
     head = answer.head(("location", place), ("content-length", "0"), status=status)
     codes = frozenset({"PROVIDER_ERROR", "NETWORK_ERROR"})
-    return _failed("redirect-elsewhere", [head], codes, note=status)
+    return failed("redirect-elsewhere", [head], codes, note=status)

@@ -1,168 +1,23 @@
-//! The document as a Python class: the one that grows, with its agents and the issues that its check finds.
+//! The document as a Python class: the one that grows.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
-use serde::{Deserialize, Serialize};
 
 use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
+use super::agents::{AgentConfig, agents_from};
+use super::issues::IssueRecord;
 use super::pydantic_ai::{TITLES, View};
+use super::shared::Shared;
 use crate::core::ids::{IdSource, RandomIds};
-use crate::core::json::schema::{Definitions, JsonSchema};
-use crate::core::json::{Extra, json_object};
 use crate::py::convert::json::to_raw_object;
 use crate::py::data::{Data, DataClass, extract, value_of};
-use crate::py::show::{Show, data_class};
+use crate::py::show::Show;
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::document as core;
-use crate::thread_protocol::document::{Actions, AgentRegistry};
-
-data_class! {
-    /// One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
-    AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
-        /// Its id, the same as its key in the registry.
-        agent_id,
-        /// A name for programs, unique in the thread: `fred_v1`.
-        agent_identifier,
-        /// A name for people: `Fred`.
-        agent_name,
-        /// When it was made.
-        created_at,
-        /// Where its full configuration is.
-        config_ref,
-    }
-
-    #[new]
-    #[pyo3(signature = (
-        agent_name, *, agent_id = None, agent_identifier = None, created_at = None, config_ref = None
-    ))]
-    fn new(
-        agent_name: String,
-        agent_id: Option<String>,
-        agent_identifier: Option<String>,
-        created_at: Option<&Bound<'_, PyAny>>,
-        config_ref: Option<String>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        Ok(Self::holding(core::AgentConfig {
-            agent_id: agent_id.unwrap_or_else(|| RandomIds.string()),
-            agent_identifier: agent_identifier.unwrap_or_else(|| identifier(&agent_name)),
-            agent_name,
-            created_at: timestamp_from(created_at, "created_at")?,
-            config_ref,
-            extra: Extra::new(),
-        }))
-    }
-}
-
-/// A name for programs, made of one for people: `Weather Assistant` is `weather_assistant`.
-fn identifier(name: &str) -> String {
-    let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
-}
-
-json_object! {
-    /// One place where a document breaks a rule.
-    #[derive(Debug, Clone, PartialEq)]
-    pub(crate) struct IssueRecord {
-        /// Which rule.
-        pub rule: String = "rule",
-        /// Where, as a JSON pointer.
-        pub pointer: String = "pointer",
-        /// What is wrong and what to do.
-        pub message: String = "message",
-        /// `error` or `warning`.
-        pub severity: String = "severity",
-        /// What to do where the rule is broken.
-        pub remedy: String = "remedy", default,
-    }
-}
-
-data_class! {
-    /// One place where a document breaks a rule. ThreadProtocol 1.0.0, "Validation Rules".
-    Issue as "Issue" in "turntree.thread_protocol" over IssueRecord {
-        /// Which rule.
-        rule,
-        /// Where, as a JSON pointer.
-        pointer,
-        /// What is wrong and what to do.
-        message,
-        /// `error` or `warning`.
-        severity,
-        /// What to do where the rule is broken.
-        remedy,
-    }
-}
-
-impl From<crate::thread_protocol::Issue> for IssueRecord {
-    fn from(issue: crate::thread_protocol::Issue) -> Self {
-        Self {
-            rule: issue.rule.name().to_owned(),
-            pointer: issue.pointer,
-            message: issue.message,
-            severity: issue.severity.name().to_owned(),
-            remedy: issue.rule.remedy().to_owned(),
-            extra: Extra::new(),
-        }
-    }
-}
-
-/// A document that several handles may hold; locked for the length of one operation.
-pub(crate) struct Shared(Mutex<core::Thread>);
-
-impl Shared {
-    fn new(thread: core::Thread) -> Self {
-        Self(Mutex::new(thread))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, core::Thread> {
-        // A thread is whole after every single operation, so one that panicked left nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The document at this moment; it shares the actions.
-    fn now(&self) -> core::Thread {
-        self.lock().clone()
-    }
-}
-
-impl PartialEq for Shared {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other) || {
-            let mine = self.now();
-            mine == *other.lock()
-        }
-    }
-}
-
-impl Serialize for Shared {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.now().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Shared {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        core::Thread::deserialize(deserializer).map(Self::new)
-    }
-}
-
-impl JsonSchema for Shared {
-    fn schema(definitions: &mut Definitions) -> serde_json::Value {
-        core::Thread::schema(definitions)
-    }
-}
-
-impl Show for AgentRegistry {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let dict = PyDict::new(py);
-        for (key, agent) in self.iter() {
-            dict.set_item(key, agent.show(py)?)?;
-        }
-        Ok(dict.into_any())
-    }
-}
+use crate::thread_protocol::document::Actions;
 
 /// A conversation as one document. ThreadProtocol 1.0.0, "Thread".
 #[pyclass(frozen, extends = Data, name = "Thread", module = "turntree.thread_protocol")]
@@ -201,25 +56,6 @@ impl Thread {
     pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(Shared::new(thread)))
     }
-}
-
-/// Agents from a list of them, or from a dict of them by id.
-fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
-    let mut registry = AgentRegistry::default();
-    if let Ok(dict) = value.cast::<PyDict>() {
-        for (key, agent) in dict.iter() {
-            let Ok(key) = key.extract::<String>() else {
-                return Err(PyTypeError::new_err("agents: the keys are ids, which are strings"));
-            };
-            let agent = extract::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
-            registry.insert(key, Arc::unwrap_or_clone(agent));
-        }
-        return Ok(registry);
-    }
-    for agent in super::list_of::<AgentConfig>(value, "agents")? {
-        registry.add(Arc::unwrap_or_clone(agent));
-    }
-    Ok(registry)
 }
 
 /// Adds an action; one that has no place yet gets the next.

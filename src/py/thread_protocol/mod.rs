@@ -12,13 +12,16 @@ use crate::core::json::PathSegment;
 use crate::thread_protocol::ThreadError;
 
 pub(crate) mod actions;
+mod agents;
 mod arrow;
 pub(crate) mod bulk;
 mod bulk_files;
 pub(crate) mod content;
 pub(crate) mod document;
 mod edit;
+mod issues;
 pub(crate) mod pydantic_ai;
+mod shared;
 mod upp;
 pub(crate) mod vercel_ui;
 mod versions;
@@ -34,8 +37,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyRes
         };
     }
     data_classes!(
-        document::AgentConfig,
-        document::Issue,
+        agents::AgentConfig,
+        issues::Issue,
         versions::Change,
         actions::UserMessageAction,
         actions::AssistantMessageAction,

@@ -6,7 +6,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
-use super::document::{AgentConfig, Thread};
+use super::agents::AgentConfig;
+use super::document::Thread;
 use crate::py::convert::pydantic_ai as convert;
 use crate::py::data::extract;
 use crate::thread_protocol as core;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::document::{AgentConfig, Thread};
+use super::agents::AgentConfig;
+use super::document::Thread;
 use crate::core::ids::{IdSource, RandomIds};
 use crate::core::json::RawJson;
 use crate::py::data::extract;

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
 use super::actions::timestamp_from;
-use super::document::{AgentConfig, Thread};
+use super::agents::AgentConfig;
+use super::document::Thread;
 use super::pydantic_ai::choose;
 use crate::message::StreamEvent as CoreEvent;
 use crate::py::agents::stream::AgentStreamEvent;

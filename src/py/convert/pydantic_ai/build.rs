@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 use super::Unknown;
 use super::payload::{Plain, Strings};
 use super::shapes::{
-    Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, class_of, trust, trusts,
+    Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, class_of, stands_in, trust, trusts,
 };
 use crate::message::media::Binary;
 use crate::thread_protocol::convert::pydantic_ai::{Kind, ModelMessage, Object, Value, write_history};
@@ -147,7 +147,7 @@ impl<'py> Builder<'py> {
     fn parts(&mut self, message: &ModelMessage<'_>) -> Built<'py> {
         let list = PyList::empty(self.py);
         for part in &message.parts {
-            let kind = part.text("part_kind").ok_or(Unknown)?;
+            let kind = part.text("part_kind").filter(|kind| stands_in(kind, &message.kind)).ok_or(Unknown)?;
             list.append(self.known(&kind, part)?)?;
         }
         Ok(list.into_any())

@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyString, PyType};
 
+use crate::thread_protocol::convert::pydantic_ai::Kind;
+
 /// What a member holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
@@ -288,6 +290,13 @@ pub(super) fn class_of(kind: &str) -> Option<&'static str> {
         "cache-point" => "CachePoint",
         _ => return None,
     })
+}
+
+/// Whether a part whose class is known stands in messages of this kind.
+pub(super) fn stands_in(part_kind: &str, kind: &Kind) -> bool {
+    let is_of_request =
+        matches!(part_kind, "tool-return" | "user-prompt" | "system-prompt" | "retry-feedback");
+    is_of_request == (*kind == Kind::Request)
 }
 
 /// A member of a class.

@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyStri
 use super::Unknown;
 use super::payload::{write, write_float, write_integer};
 use super::shapes::{Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, trust, trusts};
+use crate::core::json::{ParseError, PathSegment};
 use crate::core::limits::Limits;
 use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::{
@@ -46,7 +47,8 @@ pub(crate) struct Walk<'py> {
     held: Vec<Held>,
     texts: Vec<Bound<'py, PyString>>,
     payload: String,
-    dumped: Vec<String>,
+    /// Messages that took Pydantic's road, with their places.
+    dumped: Vec<(usize, String)>,
 }
 
 /// Looks at live messages. `what` names the argument in errors.
@@ -82,7 +84,7 @@ pub(crate) fn walk<'py>(messages: &[Bound<'py, PyAny>], what: &str) -> PyResult<
         // What was remembered may have been cut off.
         walker.times = [const { None }; TIMES];
         walker.held.push(Held::Dumped);
-        dumped.push(dump(shapes, message, &format!("{what}[{place}]"))?);
+        dumped.push((place, dump(shapes, message, &format!("{what}[{place}]"))?));
     }
     let payload = String::from_utf8(walker.payload)?;
     Ok(Walk { held: walker.held, texts: walker.texts, payload, dumped })
@@ -181,8 +183,13 @@ impl<'py> Walker<'py> {
         let outer = std::mem::take(&mut self.structured);
         for member in &shape.members {
             match member.holds {
-                // The second pass knows it.
-                Holds::Name(_) => {}
+                // The second pass knows it; an application may have set another one.
+                Holds::Name(name) => {
+                    let set = value.getattr(&member.name)?;
+                    if set.cast_exact::<PyString>().map_err(|_| Unknown)?.to_str()? != name {
+                        return Err(Unknown);
+                    }
+                }
                 Holds::Digests if self.structured => self.held.push(Held::Json("[]")),
                 Holds::Digests => self.held.push(Held::Absent),
                 _ => self.member(member, &value.getattr(&member.name)?)?,
@@ -343,7 +350,14 @@ impl<'py> Walker<'py> {
                 self.held.push(Held::Json("{}"));
                 return Ok(());
             }
-            Holds::Counts => write(&mut self.payload, value, self.shapes, 0)?,
+            Holds::Counts => {
+                let counts = value.cast_exact::<PyDict>().map_err(|_| Unknown)?;
+                // Pydantic writes the truth as a number here.
+                if !counts.values().iter().all(|count| count.is_exact_instance_of::<PyInt>()) {
+                    return Err(Unknown);
+                }
+                write(&mut self.payload, value, self.shapes, 0)?;
+            }
             Holds::Cost if value.is_none() => {
                 self.held.push(Held::Json("null"));
                 return Ok(());
@@ -367,7 +381,7 @@ impl Walk<'_> {
     /// # Errors
     /// [`ThreadError::Parse`] for a message of Pydantic's own road that is over a limit.
     pub(crate) fn found(&self) -> Result<Found<'_>, ThreadError> {
-        let dumped = self.dumped.iter().map(|text| read_history(text, &Limits::default()));
+        let dumped = self.dumped.iter().map(|(place, text)| read_dumped(*place, text));
         Ok(Found {
             held: &self.held,
             texts: self.texts.iter().map(|text| text.to_str().unwrap_or_default()).collect(),
@@ -375,6 +389,16 @@ impl Walk<'_> {
             dumped: dumped.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect(),
         })
     }
+}
+
+/// The list of one message that Pydantic dumped; `place` is that of the message in its history.
+fn read_dumped(place: usize, text: &str) -> Result<History<'_>, ParseError> {
+    read_history(text, &Limits::default()).map_err(|mut error| {
+        if let Some(PathSegment::Index(index)) = error.path.first_mut() {
+            *index = place;
+        }
+        error
+    })
 }
 
 /// What a walk found: all of it is borrowed, none of it is Python's. Iterates over the messages.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::accepts;
 use super::envelope::{ItemEnvelope, ObjectWriter};
 use super::model::{Object, Value};
 use super::profile::{Expected, Profile, class_name};
@@ -113,14 +114,26 @@ struct MediaSource {
     provider: Option<String>,
 }
 
-/// The class of the item that a content part is when nothing is said.
+/// Who Pydantic AI knows to keep files; it takes none from anybody else.
+const KEEPERS: &[&str] =
+    &["anthropic", "openai", "google", "google-cloud", "google-gla", "google-vertex", "bedrock", "xai"];
+
+/// The class of the item that a content part is when nothing is said: `str` for all that Pydantic AI has no item for.
 fn default_class(part: &ContentPart) -> &'static str {
     match media(part) {
-        Some(Media { base64: Some(_), .. }) => "binary",
-        Some(Media { file_id: Some(_), .. }) => "uploaded-file",
-        Some(media) => media.url_class,
-        None => "str",
+        Some(media) if media.base64.is_some_and(|data| accepts::is_base64(data)) => "binary",
+        Some(media)
+            if media.file_id.is_some() && media.provider.is_some_and(|provider| is_keeper(provider)) =>
+        {
+            "uploaded-file"
+        }
+        Some(Media { url: Some(_), url_class, .. }) => url_class,
+        _ => "str",
     }
+}
+
+fn is_keeper(provider: &str) -> bool {
+    KEEPERS.contains(&provider)
 }
 
 /// Reads the list of a user prompt; `None` when the value is no list.
@@ -225,7 +238,8 @@ fn encode_object<'a>(
         return Some((part, None));
     };
     let mut writer = ObjectWriter::default();
-    if class != default_class(&part) {
+    // Data that was read is base64: no need to look at all of it again.
+    if class != "binary" && class != default_class(&part) {
         writer.text("kind", &class);
     }
     if standard {
@@ -328,7 +342,7 @@ fn guess(media: &Media<'_>) -> &'static str {
 
 /// Whether the data of a medium stands in the content part itself.
 pub(super) fn is_inline(part: &ContentPart) -> bool {
-    media(part).is_some_and(|media| media.base64.is_some())
+    default_class(part) == "binary"
 }
 
 /// The items of what a user said, and of what came with it; `None` for a plain text.
@@ -348,8 +362,8 @@ pub(super) fn said<'t>(
     Some(Value::List(said))
 }
 
-/// What an answer says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
-/// its JSON for a kind that is not known.
+/// What a history says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
+/// its JSON for a kind that is not known and for data that is no base64.
 pub(super) fn link(part: &ContentPart) -> String {
     let place = media(part).and_then(|media| {
         let kind = media.url_class.split('-').next().unwrap_or_default();
@@ -392,8 +406,7 @@ pub(super) fn decode_item<'t>(
     if class == "str" {
         return match part {
             ContentPart::Text(text) => Value::text(&text.text),
-            // A type Pydantic AI has no item for: its JSON as text is better than nothing.
-            _ => Value::Text(Cow::Owned(serde_json::to_string(part).unwrap_or_default())),
+            _ => Value::Text(Cow::Owned(link(part))),
         };
     }
     let default = ItemEnvelope::default();

@@ -4,6 +4,7 @@
 //! JSON bytes ── scan ──► model ── encode ──► Thread          scan          JSON as it should be, quickly
 //!               read                                         read, write   any JSON, byte for byte; what is wrong with it
 //! JSON bytes ◄─ write ── model ◄─ decode ─── Thread          accepts       what no version of Pydantic AI reads
+//!                                                            spelled       what only threads say, as it reads it
 //!                                                            model         messages as Rust sees them
 //!                                                            draft, wire   a message on its way; what streams say of it
 //!                                                            profile       which keys objects have, and their defaults
@@ -28,6 +29,7 @@ mod parts;
 mod profile;
 mod read;
 mod scan;
+mod spelled;
 mod texts;
 mod thread_metadata;
 mod usage;

@@ -140,6 +140,13 @@ impl<'a> Object<'a> {
         self.members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
+    /// Puts a value in the place of the one that [`Self::get`] gives.
+    pub(super) fn replace(&mut self, key: &str, value: Value<'a>) {
+        if let Some((_, held)) = self.members.iter_mut().rev().find(|(name, _)| name == key) {
+            *held = value;
+        }
+    }
+
     /// The string of a key.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.get(key)?.as_text()

@@ -9,6 +9,7 @@ use super::envelope::{ItemEnvelope, ObjectWriter};
 use super::items;
 use super::model::{Kind, Part, Value, part_kind};
 use super::profile::{Expected, Profile, class_name};
+use super::spelled;
 use super::wire::{self, Remark};
 use super::write::{object_to_json, write_value};
 use crate::core::json::RawJson;
@@ -205,7 +206,7 @@ pub(super) fn expected<'t>(
 ) -> Expected<'t> {
     match (action, key) {
         (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
-        (_, "timestamp") => return Expected::text(action.timestamp()),
+        (_, "timestamp") => return spelled::time(action.timestamp()),
         _ => {}
     }
     let optional = |text: Option<&'t str>| text.map_or(Expected::Default, |text| Expected::text(text));
@@ -240,16 +241,28 @@ pub(super) fn expected<'t>(
             "tool_name" => Expected::text(&action.tool_name),
             "tool_call_id" => Expected::text(&action.tool_call_id),
             "args" if arguments_as_text => Expected::text(action.args.get()),
-            "args" => Expected::Value(Value::json(action.args.get())),
+            "args" => spelled::arguments(action.args.get()),
             _ => Expected::Default,
         },
         Action::ToolReturn(action) => match key {
             "tool_name" => Expected::text(&action.tool_name),
             "tool_call_id" => Expected::text(&action.tool_call_id),
-            "content" => Expected::Value(Value::json(action.content.get())),
+            "content" => spelled::returned(action.content.get()),
             "outcome" => Expected::text(outcome(&action.status)),
             _ => Expected::Default,
         },
+        Action::System(system) if class == "retry-feedback" && system.action_type == RETRY => {
+            let said = member(&system.data, "content").map(serde_json::value::RawValue::get);
+            match key {
+                "content" => spelled::feedback(said.unwrap_or("\"\"")),
+                "retry" => {
+                    let cause = member(&system.data, "cause")
+                        .and_then(|cause| serde_json::from_str(cause.get()).ok());
+                    spelled::retry(cause, said)
+                }
+                _ => Expected::Default,
+            }
+        }
         Action::System(system) => {
             match data_key(action, class, key).and_then(|key| member(&system.data, key)) {
                 Some(value) => Expected::Value(Value::Raw(value)),

@@ -1,5 +1,6 @@
 //! Histories from JSON: one pass, borrowed, members in the order of the text.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -19,12 +20,14 @@ use crate::core::limits::Limits;
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
     let checked = check(text, limits)?;
     let messages = serde_json::from_str::<Messages<'a>>(text);
-    let is_shallow = |messages: &Messages<'_>| !messages.0.iter().any(|message| is_deep(message, limits));
-    if !checked && !messages.as_ref().is_ok_and(is_shallow) {
+    if !checked && messages.is_err() {
         check_all(text, limits)?;
     }
     let messages = messages.map_err(|error| locate(text, &error))?.0;
     for (index, message) in messages.iter().enumerate() {
+        if let Some(path) = deep_place(message, limits) {
+            return Err(too_deep(index, path, limits));
+        }
         accepts::check(message).map_err(|refusal| refusal.in_message(index))?;
     }
     Ok(messages)
@@ -33,9 +36,9 @@ pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, P
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
 /// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
-/// messages: see [`is_deep`].
+/// messages: see [`deep_place`].
 pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
-    if let Some(byte) = half_pair(text) {
+    if let Some(byte) = half_pairs(text).next() {
         return Err(ParseError {
             kind: ParseErrorKind::Encoding,
             path: Vec::new(),
@@ -51,6 +54,7 @@ pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
 }
 
 fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
+    let limits = Limits { depth: levels(limits), ..*limits };
     limits.check(text).map_err(|error| ParseError {
         kind: ParseErrorKind::Limit,
         path: Vec::new(),
@@ -58,16 +62,25 @@ fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
     })
 }
 
-/// Where an escape stands for half a surrogate pair, which no UTF-8 can hold.
-fn half_pair(text: &str) -> Option<usize> {
+/// JSON with U+FFFD for each half of a surrogate pair, which Pydantic does not read.
+pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
+    let mut whole = Cow::Borrowed(json);
+    for place in half_pairs(json) {
+        whole.to_mut().replace_range(place..place + "\\ufffd".len(), "\\ufffd");
+    }
+    whole
+}
+
+/// Where escapes stand for half a surrogate pair, which no UTF-8 can hold.
+fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     // The unit that an escape at a place stands for, if one stands there.
-    let unit = |place: usize| {
+    let unit = move |place: usize| {
         let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
     };
     let mut second = None;
-    memchr::memmem::find_iter(bytes, b"\\u").find(|place| {
+    memchr::memmem::find_iter(bytes, b"\\u").filter(move |place| {
         let before = bytes.get(..*place).unwrap_or_default();
         let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
         let is_second = second.take() == Some(*place);
@@ -83,17 +96,50 @@ fn half_pair(text: &str) -> Option<usize> {
     })
 }
 
+/// Levels of a history that Pydantic goes into.
+const LEVELS: usize = 200;
 /// Levels around the members of a part: the history, a message, its parts, a part.
 const OUTER_LEVELS: usize = 4;
 
-/// Whether a value may be nested deeper than the limit. The few values that are no scalars are all that can be.
-pub(super) fn is_deep(message: &ModelMessage<'_>, limits: &Limits) -> bool {
-    let inner = Limits { depth: limits.depth.saturating_sub(OUTER_LEVELS), ..*limits };
-    let members =
-        message.parts.iter().chain(&message.usage).chain([&message.members]).flat_map(Object::entries);
-    let mut nested =
-        members.filter_map(|(_, value)| value.as_json().filter(|json| json.starts_with(['{', '['])));
-    nested.any(|json| inner.check(json).is_err())
+fn levels(limits: &Limits) -> usize {
+    limits.depth.min(LEVELS)
+}
+
+/// Whether Pydantic reads a value as a member of a part, as far as its nesting goes.
+pub(super) fn is_shallow(json: &str) -> bool {
+    keeps_to(json, LEVELS - OUTER_LEVELS)
+}
+
+/// Whether Pydantic reads a value where it may be nested so deep. What is empty counts as no level.
+fn keeps_to(json: &str, depth: usize) -> bool {
+    let limits = Limits { bytes: usize::MAX, depth, values: usize::MAX };
+    limits.check(json).is_ok() || limits.check(&json.replace("[]", "0").replace("{}", "0")).is_ok()
+}
+
+/// Where a value is nested deeper than the limit, or than Pydantic reads. The few values that are no scalars are all
+/// that can be.
+pub(super) fn deep_place(message: &ModelMessage<'_>, limits: &Limits) -> Option<Vec<PathSegment>> {
+    let key = |name: &str| PathSegment::Key(name.to_owned());
+    let deep = |object: &Object<'_>, outer: usize| {
+        let is_deep = |value: &Value<'_>| {
+            let depth = levels(limits).saturating_sub(outer);
+            value.as_json().is_some_and(|json| json.starts_with(['{', '[']) && !keeps_to(json, depth))
+        };
+        object.iter().find(|(_, value)| is_deep(value)).map(|(name, _)| key(name))
+    };
+    let of_parts = message.parts.iter().enumerate().find_map(|(place, part)| {
+        Some(vec![key("parts"), PathSegment::Index(place), deep(part, OUTER_LEVELS)?])
+    });
+    let of_usage = || Some(vec![key("usage"), deep(message.usage.as_ref()?, OUTER_LEVELS - 1)?]);
+    of_parts.or_else(of_usage).or_else(|| Some(vec![deep(&message.members, OUTER_LEVELS - 2)?]))
+}
+
+fn too_deep(index: usize, mut path: Vec<PathSegment>, limits: &Limits) -> ParseError {
+    path.insert(0, PathSegment::Index(index));
+    let levels = levels(limits);
+    let remedy = if limits.depth > LEVELS { "Pydantic AI reads no more" } else { "raise the limit" };
+    let message = format!("the history is nested deeper than {levels} levels here; flatten it: {remedy}");
+    ParseError { kind: ParseErrorKind::Limit, path, message }
 }
 
 /// The quick parse knows no paths; a text that failed is read again to find where.
@@ -103,14 +149,35 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
         serde_json::error::Category::Data => ParseErrorKind::Shape,
         _ => ParseErrorKind::Syntax,
     };
-    let mut path = Vec::new();
-    if kind == ParseErrorKind::Shape {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        if let Err(located) = serde_path_to_error::deserialize::<_, Messages<'_>>(&mut deserializer) {
-            path = located.path().iter().filter_map(segment).collect();
-        }
+    if kind != ParseErrorKind::Shape {
+        return ParseError { kind, path: Vec::new(), message: error.to_string() };
     }
-    ParseError { kind, path, message: error.to_string() }
+    let (mut path, mut message) = place_of_error::<Messages<'_>>(text).unwrap_or_default();
+    // The parts of a message are read on their own, when it is known which ones count.
+    if let [PathSegment::Index(index)] = *path
+        && let Some(parts) = parts_text(text, index)
+        && let Some((steps, said)) = place_of_error::<Parts<'_>>(&parts)
+    {
+        path.push(PathSegment::Key("parts".to_owned()));
+        path.extend(steps);
+        // Lines and columns would be those of the parts.
+        said.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
+    }
+    ParseError { kind, path, message }
+}
+
+/// The text of the parts that count in a message.
+fn parts_text(text: &str, index: usize) -> Option<String> {
+    let message = message_texts(text).ok()?.get(index).copied()?;
+    Some(read_object(message.get())?.get("parts")?.to_json().into_owned())
+}
+
+/// Where a text is not what it should be, and how.
+fn place_of_error<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(Vec<PathSegment>, String)> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let located = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
+    let path = located.path().iter().filter_map(segment).collect();
+    Some((path, located.into_inner().to_string()))
 }
 
 fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
@@ -202,28 +269,29 @@ impl<'de: 'a, 'a> Deserialize<'de> for ModelMessage<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ModelMessage<'de>, A::Error> {
                 let mut members = Object::with_capacity(20);
+                // Of members that stand twice the last one counts.
                 let (mut parts, mut usage) = (None, None);
                 while let Some(key) = map.next_key::<CowStr<'de>>()? {
-                    let value = match key.as_str() {
-                        "parts" if parts.is_none() => {
-                            parts = Some(map.next_value::<Parts<'de>>()?.0);
-                            Value::Field
-                        }
-                        "usage" if usage.is_none() => {
-                            let raw = map.next_value::<&'de RawValue>()?;
-                            usage = read_object(raw.get());
-                            if usage.is_some() { Value::Field } else { Value::Raw(raw) }
-                        }
-                        _ => Value::Raw(map.next_value()?),
-                    };
-                    members.push(key.into_cow(), value);
+                    let raw: &'de RawValue = map.next_value()?;
+                    match key.as_str() {
+                        "parts" => parts = Some(raw),
+                        "usage" => usage = Some(raw),
+                        _ => {}
+                    }
+                    members.push(key.into_cow(), Value::Raw(raw));
                 }
+                let usage = usage.and_then(|usage| read_object(usage.get()));
+                if usage.is_some() {
+                    members.replace("usage", Value::Field);
+                }
+                members.replace("parts", Value::Field);
                 let kind = members.text("kind").map(|kind| Kind::from(&*kind)).ok_or_else(|| {
                     A::Error::custom(
                         "a message without \"kind\"; Pydantic AI writes \"request\" or \"response\" since 0.0.13",
                     )
                 })?;
                 let parts = parts.ok_or_else(|| A::Error::missing_field("parts"))?;
+                let Parts(parts) = serde_json::from_str(parts.get()).map_err(A::Error::custom)?;
                 Ok(ModelMessage { kind, members, parts, usage })
             }
         }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::accepts;
 use super::model::{Kind, ModelMessage, Object, Part, Value};
-use super::read::is_deep;
+use super::read::deep_place;
 use crate::core::json::canonical::plain_length;
 use crate::core::limits::Limits;
 
@@ -33,7 +33,7 @@ pub(super) fn for_each_message<'a>(
     let mut scanner = Scanner { text, offset: 0 };
     let mut stopped = false;
     let whole = scanner.list(|scanner| {
-        let message = scanner.message().filter(|message| !is_deep(message, limits))?;
+        let message = scanner.message().filter(|message| deep_place(message, limits).is_none())?;
         accepts::check(&message).ok()?;
         stopped = !take(message);
         (!stopped).then_some(())
@@ -116,11 +116,14 @@ impl<'a> Scanner<'a> {
         let (mut parts, mut usage) = (None, None);
         self.members(|scanner, key| {
             let value = match &*key {
-                "parts" if parts.is_none() => {
+                // Of members that stand twice the last one counts: the reader sorts them out.
+                "parts" if parts.is_some() => return None,
+                "usage" if usage.is_some() => return None,
+                "parts" => {
                     parts = Some(scanner.parts()?);
                     Value::Field
                 }
-                "usage" if usage.is_none() && scanner.peek()? == b'{' => {
+                "usage" if scanner.peek()? == b'{' => {
                     usage = Some(scanner.object(MEMBERS_OF_A_PART)?);
                     Value::Field
                 }

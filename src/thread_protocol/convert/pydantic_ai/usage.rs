@@ -7,6 +7,7 @@ use super::model::{Object, Value};
 use super::parts::USAGE;
 use super::profile::{Expected, class_name};
 use super::read::read_object;
+use super::spelled;
 use super::thread_metadata::ThreadMetadata;
 use crate::thread_protocol::action::{Action, AssistantMessageAction, ThinkingUsage, Usage};
 use crate::thread_protocol::document::Thread;
@@ -92,7 +93,7 @@ pub(super) fn expected_of_message<'t>(
     match key {
         "parts" | "usage" => Expected::Value(Value::Field),
         "kind" => Expected::Value(Value::Text(class_name(kind))),
-        "timestamp" => actions.next().map_or(Expected::Default, |first| Expected::text(first.timestamp())),
+        "timestamp" => actions.next().map_or(Expected::Default, |first| spelled::time(first.timestamp())),
         "instructions" => match instructions {
             Some(text) => Expected::Value(text.clone()),
             None => Expected::Default,

@@ -12,6 +12,7 @@ use super::items::{decode_all, is_inline};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::parts::NATIVE_RETURN;
 use super::profile::{Expected, Profile};
+use super::spelled;
 use super::thread_metadata::ThreadMetadata;
 use super::usage::{expected_of_message, expected_of_usage};
 use super::versions::Version;
@@ -215,7 +216,7 @@ impl<'t> Told<'t> {
                 take(self.part("tool-call", |key| match key {
                     "tool_name" => Expected::text(&call.tool_name),
                     "tool_call_id" => Expected::Value(Value::Text(id.clone())),
-                    "args" => Expected::Value(Value::json(call.args.get())),
+                    "args" => spelled::arguments(call.args.get()),
                     _ => Expected::Default,
                 }))
             }
@@ -245,7 +246,7 @@ impl<'t> Told<'t> {
     fn user_prompt(&self, content: &Value<'t>, timestamp: &'t str) -> Part<'t> {
         self.part("user-prompt", |key| match key {
             "content" => Expected::Value(content.clone()),
-            "timestamp" => Expected::text(timestamp),
+            "timestamp" => spelled::time(timestamp),
             _ => Expected::Default,
         })
     }
@@ -281,7 +282,7 @@ fn message_members<'t>(
     let keys = envelope.and_then(|envelope| envelope.keys.as_ref()).map(|keys| keys.0.as_slice());
     let fields = envelope.map(|envelope| envelope.fields.0.as_slice()).unwrap_or_default();
     template.rebuild(keys, fields, |key| match (key, timestamp) {
-        ("timestamp", Some(timestamp)) => Expected::text(timestamp),
+        ("timestamp", Some(timestamp)) => spelled::time(timestamp),
         ("finish_reason", _) if calls => Expected::text("tool_call"),
         _ => expected_of_message(actions.iter().copied(), kind, None, key),
     })

@@ -347,7 +347,7 @@ static RETRY_FEEDBACK: Class = class(
     &[must("content", ERRORS), must("retry", Object(&RETRY)), may("timestamp", Time)],
 );
 
-const ERRORS: Takes = TextOr(&List(&Object(&ERROR)));
+pub(super) const ERRORS: Takes = TextOr(&List(&Object(&ERROR)));
 static ERROR: Class = class(
     "the details of an error",
     &[

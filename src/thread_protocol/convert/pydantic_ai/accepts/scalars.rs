@@ -75,7 +75,16 @@ fn is_digits(json: &str) -> bool {
 
 /// Whether it is bytes in base64: one alphabet, padded or not, no bits left over.
 pub(super) fn is_base64(json: &str) -> bool {
-    let Some(text) = text_of(json) else { return false };
+    text_of(json).and_then(|text| alphabets(&text)).is_some_and(|found| found != STANDARD | URL_SAFE)
+}
+
+/// As [`is_base64`], for a text that may mix the alphabets.
+pub(super) fn is_any_base64(text: &str) -> bool {
+    alphabets(text).is_some()
+}
+
+/// Which alphabets a text in base64 needs; `None` for other texts.
+fn alphabets(text: &str) -> Option<u8> {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
     let whole = match digits.len() % 4 {
@@ -84,7 +93,7 @@ pub(super) fn is_base64(json: &str) -> bool {
         3 => padding <= 1 && leaves_nothing(digits, 0b11),
         _ => false,
     };
-    whole && is_one_alphabet(digits.as_bytes())
+    Some(kinds_of_digits(digits.as_bytes())).filter(|found| whole && found & OTHER == 0)
 }
 
 /// Whether the last digit has none of these bits.
@@ -99,11 +108,13 @@ fn leaves_nothing(digits: &str, bits: u8) -> bool {
     value & bits == 0
 }
 
+/// Digits of the standard alphabet, digits of the URL-safe one, and what is no digit.
+const STANDARD: u8 = 1;
+const URL_SAFE: u8 = 2;
+const OTHER: u8 = 4;
+
 /// Block by block without a branch, so that megabytes cost little.
-fn is_one_alphabet(digits: &[u8]) -> bool {
-    const STANDARD: u8 = 1;
-    const URL_SAFE: u8 = 2;
-    const OTHER: u8 = 4;
+fn kinds_of_digits(digits: &[u8]) -> u8 {
     let mut found = 0;
     for block in digits.chunks(256) {
         found |= block.iter().fold(0, |found, byte| {
@@ -118,10 +129,10 @@ fn is_one_alphabet(digits: &[u8]) -> bool {
                 | (u8::from(other) * OTHER)
         });
         if found & OTHER != 0 {
-            return false;
+            break;
         }
     }
-    found != STANDARD | URL_SAFE
+    found
 }
 
 /// The first and the last millisecond that Python has a time for.

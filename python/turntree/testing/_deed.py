@@ -1,0 +1,180 @@
+"""What a response suffers: the good answer, how its body is framed, and what got through of it.
+
+Nothing here does I/O: a `Deed` says what to do on a socket, and what a client must make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from turntree.testing._request import Request
+    from turntree.testing._wire import Dialect
+
+Delivers: TypeAlias = Literal["whole", "nothing", "either"]
+"""Whether the answer got through: it must be right, there must be an error, or one of the two."""
+
+Ending: TypeAlias = Literal["clean", "close", "reset", "stall"]
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Say nothing for a while; None is for ever."""
+
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Reset the connection (TCP RST)."""
+
+
+Act: TypeAlias = bytes | Pause | Reset
+"""Bytes to send in one write, or something else to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deed:
+    """What a response suffered.
+
+    Args:
+        mischief: Its name.
+        delivers: Whether the answer got through: "whole", "nothing" (an error must follow), or "either".
+        codes: The error codes that are right, where it did not.
+        acts: What was done on the socket, in order: bytes to send, or something else.
+        keeps_open: Whether the connection serves the next request.
+        note: Where it struck, for people.
+    """
+
+    mischief: str
+    delivers: Delivers
+    codes: frozenset[str] = frozenset()
+    acts: Sequence[Any] = ()
+    keeps_open: bool = False
+    note: str = ""
+
+    def __repr__(self) -> str:
+        """What, where and what is right; the bytes are many."""
+        codes = "|".join(sorted(self.codes))
+        return f"<Deed {self.mischief} {self.note} delivers={self.delivers} {codes}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The good answer that suffers: its events, or its one JSON document."""
+
+    request: Request
+    dialect: Dialect
+    headers: dict[str, str]
+    content_type: str
+    pieces: Sequence[bytes]
+    is_stream: bool
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        return b"".join(self.pieces)
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether it is a stream of lines and not of server-sent events."""
+        return self.is_stream and "ndjson" in self.content_type
+
+    def head(self, *extra: tuple[str, str], status: str = "200 OK", closes: bool = True) -> bytes:
+        """The status line and the headers; all but well-behaved responses announce that the connection closes."""
+        headers = [("server", "turntree-chaos"), ("content-type", self.content_type), *self.headers.items(), *extra]
+        headers = [*headers, ("connection", "close")] if closes else headers
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode()
+
+    def chunked(self, *extra: tuple[str, str]) -> bytes:
+        """The head of a chunked response."""
+        return self.head(("transfer-encoding", "chunked"), *extra)
+
+    def sized(self, length: object, *extra: tuple[str, str]) -> bytes:
+        """The head of a response that tells its length."""
+        return self.head(("content-length", str(length)), *extra)
+
+    def outcome(self, sent: int, ending: Ending, *, is_framed: bool = False) -> tuple[Delivers, frozenset[str]]:
+        """What a client must make of the first `sent` bytes of the body, by how it ended.
+
+        Args:
+            sent: Bytes of the body that were sent.
+            ending: Whether the HTTP message ended in good order, or how the connection ended.
+            is_framed: Whether the message was complete by its framing before the connection ended.
+        """
+        codes = _CODES[ending]
+        if self.is_stream:
+            whole, needed = sent >= len(self.body), sent >= len(self.body.rstrip(b"\r\n"))
+            if ending == "clean" or (is_framed and whole):
+                delivers: Delivers = "whole" if needed else "nothing"
+            elif whole and self.dialect.marks_end:
+                delivers = "whole"
+            else:
+                delivers = "either" if needed else "nothing"
+        else:
+            delivers = "whole" if sent >= len(self.body) and (is_framed or ending == "clean") else "nothing"
+        if ending == "reset" and delivers == "whole":
+            # The reset may overtake what was sent before it.
+            delivers = "either"
+        return delivers, codes
+
+
+_CODES: dict[Ending, frozenset[str]] = {
+    "clean": frozenset({"INVALID_RESPONSE"}),
+    "close": frozenset({"NETWORK_ERROR"}),
+    "reset": frozenset({"NETWORK_ERROR"}),
+    "stall": frozenset({"TIMEOUT"}),
+}
+
+NETWORK = frozenset({"NETWORK_ERROR"})
+INVALID = frozenset({"INVALID_RESPONSE"})
+
+
+# How bodies are framed
+
+
+def chunk(piece: bytes, extension: bytes = b"") -> bytes:
+    return b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) if piece else b""
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def cuts(body: bytes, count: int, random: Random) -> list[bytes]:
+    """The body in so many pieces, cut anywhere: inside a character, inside a line end."""
+    if not body:
+        return []
+    places = sorted({random.randrange(1, len(body)) for _ in range(count)} if len(body) > 1 else ())
+    return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
+
+
+def whole(name: str, acts: Sequence[Act], *, keeps_open: bool = False, note: str = "") -> Deed:
+    return Deed(mischief=name, delivers="whole", acts=acts, keeps_open=keeps_open, note=note)
+
+
+def failed(name: str, acts: Sequence[Act], codes: frozenset[str], *, note: str = "") -> Deed:
+    return Deed(mischief=name, delivers="nothing", codes=codes, acts=acts, note=note)
+
+
+def ended(
+    name: str, answer: Answer, acts: Sequence[Act], sent: int, ending: Ending, *, is_framed: bool = False
+) -> Deed:
+    delivers, codes = answer.outcome(sent, ending, is_framed=is_framed)
+    last: list[Act] = [Reset()] if ending == "reset" else [Pause(None)] if ending == "stall" else []
+    return Deed(
+        mischief=name,
+        delivers=delivers,
+        codes=codes,
+        acts=[*acts, *last],
+        note=f"after {sent} of {len(answer.body)} bytes",
+    )
+
+
+def sent_whole(name: str, answer: Answer, body: bytes, random: Random, *, note: str = "") -> Deed:
+    """The body, changed in a way that changes nothing, in a few chunks."""
+    acts = [answer.chunked(), *(chunk(piece) for piece in cuts(body, random.randrange(6), random)), LAST_CHUNK]
+    return whole(name, acts, note=note)
