@@ -526,3 +526,20 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     body += b'data: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
 
     assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
+
+
+def test_a_number_beyond_doubles_is_what_a_browser_sends_on() -> None:
+    output = b'{"big": 1e400, "list": [-1e400, 12345678901234567890, 1.50], "digits": 1' + b"0" * 400 + b"}"
+    body = b'data: {"type":"tool-input-available","toolCallId":"c","toolName":"t","input":{}}\n\n'
+    body += b'data: {"type":"tool-output-available","toolCallId":"c","output":' + output + b"}\n\n"
+    reader = tp.UiStreamReader()
+    reader.feed(body)
+    thread = reader.thread()
+    wanted = {"big": None, "list": [None, 12345678901234567890, 1.5], "digits": None}
+
+    shown = [reader.messages, thread.to_ui_messages(), list(thread.to_ui_stream())]
+
+    assert reader.messages[-1]["parts"][-1]["output"] == wanted
+    json.dumps(shown, allow_nan=False)  # Python would write a word that no browser takes
+    assert tp.from_ui_messages(thread.to_ui_messages(sidecar="full"), sidecar="full").digest() == thread.digest()
+    assert b"1e400" in thread.to_ui_stream_bytes()

@@ -223,46 +223,72 @@ impl Writer<'_> {
 /// # Errors
 /// Only when Python itself fails, as out of memory.
 pub(crate) fn to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    let mut reader = Reader::new(text);
-    let first = reader.next().unwrap_or(Token::Null);
-    build(py, first, &mut reader).map(Bound::unbind)
+    Builder { py, reader: Reader::new(text), for_browsers: false }.value()
 }
 
-fn build<'py>(py: Python<'py>, token: Token<'_>, reader: &mut Reader<'_>) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match token {
-        Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
-        Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
-        Token::String(text) => PyString::new(py, &text.decode()).into_any(),
-        Token::Number(digits) => number(py, digits)?,
-        Token::ArrayStart => {
-            let list = PyList::empty(py);
-            while let Some(token) = reader.next() {
-                if token == Token::ArrayEnd {
-                    break;
+/// As [`to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
+/// Python would write the infinity that it reads there as a word that no browser takes.
+///
+/// # Errors
+/// As [`to_python`].
+pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Builder { py, reader: Reader::new(text), for_browsers: true }.value()
+}
+
+struct Builder<'py, 'a> {
+    py: Python<'py>,
+    reader: Reader<'a>,
+    for_browsers: bool,
+}
+
+impl<'py> Builder<'py, '_> {
+    fn value(mut self) -> PyResult<Py<PyAny>> {
+        let first = self.reader.next().unwrap_or(Token::Null);
+        self.build(first).map(Bound::unbind)
+    }
+
+    fn build(&mut self, token: Token<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        Ok(match token {
+            Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
+            Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+            Token::String(text) => PyString::new(py, &text.decode()).into_any(),
+            Token::Number(digits) => self.number(digits)?,
+            Token::ArrayStart => {
+                let list = PyList::empty(py);
+                while let Some(token) = self.reader.next() {
+                    if token == Token::ArrayEnd {
+                        break;
+                    }
+                    list.append(self.build(token)?)?;
                 }
-                list.append(build(py, token, reader)?)?;
+                list.into_any()
             }
-            list.into_any()
-        }
-        Token::ObjectStart => {
-            let dict = PyDict::new(py);
-            while let Some(Token::Key(key)) = reader.next() {
-                let token = reader.next().unwrap_or(Token::Null);
-                dict.set_item(&*key.decode(), build(py, token, reader)?)?;
+            Token::ObjectStart => {
+                let dict = PyDict::new(py);
+                while let Some(Token::Key(key)) = self.reader.next() {
+                    let token = self.reader.next().unwrap_or(Token::Null);
+                    dict.set_item(&*key.decode(), self.build(token)?)?;
+                }
+                dict.into_any()
             }
-            dict.into_any()
-        }
-    })
-}
+        })
+    }
 
-fn number<'py>(py: Python<'py>, digits: &str) -> PyResult<Bound<'py, PyAny>> {
-    if let Ok(small) = digits.parse::<i64>() {
-        return Ok(small.into_pyobject(py)?.into_any());
+    fn number(&self, digits: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        if let Ok(small) = digits.parse::<i64>() {
+            return Ok(small.into_pyobject(py)?.into_any());
+        }
+        let double = digits.parse::<f64>().unwrap_or(f64::INFINITY);
+        if self.for_browsers && !double.is_finite() {
+            return Ok(py.None().into_bound(py));
+        }
+        if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
+            return py.get_type::<PyInt>().call1((digits,));
+        }
+        Ok(double.into_pyobject(py)?.into_any())
     }
-    if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
-        return py.get_type::<PyInt>().call1((digits,));
-    }
-    Ok(digits.parse::<f64>().unwrap_or(f64::INFINITY).into_pyobject(py)?.into_any())
 }
 
 /// A document given as `str`, `bytes` or plain data (dict, list), as JSON text.

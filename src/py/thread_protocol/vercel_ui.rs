@@ -11,10 +11,9 @@ use super::document::{AgentConfig, Thread};
 use super::pydantic_ai::choose;
 use crate::message::StreamEvent as CoreEvent;
 use crate::py::agents::stream::AgentStreamEvent;
-use crate::py::convert::json::{document_raw, to_raw};
+use crate::py::convert::json::{document_raw, to_browser, to_raw};
 use crate::py::data::{extract, value_of};
 use crate::py::records::StreamEvent;
-use crate::py::show::Show;
 use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::ProfileKind;
 use crate::thread_protocol::convert::vercel_ui::{
@@ -133,7 +132,7 @@ fn list_of_messages<'py>(py: Python<'py>, messages: &[UiMessage]) -> PyResult<Bo
 fn message_dict<'py>(py: Python<'py>, message: &UiMessage) -> PyResult<Bound<'py, PyAny>> {
     let json = crate::core::json::RawJson::from_value(message)
         .map_err(|error| crate::py::error::serialization(py, &error))?;
-    json.show(py)
+    Ok(to_browser(py, json.get())?.into_bound(py))
 }
 
 /// The messages of a thread as dicts.
@@ -168,7 +167,8 @@ impl UiChunks {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let next =
             || self.0.lock().unwrap_or_else(PoisonError::into_inner).next().map(|chunk| chunk.to_json());
-        py.detach(next).map(|chunk| chunk.show(py)).transpose()
+        let chunk = py.detach(next);
+        chunk.map(|chunk| Ok(to_browser(py, chunk.get())?.into_bound(py))).transpose()
     }
 }
 

@@ -10,6 +10,7 @@
 //! There is one reducer: a stream is assembled into a message, and messages become actions, whoever reads them. What
 //! comes from a client is not trusted: see [`UiImportOptions::sidecar`].
 
+mod arriving;
 mod assemble;
 mod chunk;
 mod content;
