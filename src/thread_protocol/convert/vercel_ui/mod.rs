@@ -12,6 +12,7 @@
 
 mod arriving;
 mod assemble;
+mod attached;
 mod chunk;
 mod content;
 mod live;
