@@ -2,6 +2,8 @@
 //!
 //! Integers of any size and the digits of floats survive; what JSON cannot hold is refused by name and place.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -21,7 +23,7 @@ use crate::py::data::Data;
 /// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
 /// [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, Limits::PAYLOAD.depth)
+    write(value, what, Limits::PAYLOAD.depth, false)
 }
 
 /// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
@@ -29,11 +31,19 @@ pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> 
 /// # Errors
 /// As [`to_raw`].
 pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth)
+    write(value, what, limits().depth, false)
 }
 
-fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize) -> PyResult<RawJson> {
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth };
+/// As [`document_raw`], for what a browser sent: halves of surrogate pairs, which it may send, are U+FFFD.
+///
+/// # Errors
+/// As [`to_raw`].
+pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth, true)
+}
+
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyResult<RawJson> {
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, mends };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -55,6 +65,8 @@ struct Writer<'a> {
     path: Vec<PathSegment>,
     what: &'a str,
     depth: usize,
+    /// Whether halves of surrogate pairs are mended, not refused.
+    mends: bool,
 }
 
 impl Writer<'_> {
@@ -118,10 +130,16 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
-        let text = text.to_str().map_err(|_| {
-            PyValueError::new_err(format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place()))
-        })?;
-        let quoted = serde_json::to_string(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let text = match text.to_str() {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) if self.mends => mended_text(text)?,
+            Err(_) => {
+                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place());
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let quoted =
+            serde_json::to_string(&text).map_err(|error| PyValueError::new_err(error.to_string()))?;
         self.text.push_str(&quoted);
         Ok(())
     }
@@ -154,7 +172,7 @@ impl Writer<'_> {
             };
             self.string(&key)?;
             self.text.push(':');
-            self.path.push(PathSegment::Key(key.to_str()?.to_owned()));
+            self.path.push(PathSegment::Key(key.to_string_lossy().into_owned()));
             self.value(&value)?;
             self.path.pop();
         }
@@ -216,6 +234,23 @@ impl Writer<'_> {
         }
         self.value(&plain)
     }
+}
+
+/// A text of Python as UTF-8: two halves of a surrogate pair are its character, one alone is U+FFFD.
+///
+/// # Errors
+/// Only when Python itself fails, as out of memory.
+pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    if let Ok(text) = text.to_str() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let py = text.py();
+    let bytes =
+        text.call_method1(intern!(py, "encode"), (intern!(py, "utf-16-le"), intern!(py, "surrogatepass")))?;
+    let pairs = bytes.cast::<PyBytes>()?.as_bytes().chunks_exact(2);
+    let units: Vec<u16> =
+        pairs.map(|pair| pair.iter().rev().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
+    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
 }
 
 /// The Python value of a JSON text that is known to be valid.

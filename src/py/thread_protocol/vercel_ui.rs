@@ -11,7 +11,7 @@ use super::document::{AgentConfig, Thread};
 use super::pydantic_ai::choose;
 use crate::message::StreamEvent as CoreEvent;
 use crate::py::agents::stream::AgentStreamEvent;
-use crate::py::convert::json::{document_raw, to_browser, to_raw};
+use crate::py::convert::json::{browser_raw, mended_text, to_browser, to_raw};
 use crate::py::data::{extract, value_of};
 use crate::py::records::StreamEvent;
 use crate::thread_protocol::ThreadError;
@@ -87,7 +87,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
         })
     };
     if let Ok(text) = value.cast::<PyString>() {
-        return read(text.to_str()?.as_bytes());
+        return read(mended_text(text)?.as_bytes());
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return read(bytes.as_bytes());
@@ -96,7 +96,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
         return read(&bytes.to_vec());
     }
     let list = PyList::new(py, super::items_of(value, "messages")?)?;
-    read(document_raw(&list, "messages")?.get().as_bytes())
+    read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 
 /// Makes a thread of the messages of a chat of the Vercel AI SDK.
@@ -252,7 +252,7 @@ impl UiStreamReader {
             return Self::pushed(py, py.detach(|| self.lock().push_bytes(&bytes)));
         }
         if let Ok(text) = data.cast::<PyString>() {
-            let text = text.to_str()?;
+            let text = mended_text(text)?;
             return Self::pushed(py, py.detach(|| self.lock().push_bytes(text.as_bytes())));
         }
         if !data.is_instance_of::<PyDict>() {
@@ -261,7 +261,7 @@ impl UiStreamReader {
                 "a chunk must be a dict, or bytes or str of the response body, not {found}"
             )));
         }
-        let chunk = document_raw(data, "chunk")?;
+        let chunk = browser_raw(data, "chunk")?;
         Self::pushed(py, py.detach(|| self.lock().push_json(chunk.get())))
     }
 
