@@ -265,6 +265,51 @@ def test_what_surprises_is_read_as_the_client_reads_it(client: Client, case: str
         assert read(sent, size) == (theirs, None)
 
 
+def test_a_message_goes_on_as_in_the_client(client: Client) -> None:  # noqa: F811
+    question = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    tried = 0
+    for number in range(150):
+        rng = random.Random(f"prior-{number}")
+        first = client.ask(do="read", sdk=7, bytes=base64.b64encode(body(rng, stream(rng))).decode())["message"]
+        if not first or not first["id"]:
+            continue
+        prior, chunks = [question, first], stream(rng)
+        sent = body(rng, chunks)
+        answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode(), prior=prior)
+        reader = tp.UiStreamReader(messages=prior)
+        ended = None
+        try:
+            reader.feed(sent)
+        except turntree.ValidationError as error:
+            ended = str(error)
+
+        told = [made.get("errorText") for made in chunks if made.get("type") == "error"]
+        where = f"prior-{number}: {answer['errors']} and {ended}\n{sent!r}"
+        assert (ended is None) == (not [error for error in answer["errors"] if error not in told]), where
+        if answer["message"]:  # nothing is shown before something changes
+            tried += 1
+            assert shape(reader.message) == shape(answer["message"]), where
+    assert tried > 80
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_arguments_that_a_message_begins_go_on(client: Client, dynamic: bool) -> None:  # noqa: F811
+    name = {"type": "dynamic-tool", "toolName": "t"} if dynamic else {"type": "tool-t"}
+    begun = {**name, "toolCallId": "c", "state": "input-streaming", "input": {"a": 1}, "rawInput": '{"a": 1'}
+    prior = [
+        {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]},
+        {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, begun]},
+    ]
+    sent = b"data: " + json.dumps(grows("2}")).encode() + b"\n\n"
+    reader = tp.UiStreamReader(messages=prior)
+    reader.feed(sent)
+
+    answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode(), prior=prior)
+
+    assert reader.message == answer["message"]
+    assert answer["message"]["parts"][1]["input"] == {"a": 12}
+
+
 @pytest.mark.parametrize(
     "piece",
     [b"\xff", b"\xc3", b"\xf0\x9f\x91", b"\xed\xa0\x80", b"\xc0\xaf", b"\\ud83d", b"\\udc4d", b"\\ud83d\\ud83d\\udc4d"],

@@ -41,6 +41,22 @@ pub struct Assembler {
 }
 
 impl PartialInput {
+    /// Goes on with arguments of which a message holds the beginning.
+    fn of(place: usize, part: &UiPart) -> Self {
+        let mut arrived = ArrivingInput::default();
+        arrived.push(&part.raw_input.as_string().unwrap_or_default());
+        Self {
+            arrived,
+            part: place,
+            name: part.tool().unwrap_or_default().to_owned(),
+            dynamic: part.kind == DYNAMIC_TOOL,
+            encoding: part.input_encoding.clone(),
+            title: part.title.clone(),
+            metadata: part.tool_metadata.clone(),
+            hides_text: false,
+        }
+    }
+
     fn is_text(&self) -> bool {
         self.encoding.as_deref() == Some("text")
     }
@@ -94,6 +110,13 @@ impl Assembler {
         for (place, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
             if let Some(id) = &part.tool_call_id {
                 self.calls.entry(id.clone()).or_default().push(place);
+            }
+        }
+        for (place, part) in message.parts.iter().enumerate().skip(self.step) {
+            if let Some(id) =
+                part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
+            {
+                self.inputs.insert(id.clone(), PartialInput::of(place, part));
             }
         }
         self.message = message;
