@@ -124,7 +124,9 @@ impl ArrivingInput {
         match (place, character) {
             (Place::Root, _) => self.begin(character, start, end, Place::Finish),
             (Place::ObjectStart | Place::MemberComma, '"') => self.go(Place::ObjectKey),
-            (Place::ObjectStart, '}') | (Place::ArrayStart | Place::AfterElement, ']') => self.leave(end),
+            (Place::ObjectStart, '}')
+            | (Place::ArrayStart | Place::AfterElement, ']')
+            | (Place::Text, '"') => self.leave(end),
             (Place::ObjectKey, '"') => self.go(Place::AfterKey),
             (Place::AfterKey, ':') => self.go(Place::BeforeMember),
             (Place::BeforeMember, _) => self.begin(character, start, end, Place::AfterMember),
@@ -133,7 +135,6 @@ impl ArrivingInput {
                 self.begin(character, start, end, Place::AfterElement);
             }
             (Place::AfterElement, ',') => self.go(Place::ElementComma),
-            (Place::Text, '"') => self.leave(end),
             (Place::Text, '\\') => self.stack.push(Place::Escape),
             (Place::Escape, 'u') => {
                 self.digits = 0;

@@ -91,7 +91,7 @@ fn reference(part: &UiPart) -> Option<(String, String)> {
 }
 
 /// What every kind of file says.
-struct File<'p> {
+struct Described<'p> {
     url: Option<&'p str>,
     base64: Option<&'p str>,
     file_id: Option<&'p str>,
@@ -100,7 +100,7 @@ struct File<'p> {
     name: Option<&'p str>,
 }
 
-impl<'p> File<'p> {
+impl<'p> Described<'p> {
     fn of(part: &'p ContentPart) -> Option<Self> {
         macro_rules! file {
             ($file:ident, $media_type:literal) => {
@@ -140,7 +140,7 @@ impl<'p> File<'p> {
 
 /// The URL of a file, a data URL if it is inline; `None` where only a provider can say what it is.
 pub(super) fn url_of(part: &ContentPart) -> Option<String> {
-    File::of(part)?.url()
+    Described::of(part)?.url()
 }
 
 /// A content part as the part of a message; `None` where a client could not show it.
@@ -148,13 +148,13 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     if let ContentPart::Text(TextContent { text, .. }) = part {
         return Some(UiPart { text: Some(text.clone()), ..UiPart::of("text") });
     }
-    let file = File::of(part)?;
+    let file = Described::of(part)?;
     Some(file.part(file.url()?))
 }
 
 /// A file that a provider keeps as the part of a message for clients of 7; `None` where nobody says who keeps it.
 fn referring(part: &ContentPart) -> Option<UiPart> {
-    let file = File::of(part)?;
+    let file = Described::of(part)?;
     let kept: RawObject = [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
     let mut part = file.part(String::new());
     part.extra.insert(REFERENCE, RawJson::from_value(&kept).ok()?);
