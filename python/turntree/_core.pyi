@@ -4080,10 +4080,11 @@ class ProtocolThread(Data):
     ) -> list[dict[str, Any]]:
         """Give the conversation as the messages of a chat of the Vercel AI SDK.
 
-        Messages that came from a client come back as they were.
+        Messages that came from a client come back as they were. Attachments of users are files behind what they say; a
+        number that no double holds is None, as a browser sends it on.
 
         Args:
-            sdk: The major version of the SDK that reads.
+            sdk: The major version of the SDK that reads. 7 is shown files that only a provider keeps, others are not.
             sidecar: What goes into ``metadata.thread_protocol`` of other messages, so that `from_ui_messages` gives the
                 thread back: "portable" for its core, "full" for all of it, system prompts and metadata included.
             dynamic_tools: Write calls as ``dynamic-tool``, for clients that do not know the tools.

@@ -45,11 +45,30 @@ fn any_content() -> impl Strategy<Value = String> {
         Just(r#"{"type":"image","image_base64":"aGk=","media_type":"image/png"}"#.to_owned()),
         Just(r#"{"type":"image","image_url":"https://example.org/x.png"}"#.to_owned()),
         Just(r#"{"type":"file","file_id":"f","media_type":"application/pdf","name":"n"}"#.to_owned()),
+        Just(r#"{"type":"image","file_id":"f","provider":"openai","media_type":"image/png"}"#.to_owned()),
         Just(r#"{"type":"smell","smell":1}"#.to_owned()),
     ];
     prop_oneof![
         any_text().prop_map(|text| string(&text)),
         proptest::collection::vec(part, 0..4).prop_map(|parts| format!("[{}]", parts.join(","))),
+    ]
+}
+
+/// The member of a user message, or nothing.
+fn any_attachments() -> impl Strategy<Value = String> {
+    let attachment = proptest::sample::select(
+        &[
+            r#"{"name":"a.png","data":"aGk=","media_type":"image/png"}"#,
+            r#"{"name":"b.pdf","url":"https://example.org/b.pdf","media_type":"application/pdf","size_bytes":7}"#,
+            r#"{"name":"c","url":"https://example.org/c","data":"aGk=","media_type":"text/plain","new":1.0}"#,
+            r#"{"name":"","url":"data:image/png;base64,aGk=","media_type":"image/png"}"#,
+            r#"{"name":"gone","media_type":""}"#,
+        ][..],
+    );
+    let some = proptest::collection::vec(attachment, 0..4);
+    prop_oneof![
+        Just(String::new()),
+        some.prop_map(|attachments| format!(r#","attachments":[{}]"#, attachments.join(","))),
     ]
 }
 
@@ -84,7 +103,8 @@ fn any_action() -> impl Strategy<Value = String> {
         ]
     };
     prop_oneof![
-        2 => (any_content(), extra()).prop_map(|(content, extra)| format!(r#""action_type":"user_message","content":{content}{extra}"#)),
+        2 => (any_content(), any_attachments(), extra()).prop_map(|(content, attached, extra)| format!(
+            r#""action_type":"user_message","content":{content}{attached}{extra}"#)),
         4 => (any_content(), agent(), extra(), any::<bool>()).prop_map(|(content, agent, extra, stop)| format!(
             r#""action_type":"assistant_message","agent_id":"{agent}","content":{content}{}{extra}"#,
             if stop { r#","finish_reason":"stop","usage":{"input_tokens":1,"output_tokens":2}"# } else { "" })),

@@ -25,7 +25,7 @@ METADATA: list[Any] = [
 PROVIDERS = [{"p": {"k": 1}}, {"p": {}}, {"constructor": {"k": 1}}, {"__proto__x": {"a": 1}}]
 PIECES = [
     '{"a"', ":1", "}", '{"x":"', 'é"', "[1,", "tru", '"', "", " ", '{"__proto__":{"a":1}}', "nul", "1e5", "-", "\\",
-    '{"a":1,"a":2}', "\\u12",
+    '{"a":1,"a":2}', "\\u12", "1e400",
 ]  # fmt: skip
 NAMES = ["x", "__proto__", "constructor", "prototype", "toString", "a-b", ""]
 BLOCK = {"id": ["1", "2"]}
@@ -70,6 +70,10 @@ KINDS: dict[str, tuple[dict[str, list[Any]], dict[str, list[Any]]]] = {
 OF_TOOLS: dict[str, list[Any]] = {
     "dynamic": [True, False], "providerExecuted": [True, False], "toolMetadata": [{"m": 1}, {}],
 }  # fmt: skip
+# What any kind says, which a chunk of another may say too.
+STRAYS = {
+    name: values for both in [*KINDS.values(), (OF_TOOLS,)] for members in both for name, values in members.items()
+}
 
 
 def chunk(rng: random.Random, kind: str) -> dict[str, Any]:
@@ -81,6 +85,9 @@ def chunk(rng: random.Random, kind: str) -> dict[str, Any]:
     made |= {name: rng.choice(values) for name, values in may.items() if rng.random() < 0.25}
     if rng.random() < 0.05:
         made["later"] = rng.choice(VALUES)
+    if rng.random() < 0.1:
+        stray = rng.choice(list(STRAYS))
+        made.setdefault(stray, rng.choice(STRAYS[stray]))
     return made
 
 
@@ -220,6 +227,87 @@ def test_what_a_schema_alone_refuses_is_all_that_the_reader_takes_beyond_the_cli
         else:
             assert (error is None) == (not ended), where
         assert ours == theirs, where
+
+
+def begins(**more: Any) -> dict[str, Any]:
+    return {"type": "tool-input-start", "toolCallId": "c", "toolName": "t", **more}
+
+
+def grows(piece: str) -> dict[str, Any]:
+    return {"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": piece}
+
+
+STEP, RESET = {"type": "start-step"}, {"type": "reset-step"}
+FILE = {"url": "https://x.org", "mediaType": "a/b"}
+# What once was read otherwise than the client reads it.
+CASES: dict[str, list[dict[str, Any]]] = {
+    "a late piece of a dynamic tool shows no text": [begins(dynamic=True), grows('{"a"'), STEP, grows(": 1")],
+    "the piece after it does": [begins(dynamic=True), grows('{"a"'), STEP, grows(": 1"), grows("}")],
+    "a late piece of any other tool": [begins(), grows('{"a"'), STEP, grows(": 1")],
+    "arguments that arrive in a step before one that is reset": [begins(), grows('{"a": "b'), STEP, RESET],
+    "a file knows no name": [{"type": "file", **FILE, "filename": "f", "title": "T", "sourceId": "s"}],
+    "a source has no file": [{"type": "source-url", "sourceId": "s", **FILE, "kind": "a.b"}],
+    "data is all that the chunk says": [{"type": "data-x", "data": 1, "title": "T", "delta": "d", "approved": True}],
+    "only texts cite": [{"type": "reasoning-start", "id": "1"}, {"type": "reasoning-end", "id": "1", "citations": []}],
+    "a number beyond doubles": [begins(), grows('{"a": [1e400, -1e400')],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_surprises_is_read_as_the_client_reads_it(client: Client, case: str) -> None:  # noqa: F811
+    chunks = [{"type": "start", "messageId": "m"}, *CASES[case]]
+    sent = b"".join(b"data: " + json.dumps(made).encode() + b"\n\n" for made in chunks)
+
+    theirs, ended = asked(client, sent, chunks)
+
+    assert ended == []
+    for size in (1, 1000):
+        assert read(sent, size) == (theirs, None)
+
+
+def test_a_message_goes_on_as_in_the_client(client: Client) -> None:  # noqa: F811
+    question = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    tried = 0
+    for number in range(150):
+        rng = random.Random(f"prior-{number}")
+        first = client.ask(do="read", sdk=7, bytes=base64.b64encode(body(rng, stream(rng))).decode())["message"]
+        if not first or not first["id"]:
+            continue
+        prior, chunks = [question, first], stream(rng)
+        sent = body(rng, chunks)
+        answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode(), prior=prior)
+        reader = tp.UiStreamReader(messages=prior)
+        ended = None
+        try:
+            reader.feed(sent)
+        except turntree.ValidationError as error:
+            ended = str(error)
+
+        told = [made.get("errorText") for made in chunks if made.get("type") == "error"]
+        where = f"prior-{number}: {answer['errors']} and {ended}\n{sent!r}"
+        assert (ended is None) == (not [error for error in answer["errors"] if error not in told]), where
+        if answer["message"]:  # nothing is shown before something changes
+            tried += 1
+            assert shape(reader.message) == shape(answer["message"]), where
+    assert tried > 80
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_arguments_that_a_message_begins_go_on(client: Client, dynamic: bool) -> None:  # noqa: F811
+    name = {"type": "dynamic-tool", "toolName": "t"} if dynamic else {"type": "tool-t"}
+    begun = {**name, "toolCallId": "c", "state": "input-streaming", "input": {"a": 1}, "rawInput": '{"a": 1'}
+    prior = [
+        {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]},
+        {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, begun]},
+    ]
+    sent = b"data: " + json.dumps(grows("2}")).encode() + b"\n\n"
+    reader = tp.UiStreamReader(messages=prior)
+    reader.feed(sent)
+
+    answer = client.ask(do="read", sdk=7, bytes=base64.b64encode(sent).decode(), prior=prior)
+
+    assert reader.message == answer["message"]
+    assert answer["message"]["parts"][1]["input"] == {"a": 12}
 
 
 @pytest.mark.parametrize(

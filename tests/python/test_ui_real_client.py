@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from test_ui_response import ALIVE, agent_that, body_of, wants
-from test_ui_stream import ROWS, STEP
+from test_ui_stream import ASKED, ROWS, STEP
 
 from turntree import ValidationError
 from turntree import thread_protocol as tp
@@ -134,6 +134,12 @@ def test_the_client_takes_every_row_of_the_mapping(client: Client, row: str, sdk
         assert client.ask(do="read", sdk=sdk, body=thread.to_ui_stream_bytes(sdk).decode())["errors"] == []
         return
 
+    accepted(client, thread, sdk)
+
+
+@pytest.mark.parametrize("thread", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_the_client_takes_attachments(client: Client, thread: tp.Thread, sdk: Any) -> None:
     accepted(client, thread, sdk)
 
 

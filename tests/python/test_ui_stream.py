@@ -344,6 +344,106 @@ def test_a_file_by_url_is_a_file_for_a_client_and_a_link_for_pydantic_ai() -> No
     assert [part["content"] for part in response["parts"]] == ["see", "[image](https://x.org/a.png)"]
 
 
+AT: dict[str, Any] = {"timestamp": "2026-01-01T00:00:00Z"}
+KEPT = tp.FileContent(file_id="f", provider="openai", media_type="application/pdf", name="k.pdf")
+
+
+def asked(content: Any, *attachments: tp.Attachment) -> tp.Thread:
+    """A thread of which the user asks twice."""
+    thread = tp.from_ui_stream([*STEP, *text("a")], profile="portable", **AT)
+    answer = thread.actions[0]
+    for action in (tp.UserMessageAction(content, attachments=attachments or None, **AT), answer):
+        thread.append(action)
+    return thread
+
+
+ASKED = {
+    "a picture and a link": asked(
+        "Look",
+        tp.Attachment("a.png", media_type="image/png", data=b"x"),
+        tp.Attachment("b.pdf", media_type="application/pdf", url="https://x.org/b.pdf", size_bytes=7),
+    ),
+    "nothing is said": asked("", tp.Attachment("a.png", media_type="image/png", data=b"x")),
+    "one that no client can show": asked(
+        "Look",
+        tp.Attachment("gone", media_type="text/plain"),
+        tp.Attachment("both", media_type="text/plain", url="https://x.org/d", data=b"zz"),
+    ),
+    "beside files": asked(
+        [tp.TextContent("a"), tp.ImageContent(image_url="https://x.org/y.png"), KEPT],
+        tp.Attachment("a.wav", media_type="audio/wav", data=b"x"),
+    ),
+    "only files that a provider keeps": asked([KEPT]),
+}
+
+
+def test_attachments_are_files_behind_what_is_said() -> None:
+    [_, question, _] = ASKED["a picture and a link"].to_ui_messages()
+    [_, silent, _] = ASKED["nothing is said"].to_ui_messages()
+
+    picture = {"type": "file", "mediaType": "image/png", "filename": "a.png", "url": "data:image/png;base64,eA=="}
+    link = {"type": "file", "mediaType": "application/pdf", "filename": "b.pdf", "url": "https://x.org/b.pdf"}
+    assert question["parts"] == [{"type": "text", "text": "Look"}, picture, link]
+    assert silent["parts"] == [picture]
+    # The data is in the part alone.
+    assert json.dumps(question).count("eA==") == 1
+
+
+@pytest.mark.parametrize("thread", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("sdk", [5, 6, 7])
+def test_attachments_and_files_come_back(thread: tp.Thread, sdk: Any) -> None:
+    for sidecar in ("portable", "full"):
+        messages = json.loads(json.dumps(thread.to_ui_messages(sdk, sidecar=sidecar)))
+        assert tp.from_ui_messages(messages, sidecar=sidecar) == thread
+        assert tp.from_ui_stream(thread.to_ui_stream_bytes(sdk, sidecar=sidecar), sidecar=sidecar) == thread
+
+
+def test_without_a_sidecar_attachments_are_content() -> None:
+    messages = ASKED["a picture and a link"].to_ui_messages(sidecar="none")
+
+    said = actions(tp.from_ui_messages(messages, profile="portable"))[1]["content"]
+
+    assert [part["type"] for part in said] == ["text", "image", "file"]
+
+
+def test_a_forged_number_of_attachments_is_not_believed() -> None:
+    for entries in ([{}] * 5, [{"raw": 1}], 7, [{"gone": ["name"]}], None):
+        messages = ASKED["a picture and a link"].to_ui_messages()
+        messages[1]["metadata"]["thread_protocol"]["a"]["0"]["at"] = entries
+
+        question = tp.from_ui_messages(messages, profile="portable").actions[1]
+
+        assert question.attachments is None
+        assert len(question.content) == 3
+
+
+def test_a_file_that_a_provider_keeps_is_one_for_clients_of_7() -> None:
+    thread = asked([tp.TextContent("a"), KEPT])
+    reference = {"type": "file", "url": "", "mediaType": "application/pdf", "filename": "k.pdf",
+                 "providerReference": {"openai": "f"}}  # fmt: skip
+
+    assert thread.to_ui_messages(7)[1]["parts"] == [{"type": "text", "text": "a"}, reference]
+    assert thread.to_ui_messages(6)[1]["parts"] == [{"type": "text", "text": "a"}]
+    posted = [{"id": "u", "role": "user", "parts": [reference]}]
+    read = tp.from_ui_messages(posted)
+    assert list(read.actions[0].content) == [KEPT]
+    assert read.to_ui_messages() == posted
+
+
+def test_what_was_attached_to_a_message_of_a_client_is_shown() -> None:
+    posted = [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "Look"}]}]
+    thread = tp.from_ui_messages(posted)
+    data = json.loads(thread.model_dump_json())
+    data["actions"][0]["attachments"] = [{"name": "a", "media_type": "text/plain", "url": "https://x.org/a"}]
+    attached = tp.Thread.model_validate(data)
+
+    [message] = attached.to_ui_messages()
+
+    assert message["id"] == "u"
+    assert [part["type"] for part in message["parts"]] == ["text", "file"]
+    assert tp.from_ui_messages(attached.to_ui_messages(sidecar="full"), sidecar="full") == attached
+
+
 def test_frames_end_with_an_empty_line_and_the_body_with_done() -> None:
     body = tp.from_ui_stream([*STEP, *text("a\nb\r\u2028"), *END]).to_ui_stream_bytes()
 
@@ -526,3 +626,34 @@ def test_lone_surrogates_become_replacement_characters() -> None:
     body += b'data: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
 
     assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
+
+
+def test_a_number_beyond_doubles_is_what_a_browser_sends_on() -> None:
+    output = b'{"big": 1e400, "list": [-1e400, 12345678901234567890, 1.50], "digits": 1' + b"0" * 400 + b"}"
+    body = b'data: {"type":"tool-input-available","toolCallId":"c","toolName":"t","input":{}}\n\n'
+    body += b'data: {"type":"tool-output-available","toolCallId":"c","output":' + output + b"}\n\n"
+    reader = tp.UiStreamReader()
+    reader.feed(body)
+    thread = reader.thread()
+    wanted = {"big": None, "list": [None, 12345678901234567890, 1.5], "digits": None}
+
+    shown = [reader.messages, thread.to_ui_messages(), list(thread.to_ui_stream())]
+
+    assert reader.messages[-1]["parts"][-1]["output"] == wanted
+    json.dumps(shown, allow_nan=False)  # Python would write a word that no browser takes
+    assert tp.from_ui_messages(thread.to_ui_messages(sidecar="full"), sidecar="full").digest() == thread.digest()
+    assert b"1e400" in thread.to_ui_stream_bytes()
+
+
+def test_halves_of_surrogate_pairs_in_dicts_are_mended() -> None:
+    posted = json.loads(
+        r'[{"id":"\ud800","role":"user","parts":[{"type":"text","text":"a\ud83db\ud83d\udc4d","\udc4d":1}]}]'
+    )
+    reader = tp.UiStreamReader(messages=posted)
+    for chunk in [*STEP, *text("\ud83d\udc4d\udc4d")]:
+        reader.feed(chunk)
+    reader.feed('data: {"type":"abort","reason":"\ud800"}\n\n')
+
+    kinds = [said.get("content", said.get("data")) for said in actions(reader.thread())]
+    assert kinds == ["a\ufffdb\U0001f44d", "\U0001f44d\ufffd", {"reason": "\ufffd"}]
+    assert reader.messages[0]["id"] == "\ufffd"

@@ -2,6 +2,8 @@
 //!
 //! Integers of any size and the digits of floats survive; what JSON cannot hold is refused by name and place.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -21,7 +23,7 @@ use crate::py::data::Data;
 /// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
 /// [`Limits::PAYLOAD`] allows.
 pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, Limits::PAYLOAD.depth)
+    write(value, what, Limits::PAYLOAD.depth, false)
 }
 
 /// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
@@ -29,11 +31,19 @@ pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> 
 /// # Errors
 /// As [`to_raw`].
 pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
-    write(value, what, limits().depth)
+    write(value, what, limits().depth, false)
 }
 
-fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize) -> PyResult<RawJson> {
-    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth };
+/// As [`document_raw`], for what a browser sent: halves of surrogate pairs, which it may send, are U+FFFD.
+///
+/// # Errors
+/// As [`to_raw`].
+pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth, true)
+}
+
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyResult<RawJson> {
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, mends };
     writer.value(value)?;
     RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
@@ -55,6 +65,8 @@ struct Writer<'a> {
     path: Vec<PathSegment>,
     what: &'a str,
     depth: usize,
+    /// Whether halves of surrogate pairs are mended, not refused.
+    mends: bool,
 }
 
 impl Writer<'_> {
@@ -118,10 +130,16 @@ impl Writer<'_> {
     }
 
     fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
-        let text = text.to_str().map_err(|_| {
-            PyValueError::new_err(format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place()))
-        })?;
-        let quoted = serde_json::to_string(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let text = match text.to_str() {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) if self.mends => mended_text(text)?,
+            Err(_) => {
+                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place());
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let quoted =
+            serde_json::to_string(&text).map_err(|error| PyValueError::new_err(error.to_string()))?;
         self.text.push_str(&quoted);
         Ok(())
     }
@@ -154,7 +172,7 @@ impl Writer<'_> {
             };
             self.string(&key)?;
             self.text.push(':');
-            self.path.push(PathSegment::Key(key.to_str()?.to_owned()));
+            self.path.push(PathSegment::Key(key.to_string_lossy().into_owned()));
             self.value(&value)?;
             self.path.pop();
         }
@@ -218,51 +236,94 @@ impl Writer<'_> {
     }
 }
 
+/// A text of Python as UTF-8: two halves of a surrogate pair are its character, one alone is U+FFFD.
+///
+/// # Errors
+/// Only when Python itself fails, as out of memory.
+pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    if let Ok(text) = text.to_str() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let py = text.py();
+    let bytes =
+        text.call_method1(intern!(py, "encode"), (intern!(py, "utf-16-le"), intern!(py, "surrogatepass")))?;
+    let pairs = bytes.cast::<PyBytes>()?.as_bytes().chunks_exact(2);
+    let units: Vec<u16> =
+        pairs.map(|pair| pair.iter().rev().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
+    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
+}
+
 /// The Python value of a JSON text that is known to be valid.
 ///
 /// # Errors
 /// Only when Python itself fails, as out of memory.
 pub(crate) fn to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    let mut reader = Reader::new(text);
-    let first = reader.next().unwrap_or(Token::Null);
-    build(py, first, &mut reader).map(Bound::unbind)
+    Builder { py, reader: Reader::new(text), for_browsers: false }.value()
 }
 
-fn build<'py>(py: Python<'py>, token: Token<'_>, reader: &mut Reader<'_>) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match token {
-        Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
-        Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
-        Token::String(text) => PyString::new(py, &text.decode()).into_any(),
-        Token::Number(digits) => number(py, digits)?,
-        Token::ArrayStart => {
-            let list = PyList::empty(py);
-            while let Some(token) = reader.next() {
-                if token == Token::ArrayEnd {
-                    break;
+/// As [`to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
+/// Python would write the infinity that it reads there as a word that no browser takes.
+///
+/// # Errors
+/// As [`to_python`].
+pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Builder { py, reader: Reader::new(text), for_browsers: true }.value()
+}
+
+struct Builder<'py, 'a> {
+    py: Python<'py>,
+    reader: Reader<'a>,
+    for_browsers: bool,
+}
+
+impl<'py> Builder<'py, '_> {
+    fn value(mut self) -> PyResult<Py<PyAny>> {
+        let first = self.reader.next().unwrap_or(Token::Null);
+        self.build(first).map(Bound::unbind)
+    }
+
+    fn build(&mut self, token: Token<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        Ok(match token {
+            Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
+            Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+            Token::String(text) => PyString::new(py, &text.decode()).into_any(),
+            Token::Number(digits) => self.number(digits)?,
+            Token::ArrayStart => {
+                let list = PyList::empty(py);
+                while let Some(token) = self.reader.next() {
+                    if token == Token::ArrayEnd {
+                        break;
+                    }
+                    list.append(self.build(token)?)?;
                 }
-                list.append(build(py, token, reader)?)?;
+                list.into_any()
             }
-            list.into_any()
-        }
-        Token::ObjectStart => {
-            let dict = PyDict::new(py);
-            while let Some(Token::Key(key)) = reader.next() {
-                let token = reader.next().unwrap_or(Token::Null);
-                dict.set_item(&*key.decode(), build(py, token, reader)?)?;
+            Token::ObjectStart => {
+                let dict = PyDict::new(py);
+                while let Some(Token::Key(key)) = self.reader.next() {
+                    let token = self.reader.next().unwrap_or(Token::Null);
+                    dict.set_item(&*key.decode(), self.build(token)?)?;
+                }
+                dict.into_any()
             }
-            dict.into_any()
-        }
-    })
-}
+        })
+    }
 
-fn number<'py>(py: Python<'py>, digits: &str) -> PyResult<Bound<'py, PyAny>> {
-    if let Ok(small) = digits.parse::<i64>() {
-        return Ok(small.into_pyobject(py)?.into_any());
+    fn number(&self, digits: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        if let Ok(small) = digits.parse::<i64>() {
+            return Ok(small.into_pyobject(py)?.into_any());
+        }
+        let double = digits.parse::<f64>().unwrap_or(f64::INFINITY);
+        if self.for_browsers && !double.is_finite() {
+            return Ok(py.None().into_bound(py));
+        }
+        if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
+            return py.get_type::<PyInt>().call1((digits,));
+        }
+        Ok(double.into_pyobject(py)?.into_any())
     }
-    if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
-        return py.get_type::<PyInt>().call1((digits,));
-    }
-    Ok(digits.parse::<f64>().unwrap_or(f64::INFINITY).into_pyobject(py)?.into_any())
 }
 
 /// A document given as `str`, `bytes` or plain data (dict, list), as JSON text.

@@ -12,10 +12,9 @@ use super::document::Thread;
 use super::pydantic_ai::choose;
 use crate::message::StreamEvent as CoreEvent;
 use crate::py::agents::stream::AgentStreamEvent;
-use crate::py::convert::json::{document_raw, to_raw};
+use crate::py::convert::json::{browser_raw, mended_text, to_browser, to_raw};
 use crate::py::data::{extract, value_of};
 use crate::py::records::StreamEvent;
-use crate::py::show::Show;
 use crate::thread_protocol::ThreadError;
 use crate::thread_protocol::convert::pydantic_ai::ProfileKind;
 use crate::thread_protocol::convert::vercel_ui::{
@@ -89,7 +88,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
         })
     };
     if let Ok(text) = value.cast::<PyString>() {
-        return read(text.to_str()?.as_bytes());
+        return read(mended_text(text)?.as_bytes());
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return read(bytes.as_bytes());
@@ -98,7 +97,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
         return read(&bytes.to_vec());
     }
     let list = PyList::new(py, super::items_of(value, "messages")?)?;
-    read(document_raw(&list, "messages")?.get().as_bytes())
+    read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 
 /// Makes a thread of the messages of a chat of the Vercel AI SDK.
@@ -134,7 +133,7 @@ fn list_of_messages<'py>(py: Python<'py>, messages: &[UiMessage]) -> PyResult<Bo
 fn message_dict<'py>(py: Python<'py>, message: &UiMessage) -> PyResult<Bound<'py, PyAny>> {
     let json = crate::core::json::RawJson::from_value(message)
         .map_err(|error| crate::py::error::serialization(py, &error))?;
-    json.show(py)
+    Ok(to_browser(py, json.get())?.into_bound(py))
 }
 
 /// The messages of a thread as dicts.
@@ -169,7 +168,8 @@ impl UiChunks {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let next =
             || self.0.lock().unwrap_or_else(PoisonError::into_inner).next().map(|chunk| chunk.to_json());
-        py.detach(next).map(|chunk| chunk.show(py)).transpose()
+        let chunk = py.detach(next);
+        chunk.map(|chunk| Ok(to_browser(py, chunk.get())?.into_bound(py))).transpose()
     }
 }
 
@@ -253,7 +253,7 @@ impl UiStreamReader {
             return Self::pushed(py, py.detach(|| self.lock().push_bytes(&bytes)));
         }
         if let Ok(text) = data.cast::<PyString>() {
-            let text = text.to_str()?;
+            let text = mended_text(text)?;
             return Self::pushed(py, py.detach(|| self.lock().push_bytes(text.as_bytes())));
         }
         if !data.is_instance_of::<PyDict>() {
@@ -262,7 +262,7 @@ impl UiStreamReader {
                 "a chunk must be a dict, or bytes or str of the response body, not {found}"
             )));
         }
-        let chunk = document_raw(data, "chunk")?;
+        let chunk = browser_raw(data, "chunk")?;
         Self::pushed(py, py.detach(|| self.lock().push_json(chunk.get())))
     }
 

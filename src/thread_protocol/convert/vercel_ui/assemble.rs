@@ -5,22 +5,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::chunk::{Chunk, without_prototypes};
+use super::arriving::ArrivingInput;
+use super::chunk::Chunk;
 use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
-use crate::core::json::{PartialJson, RawJson, RawObject};
+use crate::core::json::{RawJson, RawObject};
 
 /// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
 /// comes late begins the part anew.
 #[derive(Debug, Clone, Default)]
 struct PartialInput {
-    json: PartialJson,
-    text: String,
+    arrived: ArrivingInput,
     part: usize,
     name: String,
     dynamic: bool,
     encoding: Option<String>,
     title: Option<String>,
     metadata: Slot,
+    /// Whether the part shows no text yet: a client that begins a dynamic part with a late piece leaves it out.
+    hides_text: bool,
 }
 
 /// A message that is being assembled.
@@ -39,6 +41,22 @@ pub struct Assembler {
 }
 
 impl PartialInput {
+    /// Goes on with arguments of which a message holds the beginning.
+    fn of(place: usize, part: &UiPart) -> Self {
+        let mut arrived = ArrivingInput::default();
+        arrived.push(&part.raw_input.as_string().unwrap_or_default());
+        Self {
+            arrived,
+            part: place,
+            name: part.tool().unwrap_or_default().to_owned(),
+            dynamic: part.kind == DYNAMIC_TOOL,
+            encoding: part.input_encoding.clone(),
+            title: part.title.clone(),
+            metadata: part.tool_metadata.clone(),
+            hides_text: false,
+        }
+    }
+
     fn is_text(&self) -> bool {
         self.encoding.as_deref() == Some("text")
     }
@@ -94,6 +112,13 @@ impl Assembler {
                 self.calls.entry(id.clone()).or_default().push(place);
             }
         }
+        for (place, part) in message.parts.iter().enumerate().skip(self.step) {
+            if let Some(id) =
+                part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
+            {
+                self.inputs.insert(id.clone(), PartialInput::of(place, part));
+            }
+        }
         self.message = message;
     }
 
@@ -105,14 +130,9 @@ impl Assembler {
             if !part.is("input-streaming") {
                 continue;
             }
-            part.raw_input = RawJson::from_str_value(&input.text).into();
-            part.input = if input.is_text() {
-                RawJson::from_str_value(&input.text).into()
-            } else {
-                // A client reads nothing in which something passes for a class.
-                let value = input.json.read().map(|read| read.value);
-                Slot(value.filter(|value| without_prototypes(value).is_none()))
-            };
+            let text = RawJson::from_str_value(input.arrived.text());
+            part.input = Slot(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
+            part.raw_input = Slot((!input.hides_text).then_some(text));
         }
         &self.message
     }
@@ -197,6 +217,8 @@ impl Assembler {
     }
 
     fn reset_step(&mut self) {
+        // Arguments that arrive in an earlier step stay as they are.
+        self.message();
         self.texts.clear();
         self.reasonings.clear();
         self.inputs.clear();
@@ -235,7 +257,9 @@ impl Assembler {
             part.text.get_or_insert_default().push_str(delta);
         } else {
             part.state = Some("done".to_owned());
-            replace(&mut part.citations, &chunk.citations);
+            if what == "text" {
+                replace(&mut part.citations, &chunk.citations);
+            }
         }
         replace(&mut part.provider_metadata, &chunk.provider_metadata);
         Ok(())
@@ -305,10 +329,8 @@ impl Assembler {
             self.message();
         }
         let Some(mut input) = self.inputs.remove(id) else { return Ok(()) };
-        input.text.push_str(piece);
-        if !input.is_text() {
-            input.json.push(piece);
-        }
+        input.arrived.push(piece);
+        input.hides_text = dynamic && place.is_none();
         if !goes_on {
             input.part = place.unwrap_or_else(|| self.new_call(id, dynamic));
             let update = ToolUpdate {
@@ -469,42 +491,48 @@ impl Assembler {
         Ok(())
     }
 
-    /// Chunks that are parts already.
+    /// Chunks that are parts already. A client takes of each kind what it knows of it, and no more.
     fn plain(&mut self, chunk: &Chunk) -> Result<(), String> {
-        let required: &[(&str, bool)] = match chunk.kind.as_str() {
-            "source-url" => &[("sourceId", chunk.source_id.is_some()), ("url", chunk.url.is_some())],
-            "source-document" => &[
-                ("sourceId", chunk.source_id.is_some()),
-                ("mediaType", chunk.media_type.is_some()),
-                ("title", chunk.title.is_some()),
-            ],
-            "file" | "reasoning-file" => {
-                &[("url", chunk.url.is_some()), ("mediaType", chunk.media_type.is_some())]
+        let required =
+            |member: &Option<String>, name: &str| need(member.as_ref(), chunk, name).cloned().map(Some);
+        let bare =
+            UiPart { provider_metadata: chunk.provider_metadata.clone(), ..UiPart::of(chunk.kind.clone()) };
+        let part = match chunk.kind.as_str() {
+            "source-url" => UiPart {
+                source_id: required(&chunk.source_id, "sourceId")?,
+                url: required(&chunk.url, "url")?,
+                title: chunk.title.clone(),
+                ..bare
+            },
+            "source-document" => UiPart {
+                source_id: required(&chunk.source_id, "sourceId")?,
+                media_type: required(&chunk.media_type, "mediaType")?,
+                title: required(&chunk.title, "title")?,
+                filename: chunk.filename.clone(),
+                ..bare
+            },
+            "custom" => {
+                let mut part = bare;
+                let kind = need(chunk.custom_kind.as_ref(), chunk, "kind")?;
+                part.extra.insert("kind", RawJson::from_str_value(kind));
+                part
             }
-            "custom" => &[("kind", chunk.custom_kind.is_some())],
-            _ => &[("id", chunk.id.is_some()), ("parts", chunk.parts.is_some())],
+            "steering-message" => UiPart {
+                id: required(&chunk.id, "id")?,
+                parts: Some(need(chunk.parts.as_ref(), chunk, "parts")?.clone()),
+                ..UiPart::of(chunk.kind.clone())
+            },
+            _ => UiPart {
+                url: required(&chunk.url, "url")?,
+                media_type: required(&chunk.media_type, "mediaType")?,
+                ..bare
+            },
         };
-        if let Some((member, _)) = required.iter().find(|(_, given)| !given) {
-            return Err(missing(chunk, member));
-        }
-        let mut part = UiPart {
-            id: chunk.id.clone(),
-            url: chunk.url.clone(),
-            media_type: chunk.media_type.clone(),
-            filename: chunk.filename.clone(),
-            source_id: chunk.source_id.clone(),
-            title: chunk.title.clone(),
-            parts: chunk.parts.clone(),
-            provider_metadata: chunk.provider_metadata.clone(),
-            ..UiPart::of(chunk.kind.clone())
-        };
-        if let Some(kind) = &chunk.custom_kind {
-            part.extra.insert("kind", RawJson::from_str_value(kind));
-        }
         self.message.parts.push(part);
         Ok(())
     }
 
+    /// Data of the application: the chunk is the part, whatever else it says.
     fn data(&mut self, chunk: &Chunk) {
         if chunk.transient == Some(true) {
             return;
@@ -516,23 +544,13 @@ impl Assembler {
             part.data.clone_from(&chunk.data);
             return;
         }
-        let mut part = UiPart {
+        // What stands there under the name of a part's member must be able to be that member.
+        let whole = RawJson::from_value(chunk).and_then(|whole| whole.to());
+        let part = whole.unwrap_or_else(|_| UiPart {
             id: chunk.id.clone(),
             data: chunk.data.clone(),
-            provider_metadata: chunk.provider_metadata.clone(),
             ..UiPart::of(chunk.kind.clone())
-        };
-        if let Some(transient) = chunk.transient {
-            part.extra.insert("transient", RawJson::from_value(&transient).unwrap_or_default());
-        }
-        if !chunk.extra.is_empty() {
-            let mut whole = part.clone();
-            for (key, value) in chunk.extra.iter() {
-                whole.extra.insert(key, value.clone());
-            }
-            // What stands there under the name of another member must be able to be that member.
-            part = RawJson::from_value(&whole).and_then(|whole| whole.to()).unwrap_or(part);
-        }
+        });
         self.message.parts.push(part);
     }
 }

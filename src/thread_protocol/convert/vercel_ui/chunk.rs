@@ -127,6 +127,83 @@ impl Chunk {
     }
 }
 
+/// What a client's schema knows of a kind of chunk, beside the type. What else stands there it does not look at.
+fn known(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "start" => &["messageId", "messageMetadata"],
+        "finish" => &["finishReason", "messageMetadata"],
+        "message-metadata" => &["messageMetadata"],
+        "abort" => &["reason"],
+        "error" => &["errorText"],
+        "text-start" | "reasoning-start" | "reasoning-end" => &["id", "providerMetadata"],
+        "text-delta" | "reasoning-delta" => &["id", "delta", "providerMetadata"],
+        "text-end" => &["id", "providerMetadata", "citations"],
+        "tool-input-start" => &[
+            "toolCallId",
+            "toolName",
+            "providerExecuted",
+            "providerMetadata",
+            "toolMetadata",
+            "dynamic",
+            "title",
+            "inputEncoding",
+        ],
+        "tool-input-delta" => &["toolCallId", "inputTextDelta"],
+        "tool-input-available" | "tool-input-error" => &[
+            "toolCallId",
+            "toolName",
+            "input",
+            "errorText",
+            "providerExecuted",
+            "providerMetadata",
+            "toolMetadata",
+            "dynamic",
+            "title",
+        ],
+        "tool-output-available" | "tool-output-error" => &[
+            "toolCallId",
+            "output",
+            "errorText",
+            "providerExecuted",
+            "providerMetadata",
+            "toolMetadata",
+            "dynamic",
+            "preliminary",
+        ],
+        "tool-output-denied" => &["toolCallId"],
+        "tool-approval-request" => &[
+            "toolCallId",
+            "approvalId",
+            "reason",
+            "isAutomatic",
+            "signature",
+            "approvalDescriptor",
+            "inputSchemaInput",
+        ],
+        "tool-approval-response" => {
+            &["approvalId", "approved", "reason", "providerExecuted", "providerMetadata"]
+        }
+        "source-url" => &["sourceId", "url", "title", "providerMetadata"],
+        "source-document" => &["sourceId", "mediaType", "title", "filename", "providerMetadata"],
+        "file" | "reasoning-file" => &["url", "mediaType", "providerMetadata"],
+        "custom" => &["kind", "providerMetadata"],
+        "steering-message" => &["id", "parts"],
+        kind if kind.starts_with("data-") => &["id", "data", "transient"],
+        _ => &[],
+    }
+}
+
+/// The JSON of a chunk with nothing in it that its kind does not know; `None` if it has no kind.
+pub(super) fn with_known_members(text: &str) -> Option<RawJson> {
+    let mut members = RawObject::from_raw(&RawJson::from_text(text.to_owned()).ok()?)?;
+    let kind = members.get("type")?.as_string()?;
+    let keys: Vec<String> = members.iter().map(|(key, _)| key.to_owned()).collect();
+    for key in keys.iter().filter(|key| *key != "type" && !known(&kind).contains(&key.as_str())) {
+        members.remove(key);
+    }
+    RawJson::from_value(&members).ok()
+}
+
 /// The frame that ends a stream.
 pub const DONE_FRAME: &[u8] = b"data: [DONE]\n\n";
 

@@ -1,5 +1,6 @@
 //! Text and files of messages: UI parts as content parts, and back; and the facts whose names both sides know.
 
+use super::Sdk;
 use super::message::UiPart;
 use crate::core::json::{RawJson, RawObject};
 use crate::thread_protocol::content::{
@@ -38,55 +39,108 @@ pub(super) fn fields(part: &UiPart, names: Names) -> RawJson {
 pub(super) fn of_part(part: &UiPart) -> Option<ContentPart> {
     match part.kind.as_str() {
         "text" => Some(ContentPart::text(part.text.clone().unwrap_or_default())),
-        "file" => Some(of_file(
-            part.url.as_deref().unwrap_or_default(),
-            part.media_type.clone(),
-            part.filename.clone(),
-        )),
+        "file" => Some(of_file(part)),
         _ => None,
     }
 }
 
-fn of_file(url: &str, media_type: Option<String>, name: Option<String>) -> ContentPart {
+fn of_file(part: &UiPart) -> ContentPart {
+    let (media_type, name) = (part.media_type.clone(), part.filename.clone());
+    let url = part.url.as_deref().unwrap_or_default();
     let inline = media_type
         .as_deref()
         .and_then(|media_type| url.strip_prefix("data:")?.strip_prefix(media_type)?.strip_prefix(";base64,"));
+    let (provider, file_id) = reference(part).unzip();
     let (url, base64) = match inline {
         Some(data) => (None, Some(data.to_owned())),
+        // Clients of 7 leave it empty where a provider keeps the file.
+        None if url.is_empty() && file_id.is_some() => (None, None),
         None => (Some(url.to_owned()), None),
     };
     let family =
         media_type.as_deref().and_then(|media_type| media_type.split('/').next()).unwrap_or_default();
+    macro_rules! file {
+        ($variant:ident($class:ident)) => {
+            ContentPart::$variant($class {
+                url,
+                base64,
+                media_type,
+                name,
+                file_id,
+                provider,
+                ..$class::default()
+            })
+        };
+    }
     match family {
-        "image" => {
-            ContentPart::Image(ImageContent { url, base64, media_type, name, ..ImageContent::default() })
+        "image" => file!(Image(ImageContent)),
+        "audio" => file!(Audio(AudioContent)),
+        "video" => file!(Video(VideoContent)),
+        _ => file!(File(FileContent)),
+    }
+}
+
+/// The member in which clients of 7 say which providers keep a file, and under which ids.
+const REFERENCE: &str = "providerReference";
+
+/// Who keeps the file of a part, and its id there: the first of them by name.
+fn reference(part: &UiPart) -> Option<(String, String)> {
+    let kept = RawObject::from_raw(part.extra.get(REFERENCE)?)?;
+    let ids = kept.iter().filter_map(|(provider, id)| Some((provider.to_owned(), id.as_string()?)));
+    ids.min()
+}
+
+/// What every kind of file says.
+struct Described<'p> {
+    url: Option<&'p str>,
+    base64: Option<&'p str>,
+    file_id: Option<&'p str>,
+    provider: Option<&'p str>,
+    media_type: &'p str,
+    name: Option<&'p str>,
+}
+
+impl<'p> Described<'p> {
+    fn of(part: &'p ContentPart) -> Option<Self> {
+        macro_rules! file {
+            ($file:ident, $media_type:literal) => {
+                Some(Self {
+                    url: $file.url.as_deref(),
+                    base64: $file.base64.as_deref(),
+                    file_id: $file.file_id.as_deref(),
+                    provider: $file.provider.as_deref(),
+                    media_type: $file.media_type.as_deref().unwrap_or($media_type),
+                    name: $file.name.as_deref(),
+                })
+            };
         }
-        "audio" => {
-            ContentPart::Audio(AudioContent { url, base64, media_type, name, ..AudioContent::default() })
+        match part {
+            ContentPart::Image(file) => file!(file, "image/png"),
+            ContentPart::Audio(file) => file!(file, "audio/wav"),
+            ContentPart::Video(file) => file!(file, "video/mp4"),
+            ContentPart::File(file) => file!(file, "application/octet-stream"),
+            ContentPart::Text(_) | ContentPart::Unknown(_) => None,
         }
-        "video" => {
-            ContentPart::Video(VideoContent { url, base64, media_type, name, ..VideoContent::default() })
+    }
+
+    fn url(&self) -> Option<String> {
+        let inline = || Some(format!("data:{};base64,{}", self.media_type, self.base64?));
+        self.url.map(str::to_owned).or_else(inline)
+    }
+
+    fn part(&self, url: String) -> UiPart {
+        UiPart {
+            url: Some(url),
+            media_type: Some(self.media_type.to_owned()),
+            filename: self.name.map(str::to_owned),
+            ..UiPart::of("file")
         }
-        _ => ContentPart::File(FileContent { url, base64, media_type, name, ..FileContent::default() }),
     }
 }
 
 /// The URL of a file, a data URL if it is inline; `None` where only a provider can say what it is.
 pub(super) fn url_of(part: &ContentPart) -> Option<String> {
-    let (url, base64, media_type, fallback) = match part {
-        ContentPart::Image(part) => (&part.url, &part.base64, &part.media_type, "image/png"),
-        ContentPart::Audio(part) => (&part.url, &part.base64, &part.media_type, "audio/wav"),
-        ContentPart::Video(part) => (&part.url, &part.base64, &part.media_type, "video/mp4"),
-        ContentPart::File(part) => (&part.url, &part.base64, &part.media_type, "application/octet-stream"),
-        ContentPart::Text(_) | ContentPart::Unknown(_) => return None,
-    };
-    match (url, base64) {
-        (Some(url), _) => Some(url.clone()),
-        (None, Some(data)) => {
-            Some(format!("data:{};base64,{data}", media_type.as_deref().unwrap_or(fallback)))
-        }
-        (None, None) => None,
-    }
+    Described::of(part)?.url()
 }
 
 /// A content part as the part of a message; `None` where a client could not show it.
@@ -94,19 +148,17 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     if let ContentPart::Text(TextContent { text, .. }) = part {
         return Some(UiPart { text: Some(text.clone()), ..UiPart::of("text") });
     }
-    let (media_type, name, fallback) = match part {
-        ContentPart::Image(part) => (&part.media_type, &part.name, "image/png"),
-        ContentPart::Audio(part) => (&part.media_type, &part.name, "audio/wav"),
-        ContentPart::Video(part) => (&part.media_type, &part.name, "video/mp4"),
-        ContentPart::File(part) => (&part.media_type, &part.name, "application/octet-stream"),
-        ContentPart::Text(_) | ContentPart::Unknown(_) => return None,
-    };
-    Some(UiPart {
-        url: Some(url_of(part)?),
-        media_type: Some(media_type.clone().unwrap_or_else(|| fallback.to_owned())),
-        filename: name.clone(),
-        ..UiPart::of("file")
-    })
+    let file = Described::of(part)?;
+    Some(file.part(file.url()?))
+}
+
+/// A file that a provider keeps as the part of a message for clients of 7; `None` where nobody says who keeps it.
+fn referring(part: &ContentPart) -> Option<UiPart> {
+    let file = Described::of(part)?;
+    let kept: RawObject = [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
+    let mut part = file.part(String::new());
+    part.extra.insert(REFERENCE, RawJson::from_value(&kept).ok()?);
+    Some(part)
 }
 
 /// A file as the data of `system.tp.file`.
@@ -114,10 +166,13 @@ pub(in super::super) fn file_data(part: &ContentPart) -> RawJson {
     to_part(part).map(|part| fields(&part, FILE)).unwrap_or_default()
 }
 
-/// The parts of a message's content.
-pub(super) fn to_parts(content: &MessageContent) -> Vec<UiPart> {
+/// The parts of what a user says.
+pub(super) fn to_parts(content: &MessageContent, sdk: Sdk) -> Vec<UiPart> {
+    let referring = |part| if sdk == Sdk::V7 { referring(part) } else { None };
     match content {
         MessageContent::Text(text) => vec![UiPart { text: Some(text.clone()), ..UiPart::of("text") }],
-        MessageContent::Parts(parts) => parts.iter().filter_map(to_part).collect(),
+        MessageContent::Parts(parts) => {
+            parts.iter().filter_map(|part| to_part(part).or_else(|| referring(part))).collect()
+        }
     }
 }

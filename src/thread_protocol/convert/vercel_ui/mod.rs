@@ -10,7 +10,9 @@
 //! There is one reducer: a stream is assembled into a message, and messages become actions, whoever reads them. What
 //! comes from a client is not trusted: see [`UiImportOptions::sidecar`].
 
+mod arriving;
 mod assemble;
+mod attached;
 mod chunk;
 mod content;
 mod live;

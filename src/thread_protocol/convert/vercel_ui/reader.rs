@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use super::UiImportOptions;
 use super::assemble::Assembler;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, with_known_members};
 use super::message::UiMessage;
 use super::to_thread::{Facts, thread_of};
 use crate::core::json::{ParseError, ParseErrorKind, RawJson, RawObject, parse};
+use crate::core::limits::Limits;
 use crate::core::sse::{Decoder, SseError};
 use crate::thread_protocol::document::Thread;
 use crate::thread_protocol::error::ThreadError;
@@ -90,7 +91,7 @@ impl UiStreamReader {
             return Err(self.refuse(&format!("the stream is longer than the limit of {limit} bytes")));
         }
         let text = mended(text);
-        match parse::<Chunk>(&text, &self.options.limits) {
+        match read_chunk(&text, &self.options.limits) {
             Ok(chunk) => self.push(&chunk),
             Err(error) => {
                 self.failed = true;
@@ -210,6 +211,14 @@ impl UiStreamReader {
             _ => ThreadError::UiStream { chunk: self.count, message: format!("{place}{}", error.message) },
         }
     }
+}
+
+/// A chunk, whatever stands in it under names that its kind does not know.
+fn read_chunk(text: &str, limits: &Limits) -> Result<Chunk, ParseError> {
+    parse::<Chunk>(text, limits).or_else(|error| match error.kind {
+        ParseErrorKind::Limit => Err(error),
+        _ => with_known_members(text).and_then(|known| known.to().ok()).ok_or(error),
+    })
 }
 
 /// Halves of surrogate pairs, which JavaScript writes and text cannot hold, as U+FFFD. A24.

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::hidden;
+use super::{attached, hidden};
 use crate::core::json::{RawJson, RawObject, canonical, json_object};
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::document::Thread;
@@ -119,14 +120,24 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     sidecar
 }
 
-fn members(action: &Action) -> RawObject {
-    RawJson::from_value(action).ok().and_then(|action| RawObject::from_raw(&action)).unwrap_or_default()
+/// The members of a value that is written as an object.
+pub(super) fn members<T: Serialize>(value: &T) -> RawObject {
+    RawJson::from_value(value).ok().and_then(|value| RawObject::from_raw(&value)).unwrap_or_default()
 }
 
 /// What has to be said so that `read` becomes `wanted`.
 fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
     read.set_sequence(sequence);
-    let (wanted, read) = (members(wanted), members(&read));
+    let attachments = attached::told(wanted, &mut read);
+    let mut entry = changes(&members(wanted), &members(&read));
+    if let Some(attachments) = attachments {
+        entry.insert("at", attachments);
+    }
+    entry
+}
+
+/// What has to be said so that these members become the wanted ones.
+pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
     let (mut entry, mut other) = (RawObject::new(), RawObject::new());
     for (key, value) in wanted.iter() {
         // Numbers that differ only in their spelling are the same for a browser, not for a document.
@@ -205,7 +216,15 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
     if patch.is_empty() {
         return Some(action.clone());
     }
-    let mut members = members(action);
+    let members = match patch.get("at") {
+        Some(entries) => members(&attached::restored(action, entries)?),
+        None => members(action),
+    };
+    RawJson::from_value(&amended(members, patch)?).ok()?.to().ok()
+}
+
+/// The members with what [`changes`] said.
+pub(super) fn amended(mut members: RawObject, patch: &RawObject) -> Option<RawObject> {
     if let Some(gone) = patch.get("gone") {
         for key in gone.to::<Vec<String>>().ok()? {
             members.remove(&key);
@@ -221,7 +240,7 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
             members.insert(key, value.clone());
         }
     }
-    RawJson::from_value(&members).ok()?.to().ok()
+    Some(members)
 }
 
 /// SHA-256 over the canonical form of a list of actions, in hexadecimal.

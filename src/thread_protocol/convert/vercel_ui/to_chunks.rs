@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::chunk::{Chunk, without_prototypes};
-use super::content;
 use super::message::{Slot, UiPart};
 use super::to_actions::{DENIED, object};
 use super::{Sdk, hidden};
+use super::{attached, content};
 use crate::core::json::{RawJson, RawObject};
 use crate::core::shared::SharedString;
 use crate::thread_protocol::action::{
@@ -145,7 +145,7 @@ impl Emitter {
     fn user_message(&mut self, message: &UserMessageAction) {
         self.close_step();
         if self.sdk == Sdk::V7 {
-            let parts = content::to_parts(&message.content);
+            let parts = attached::to_parts(message, self.sdk);
             let id = format!("steering-{}", message.sequence);
             self.chunks.push_back(Chunk {
                 id: Some(id),

@@ -7,7 +7,7 @@ use super::chunk::Chunk;
 use super::message::{STEP_START, Slot, UiMessage};
 use super::sidecar::{self, Sidecar};
 use super::to_actions::{Context, actions_of};
-use super::{ExportOptions, SidecarLevel, Turns, content, hidden, residue, to_chunks};
+use super::{ExportOptions, SidecarLevel, Turns, attached, content, hidden, residue, to_chunks};
 use crate::core::json::{RawJson, RawObject};
 use crate::thread_protocol::action::Action;
 use crate::thread_protocol::document::Thread;
@@ -308,7 +308,11 @@ fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
     if held.iter().skip(1).any(|action| residue::in_action(action).is_some()) {
         return None;
     }
-    let message = residue::rebuild(&residue, &held)?;
+    let mut message = residue::rebuild(&residue, &held)?;
+    if let ("user", Action::UserMessage(said)) = (message.role.as_str(), &**first) {
+        // A client attaches nothing: somebody did so since.
+        message.parts.extend(attached::parts_of(said));
+    }
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
     Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
 }
@@ -319,10 +323,10 @@ fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
     if let [action] = run.actions.as_slice()
         && let Action::UserMessage(said) = &**action
     {
-        let mut parts = content::to_parts(&said.content);
+        let mut parts = attached::to_parts(said, options.sdk);
         if parts.is_empty() {
             // A user message without parts is no valid message.
-            parts.extend(content::to_parts(&"".into()));
+            parts.extend(content::to_parts(&"".into(), options.sdk));
         }
         return UiMessage { id, role: "user".to_owned(), parts, ..UiMessage::default() };
     }
