@@ -112,8 +112,12 @@ pub(super) fn is_shallow(json: &str) -> bool {
 
 /// Whether Pydantic reads a value where it may be nested so deep. What is empty counts as no level.
 fn keeps_to(json: &str, depth: usize) -> bool {
+    // A level has two brackets.
+    let is_short = json.len() / 2 <= depth;
     let limits = Limits { bytes: usize::MAX, depth, values: usize::MAX };
-    limits.check(json).is_ok() || limits.check(&json.replace("[]", "0").replace("{}", "0")).is_ok()
+    is_short
+        || limits.check(json).is_ok()
+        || limits.check(&json.replace("[]", "0").replace("{}", "0")).is_ok()
 }
 
 /// Where a value is nested deeper than the limit, or than Pydantic reads. The few values that are no scalars are all
