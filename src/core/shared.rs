@@ -44,6 +44,7 @@ fn slot(text: &str) -> usize {
 }
 
 impl From<&str> for SharedString {
+    #[inline]
     fn from(text: &str) -> Self {
         if text.len() > SHORT {
             return Self(Arc::from(text));
