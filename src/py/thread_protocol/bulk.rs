@@ -16,7 +16,8 @@ use crate::py::error::Raised;
 use crate::py::show::{Show, data_class};
 use crate::thread_protocol::bulk::{
     BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, Options, OutputFile,
-    Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open, sync_directory,
+    Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open, size_of_file,
+    sync_directory,
 };
 use crate::thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind};
 
@@ -281,7 +282,10 @@ pub(super) fn _convert_lines<'py>(
     let mut watcher = Watcher::new(on_error, progress)?;
     options.keeps_text = watcher.calls();
     let mut reader: Box<dyn Read + Send> = match source.extract::<PathBuf>() {
-        Ok(path) => py.detach(|| open(&path)).map_err(|error| raised(py, error))?,
+        Ok(path) => {
+            options.size = size_of_file(&path);
+            py.detach(|| open(&path)).map_err(|error| raised(py, error))?
+        }
         Err(_) => Box::new(Source::new(source)?),
     };
     let report = if to.is_none() {

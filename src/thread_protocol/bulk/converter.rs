@@ -12,6 +12,7 @@ use super::chunks::Chunks;
 use super::error::DocumentIssue;
 use super::format::{Format, Settings, detect};
 use super::input::Batch;
+use super::text::Text;
 use crate::core::limits::LimitError;
 use crate::thread_protocol::{Severity, Thread, ThreadError};
 
@@ -90,7 +91,7 @@ impl Converter {
     }
 
     /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
-    pub(super) fn owned(&self, document: Vec<u8>, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    pub(super) fn owned(&self, document: Text, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         let text = document.strip_prefix(MARK).unwrap_or(&document);
         if text.trim_ascii().is_empty() {
             return Err(vec![empty()]);
@@ -138,8 +139,7 @@ impl Converter {
     pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
         let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
         match batch {
-            Batch::Lines(text) => {
-                let mut bytes = text.joined();
+            Batch::Lines(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
                 let mut start = 0;
                 while start < bytes.len() && !stopped.load(Ordering::Relaxed) {
@@ -151,8 +151,7 @@ impl Converter {
                     start += length + 1;
                 }
             }
-            Batch::Whole(text) => {
-                let mut bytes = text.joined();
+            Batch::Whole(mut bytes) => {
                 work.done.bytes_in = bytes.len() as u64;
                 let length = bytes.len();
                 if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
@@ -205,7 +204,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
-    fn one(&mut self, bytes: &mut Vec<u8>, start: usize, length: usize, last: bool) {
+    fn one(&mut self, bytes: &mut Text, start: usize, length: usize, last: bool) {
         let line = bytes.get(start..start + length).unwrap_or_default();
         let line = line.strip_prefix(MARK).unwrap_or(line);
         if line.trim_ascii().is_empty() {

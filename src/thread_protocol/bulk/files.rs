@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::chunks::Chunks;
 use super::converter::{Converter, Task, compressed, too_long};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::input::{Batch, Batches, open};
+use super::input::{Batch, Batches, open, size_of_file};
 use super::output::{OutputFile, sync_directory};
+use super::text::Text;
 use super::{Framing, Observer, Options, Verdict};
 
 /// A file and what becomes of it.
@@ -76,11 +77,7 @@ impl<'a> Lead for Files<'a> {
     type Done = Done;
 
     fn next(&mut self) -> Result<Option<(&'a FilePair, usize)>, BulkError> {
-        // A file that is not there has no size; its worker will say so.
-        let size = |path: &Path| {
-            path.metadata().map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
-        };
-        Ok(self.pairs.next().map(|pair| (pair, size(&pair.source))))
+        Ok(self.pairs.next().map(|pair| (pair, size_of_file(&pair.source))))
     }
 
     fn take(&mut self, done: Done) -> Result<(), BulkError> {
@@ -125,7 +122,7 @@ fn convert(
     let source = &pair.source;
     let limit = converter.settings.limits().bytes;
     let mut file = open(source).map_err(|error| of_source(&error))?;
-    let mut batches = Batches::new(&mut *file, Framing::Whole, limit);
+    let mut batches = Batches::new(&mut *file, Framing::Whole, limit, size_of_file(source));
     let batch = loop {
         match batches.next() {
             // A signal is the calling thread's affair.
@@ -138,8 +135,8 @@ fn convert(
     let mut out = Chunks::default();
     match batch {
         Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
-        Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text.joined(), &mut out)?,
-        None => converter.owned(Vec::new(), &mut out)?,
+        Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
+        None => converter.owned(Text::default(), &mut out)?,
     }
     if matches!(converter.task, Task::Validate) {
         return Ok(());

@@ -8,15 +8,13 @@ use flate2::read::MultiGzDecoder;
 use memchr::{memchr, memrchr};
 
 use super::error::BulkError;
+use super::text::{LARGE, Text};
 
 /// How much is asked of a source at once.
 const READ: usize = 256 * 1024;
 
 /// Batches are handed over when they are at least this large.
 const BATCH: usize = 256 * 1024;
-
-/// Longer documents are put together from parts of this size.
-const PART: usize = 4 << 20;
 
 /// Where one document of a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +53,11 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
     Ok(Box::new(whole))
 }
 
+/// How many bytes a file holds, compressed or not; 0 where that cannot be told. Whoever reads it says what is wrong.
+pub fn size_of_file(path: &Path) -> usize {
+    path.metadata().map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
+}
+
 /// Says what is wrong with compressed data in words.
 struct Gunzip<R>(MultiGzDecoder<R>);
 
@@ -88,49 +91,21 @@ impl Batch {
     /// How many bytes it holds.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Lines(text) | Self::Whole(text) => text.len(),
+            Self::Lines(bytes) | Self::Whole(bytes) => bytes.len(),
             Self::TooLong { .. } => 0,
         }
     }
 
-    /// The documents in it; no blank lines. Of a large one the beginning.
-    pub(super) fn beginnings(&self) -> impl Iterator<Item = &[u8]> {
+    /// The documents in it; no blank lines.
+    pub(super) fn documents(&self) -> impl Iterator<Item = &[u8]> {
         let (bytes, whole) = match self {
-            Self::Lines(text) => (text.beginning(), false),
-            Self::Whole(text) => (text.beginning(), true),
+            Self::Lines(text) => (&**text, false),
+            Self::Whole(text) => (&**text, true),
             Self::TooLong { .. } => (&[][..], true),
         };
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
         let lines = bytes.split(move |byte| *byte == b'\n' && !whole);
         lines.filter(|line| !line.trim_ascii().is_empty())
-    }
-}
-
-/// Bytes in the parts in which they were read: who reads them puts them together, and lets go of them where they are.
-#[derive(Debug, Default)]
-pub(super) struct Text(Vec<Vec<u8>>);
-
-impl Text {
-    /// How many bytes.
-    pub(super) fn len(&self) -> usize {
-        self.0.iter().map(Vec::len).sum()
-    }
-
-    fn beginning(&self) -> &[u8] {
-        self.0.first().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// All of them in one place.
-    pub(super) fn joined(mut self) -> Vec<u8> {
-        if self.0.len() <= 1 {
-            return self.0.pop().unwrap_or_default();
-        }
-        let mut bytes = Vec::with_capacity(self.len());
-        // Each part is let go of when it was copied.
-        for part in self.0 {
-            bytes.extend_from_slice(&part);
-        }
-        bytes
     }
 }
 
@@ -140,10 +115,10 @@ pub(super) struct Batches<'s> {
     framing: Framing,
     /// Most bytes of one document.
     limit: usize,
-    /// The beginning of a large document. Kept apart from `pending`, whose growth would copy it again and again.
-    parts: Vec<Vec<u8>>,
+    /// How many bytes the source is likely to have left.
+    left: usize,
     /// What was read and not handed over.
-    pending: Vec<u8>,
+    pending: Text,
     /// Up to where `pending` is known to have no line end.
     searched: usize,
     /// Bytes of a document over the limit that were thrown away so far.
@@ -152,9 +127,10 @@ pub(super) struct Batches<'s> {
 }
 
 impl<'s> Batches<'s> {
-    pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize) -> Self {
-        let (parts, pending) = (Vec::new(), Vec::new());
-        Self { source, framing, limit, parts, pending, searched: 0, thrown: None, ended: false }
+    /// `size` is what the source is likely to hold, 0 where nobody knows.
+    pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize, size: usize) -> Self {
+        let (left, pending) = (size, Text::default());
+        Self { source, framing, limit, left, pending, searched: 0, thrown: None, ended: false }
     }
 
     /// The next batch; `None` at the end.
@@ -174,14 +150,10 @@ impl<'s> Batches<'s> {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let held = self.pending.len();
-        // What goes on after a batch is likely to be large: room for a part of it at once, and not for more.
-        let room = if held < BATCH { held + READ } else { PART + READ };
-        self.pending.reserve_exact(room.saturating_sub(held));
-        self.pending.resize(held + READ, 0);
-        let read = self.source.read(self.pending.get_mut(held..).unwrap_or_default());
-        self.pending.truncate(held + *read.as_ref().unwrap_or(&0));
-        self.ended = read? == 0;
+        let most = self.limit.saturating_sub(self.pending.len()).saturating_add(READ);
+        let found = self.pending.read(self.source, READ, self.left.min(most))?;
+        self.left = self.left.saturating_sub(found);
+        self.ended = found == 0;
         Ok(())
     }
 
@@ -197,7 +169,7 @@ impl<'s> Batches<'s> {
         let line_end = match self.framing {
             Framing::Whole => None,
             // The first end is where a large document ends; otherwise as many lines as there are.
-            _ if self.thrown.is_some() || !self.parts.is_empty() => memchr(b'\n', unsearched),
+            _ if self.thrown.is_some() || self.searched >= LARGE => memchr(b'\n', unsearched),
             _ => memrchr(b'\n', unsearched),
         };
         let end = match line_end {
@@ -205,7 +177,7 @@ impl<'s> Batches<'s> {
             None if self.ended => self.pending.len(),
             None => {
                 self.searched = self.pending.len();
-                self.put_aside();
+                self.throw_away();
                 return None;
             }
         };
@@ -213,51 +185,44 @@ impl<'s> Batches<'s> {
         self.hand_over(end)
     }
 
-    /// Keeps a part of a large document apart, or throws it away where the document is over the limit.
-    fn put_aside(&mut self) {
-        if self.pending.len() < PART {
-            return;
-        }
-        let part = std::mem::take(&mut self.pending);
-        self.searched = 0;
-        let found = self.parts.iter().map(Vec::len).sum::<usize>() + part.len();
+    /// Keeps nothing of a document that is over the limit.
+    fn throw_away(&mut self) {
+        let found = self.pending.len();
         if let Some(thrown) = &mut self.thrown {
-            *thrown += part.len();
+            *thrown += found;
         } else if found > self.limit {
-            self.parts.clear();
             self.thrown = Some(found);
         } else {
-            self.parts.push(part);
+            return;
         }
+        self.pending = Text::default();
+        self.searched = 0;
     }
 
-    /// What was put aside, and `pending` up to a place.
+    /// `pending` up to a place.
     fn hand_over(&mut self, end: usize) -> Option<Batch> {
-        let rest = self.pending.get(end..).unwrap_or_default().to_vec();
-        self.pending.truncate(end);
-        let last = std::mem::replace(&mut self.pending, rest);
+        let rest = self.pending.split_off(end);
+        let bytes = std::mem::replace(&mut self.pending, rest);
         if let Some(thrown) = self.thrown.take() {
-            return Some(Batch::TooLong { found: thrown + last.len(), limit: self.limit });
+            return Some(Batch::TooLong { found: thrown + bytes.len(), limit: self.limit });
         }
-        let mut text = Text(std::mem::take(&mut self.parts));
-        text.0.push(last);
         match self.framing {
-            _ if text.len() == 0 => None,
-            Framing::Whole => Some(Batch::Whole(text)),
-            _ => Some(Batch::Lines(text)),
+            _ if bytes.is_empty() => None,
+            Framing::Whole => Some(Batch::Whole(bytes)),
+            _ => Some(Batch::Lines(bytes)),
         }
     }
 
     /// Whether documents are lines; `None` until a line was read.
     fn told(&mut self) -> Option<Framing> {
-        let text = self.pending.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.pending);
+        let text = self.pending.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&*self.pending);
         let begin = self.pending.len() - text.trim_ascii_start().len();
         let unsearched = self.searched.max(begin);
         let end = memchr(b'\n', self.pending.get(unsearched..).unwrap_or_default());
         if end.is_none() && !self.ended {
             self.searched = self.pending.len();
             // A document with line ends in it has one sooner.
-            return (self.pending.len() >= PART).then_some(Framing::Lines);
+            return (self.pending.len() >= LARGE).then_some(Framing::Lines);
         }
         self.searched = 0;
         let end = end.map_or(self.pending.len(), |end| unsearched + end);

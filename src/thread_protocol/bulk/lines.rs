@@ -7,7 +7,8 @@ use super::converter::{Converter, Done, Failure, Piece, compressed};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
-use super::input::{Batch, Batches, Text};
+use super::input::{Batch, Batches};
+use super::text::Text;
 use super::{Chunks, Framing, Observer, Options, Verdict};
 
 /// Converts every document of a source and writes the results in the order of the source, one a line.
@@ -26,7 +27,7 @@ pub fn lines(
     let began = Instant::now();
     let limit = options.settings.limits().bytes;
     let mut lead = Lines {
-        batches: Batches::new(source, options.framing, limit),
+        batches: Batches::new(source, options.framing, limit, options.size),
         first: None,
         account: Account { options, sink, observer, report: Report::default(), lines: 0, began },
     };
@@ -43,8 +44,8 @@ pub fn lines(
         keeps_text: options.keeps_text,
     };
     if let (None, Some((batch, _))) = (converter.from, &first) {
-        converter.from = batch.beginnings().find_map(detect);
-        if converter.from.is_none() && batch.beginnings().next().is_some() {
+        converter.from = batch.documents().find_map(detect);
+        if converter.from.is_none() && batch.documents().next().is_some() {
             return Err(BulkError::Format { name: lead.account.name(), known: readable() });
         }
     }

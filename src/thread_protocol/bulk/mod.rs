@@ -21,6 +21,7 @@ pub mod format;
 mod input;
 mod lines;
 mod output;
+mod text;
 mod values;
 
 pub use chunks::Chunks;
@@ -28,7 +29,7 @@ pub use converter::{Converter, Task};
 pub use error::{BulkError, DocumentIssue, Report, Stop};
 pub use files::{FilePair, files};
 pub use format::{FORMATS, Format, Settings};
-pub use input::{Framing, open};
+pub use input::{Framing, open, size_of_file};
 pub use lines::lines;
 pub use output::{OutputFile, sync_directory};
 pub use values::{Column, Values, values};
@@ -52,6 +53,8 @@ pub struct Options {
     pub gzip: bool,
     /// Whether [`Observer::failed`] wants the text of documents.
     pub keeps_text: bool,
+    /// How many bytes the source is likely to have, which spares memory for a large document; 0 where nobody knows.
+    pub size: usize,
     /// What the source is called in errors.
     pub name: Option<String>,
     /// What the sink is called in errors.
@@ -78,6 +81,7 @@ impl Options {
             framing: Framing::Lines,
             gzip: false,
             keeps_text: false,
+            size: 0,
             name: None,
             output: None,
             durable: true,

@@ -209,7 +209,7 @@ pub(super) fn expected<'t>(
         (_, "timestamp") => return spelled::time(action.timestamp()),
         _ => {}
     }
-    let optional = |text: Option<&'t str>| text.map_or(Expected::Default, |text| Expected::text(text));
+    let optional = |text: Option<&'t str>| text.map_or(Expected::Default, Expected::text);
     match action {
         Action::UserMessage(UserMessageAction { content, .. })
         | Action::AssistantMessage(AssistantMessageAction { content, .. })

@@ -1,0 +1,105 @@
+//! What was read of a source: small text on the heap, large text in pages of its own.
+
+use std::io::{self, Read};
+use std::ops::Deref;
+
+use memmap2::MmapMut;
+
+/// Text that goes on after this many bytes is large.
+pub(super) const LARGE: usize = 4 << 20;
+
+/// Bytes that grow at their end.
+///
+/// Large ones go back to the system as soon as they are let go of, by whatever thread; an allocator would keep them for
+/// the thread that read them, as long as the document is converted. Pages that nothing was written to cost nothing, so
+/// there may be many of them.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    small: Vec<u8>,
+    large: Option<Pages>,
+}
+
+#[derive(Debug)]
+struct Pages {
+    map: MmapMut,
+    length: usize,
+}
+
+impl Text {
+    /// Reads at most `most` bytes more, of a source that is likely to have `left`, and says how many there were.
+    ///
+    /// # Errors
+    /// Those of the source; nothing is lost.
+    pub(super) fn read(&mut self, source: &mut dyn Read, most: usize, left: usize) -> io::Result<usize> {
+        let held = self.len();
+        let room = self.large.as_ref().map_or(LARGE, |pages| pages.map.len());
+        if held + most > room {
+            self.move_to_pages(held.max(left).saturating_add(held + most));
+        }
+        if let Some(pages) = &mut self.large {
+            let read = source.read(pages.map.get_mut(held..held + most).unwrap_or_default())?;
+            pages.length += read;
+            return Ok(read);
+        }
+        self.small.resize(held + most, 0);
+        let read = source.read(self.small.get_mut(held..).unwrap_or_default());
+        self.small.truncate(held + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    /// Where the system gives no pages, text stays on the heap.
+    fn move_to_pages(&mut self, capacity: usize) {
+        let length = self.len();
+        let Ok(mut map) = MmapMut::map_anon(capacity) else {
+            if let Some(pages) = self.large.take() {
+                self.small = pages.map.get(..pages.length).unwrap_or_default().to_vec();
+            }
+            return;
+        };
+        if let Some(place) = map.get_mut(..length) {
+            place.copy_from_slice(self);
+            *self = Self { small: Vec::new(), large: Some(Pages { map, length }) };
+        }
+    }
+
+    /// Takes what lies after a place.
+    pub(super) fn split_off(&mut self, end: usize) -> Self {
+        let rest = self.get(end..).unwrap_or_default().to_vec();
+        self.small.truncate(end);
+        if let Some(pages) = &mut self.large {
+            pages.length = pages.length.min(end);
+        }
+        Self { small: rest, large: None }
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.large {
+            Some(pages) => pages.map.get(..pages.length).unwrap_or_default(),
+            None => &self.small,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LARGE, Text};
+
+    #[test]
+    fn text_of_any_size_stays_what_was_read() {
+        for size in [0, 5, LARGE - 1, LARGE, LARGE + 1, 3 * LARGE + 17] {
+            for left in [0, size / 3, size, 10 * size] {
+                let wanted: Vec<u8> = (0..=250).cycle().take(size).collect();
+                let (mut source, mut text) = (wanted.as_slice(), Text::default());
+                while text.read(&mut source, 64 * 1024, left).unwrap() > 0 {}
+                assert!(*text == *wanted);
+
+                let rest = text.split_off(size / 2);
+                assert!([&text[..], &rest[..]].concat() == wanted);
+            }
+        }
+    }
+}
