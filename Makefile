@@ -60,7 +60,7 @@ lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; change
 lint-rust: $(VENV)/.created
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
-	cargo clippy --all-targets --locked --features python -- -D warnings
+	cargo clippy --lib --locked --features python -- -D warnings
 	cargo clippy --all-targets --locked --features python,bridge-selftest -- -D warnings
 
 lint-python: $(VENV)/.dev
