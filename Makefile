@@ -13,7 +13,7 @@ SELFTEST := target/selftest
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
-	$(shell find src python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
+	$(shell find src crates python -type f -not -name '*.pyc' -not -name '*.so' 2>/dev/null)
 
 # One interpreter for every PyO3 build, so that cargo does not rebuild PyO3 when clippy follows maturin.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -32,7 +32,7 @@ demo: $(WHEEL) ## set up and run examples/quickstart.py: no network, no keys
 test: test-rust test-python test-bridge ## all tests: Rust without Python, then Python on the installed wheel
 
 test-rust:
-	cargo test --no-default-features --locked
+	cargo test --locked
 
 test-python: $(VENV)/.dev $(WHEEL) node
 	$(BIN)/pytest --ignore=tests/python/bridge $(PYTEST_ARGS)
@@ -60,8 +60,8 @@ lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; change
 lint-rust: $(VENV)/.created
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
-	cargo clippy --lib --locked --features python -- -D warnings
-	cargo clippy --all-targets --locked --features python,bridge-selftest -- -D warnings
+	cargo clippy --package turntree-python --locked -- -D warnings
+	cargo clippy --package turntree-python --locked --features bridge-selftest -- -D warnings
 
 lint-python: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -127,6 +127,6 @@ $(WHEEL): $(WHEEL_SOURCES) | $(VENV)/.build
 
 $(SELFTEST)/.built: $(WHEEL_SOURCES) | $(VENV)/.build
 	rm -rf $(SELFTEST)
-	$(BIN)/maturin build --profile dev --locked --features python,bridge-selftest --out $(SELFTEST)/wheels
+	$(BIN)/maturin build --profile dev --locked --features bridge-selftest --out $(SELFTEST)/wheels
 	$(PIP) install --no-deps --no-index --target $(SELFTEST) $(SELFTEST)/wheels/turntree-*.whl
 	@touch $@

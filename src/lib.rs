@@ -1,25 +1,127 @@
-//! turntree: conversations between people, agents and tools are trees of turns.
+//! The Python face: the only room that names pyo3.
 //!
-//! This page is the map of the house. Data walks down through the rooms once; each room may use those below it, never
-//! those above or beside it. `tests/it/arch.rs` reads the sources and enforces the rule.
-//!
-//! | floor | room | what happens there |
-//! |---|---|---|
-//! | 0 | [`core`] | ids, time, secrets, limits, the runtime, JSON, server-sent events, HTTP. Knows nothing of messages, providers or agents. The only room that names reqwest, and the only one that spawns. |
-//! | 1 | [`message`] | the shared vocabulary of UPP-1.2: content, messages, tools, turns, threads, usage, stream events, and how deltas fold into messages. |
-//! | 2 | [`upp`] | the provider layer: what a model is asked and answers, vendors' wires without I/O (`dialect`s), and the HTTP that carries them. |
-//! | 2 | [`thread_protocol`] | ThreadProtocol 1.0.0: the document, its validation and canonical bytes, conversions from and to Pydantic AI and the Vercel AI SDK, and many of them at once. |
-//! | 3 | [`agents`] | UAP-1.0: the agent loop as a state machine without I/O, the one driver that performs what it asks for, middleware around it, and sessions that remember: trees, checkpoints, runs to take up again; and UPP's `llm()`, which is that loop without an agent. |
-//! | 4 | `py` | the Python face (feature `python`): converts, calls the core, converts back. The only room that names pyo3. |
-//!
-//! `upp` and `thread_protocol` stand side by side and do not know each other. UPP-1.2 §10 puts `llm()` into the provider
-//! layer; here it lives one floor higher ([`agents::llm`]), because its tool loop is the agents' loop and a second one
-//! would drift from the first.
+//! One file a Python concept, with the names users see. Code here converts, calls the core, and converts back; a branch
+//! about the domain belongs below. [`bridge`] ties the core's futures to asyncio, [`convert`] is where values cross,
+//! [`data`] gives every data class its Pydantic face.
 
-pub mod agents;
-pub mod core;
-pub mod message;
-#[cfg(feature = "python")]
-mod py;
-pub mod thread_protocol;
-pub mod upp;
+use pyo3::prelude::*;
+
+mod agents;
+mod bridge;
+mod content;
+mod convert;
+mod data;
+mod dump;
+mod error;
+mod media;
+mod message;
+mod records;
+mod render;
+mod show;
+mod thread;
+mod thread_protocol;
+mod time;
+mod upp;
+
+/// Documents and streams are many small values; the system's allocator took a fifth of a conversion.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The native module behind the package `turntree`.
+#[pymodule(gil_used = true)]
+mod _core {
+    use pyo3::prelude::*;
+
+    use super::agents::{checkpoint, state, tree};
+    use super::data::Faces;
+    use super::upp::{embedding, image};
+    use super::{content, media, message, records, thread};
+
+    #[pymodule_export]
+    use super::agents::agent::AgentCore;
+    #[pymodule_export]
+    use super::agents::context::ToolContext;
+    #[pymodule_export]
+    use super::agents::llm::LlmCore;
+    #[pymodule_export]
+    use super::agents::middleware::builtin::AgentMiddleware;
+    #[pymodule_export]
+    use super::agents::middleware::context::MiddlewareContext;
+    #[pymodule_export]
+    use super::agents::session::SessionCore;
+    #[pymodule_export]
+    use super::agents::strategy::StrategyContext;
+    #[pymodule_export]
+    use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};
+    #[pymodule_export]
+    use super::data::{_restore, Data};
+    #[pymodule_export]
+    use super::upp::config::ProviderConfig;
+    #[pymodule_export]
+    use super::upp::custom::{EventSink, custom_model};
+    #[pymodule_export]
+    use super::upp::embedding::EmbedderCore;
+    #[pymodule_export]
+    use super::upp::image::ImageMakerCore;
+    #[pymodule_export]
+    use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
+    #[pymodule_export]
+    use super::upp::middleware::builtin::Middleware;
+    #[pymodule_export]
+    use super::upp::middleware::chain::MiddlewareChain;
+    #[pymodule_export]
+    use super::upp::middleware::context::CallContext;
+    #[pymodule_export]
+    use super::upp::middleware::pubsub::{MemoryPubsub, SubscriptionCore};
+    #[pymodule_export]
+    use super::upp::middleware::request::{CallRequest, CallResponse};
+    #[pymodule_export]
+    use super::upp::middleware::state::CallState;
+    #[pymodule_export]
+    use super::upp::model::{ModelReference, ModelRequest};
+    #[pymodule_export]
+    use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
+    #[pymodule_export]
+    use super::upp::replay::{Replay, replay};
+    #[pymodule_export]
+    use super::upp::result_stream::ResultStream;
+    #[pymodule_export]
+    use super::upp::retry::{
+        ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
+    };
+    #[pymodule_export]
+    use super::upp::scripted::{PyReply, scripted};
+
+    macro_rules! data_classes {
+        ($module:ident, $faces:ident: $($class:ty),* $(,)?) => {
+            $( $module.add_class::<$class>()?; $faces.add::<$class>($module.py()); )*
+        };
+    }
+
+    #[cfg(feature = "bridge-selftest")]
+    #[pymodule_export]
+    use super::bridge::selftest::_bridge_selftest;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::bridge::install(module.py())?;
+        super::upp::drops::install();
+        let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
+        module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let mut faces = Faces::default();
+        data_classes!(module, faces:
+            content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
+            content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
+            message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
+            records::CycleUsage, records::TokenUsage, records::Turn, records::StreamEvent, thread::Thread, tree::ThreadTree, tree::ThreadNode, tree::ThreadDiff,
+            checkpoint::Checkpoint, state::PlanStep, state::PyExecutionState,
+            embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
+            image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
+        );
+        super::thread_protocol::register(module, &mut faces)?;
+        module.add_function(wrap_pyfunction!(super::render::_render, module)?)?;
+        faces.publish(module.py());
+        Ok(())
+    }
+}

@@ -1,297 +1,317 @@
-//! The agent. UAP-1.0 §4.
+//! The native half of `turntree.Agent`: options to a core agent, inputs to messages, runs to coroutines.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use super::options::AgentOptions;
-use super::run::context::GREATEST_DEPTH;
-use super::run::{
-    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError,
-    drive,
-};
-use super::strategy::{PlanOptions, Schemas, Strategy};
-use super::structure::Structure;
-use super::tool::Tool;
-use crate::core::ids::IdSource;
-use crate::message::message::History;
-use crate::message::{ToolDefinition, Turn};
-use crate::upp::UppError;
-use crate::upp::llm::{Input, gate, into_messages};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PyString};
 
-/// A model, tools, and a strategy that says how to use them.
+use super::callables::{Callables, ToolBinding};
+use super::enclosing::run_context;
+use super::host::{Place, PyHost, RunMetadata, show_turn};
+use super::middleware::hooks::onion_from;
+use super::strategy::strategy_from;
+use super::stream::AgentStream;
+use crate::bridge::context::CallerContext;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::guard::{self, lock};
+use crate::bridge::kept::Kept;
+use crate::bridge::sync;
+use crate::content::content_from;
+use crate::convert::json::{to_python, to_raw, to_raw_object};
+use crate::data::extract;
+use crate::message::{Message, message_from};
+use crate::records::Turn as PyTurn;
+use crate::thread::history_from;
+use crate::upp::config::config_from;
+use crate::upp::held::Held;
+use crate::upp::model::{ModelReference, system_from};
+use turntree_agents::run::{Drive, Machine, RunContext, drive};
+use turntree_agents::sub_agent::{result_of, task_of};
+use turntree_agents::{Agent as CoreAgent, AgentOptions, ToToolOptions, Tool as CoreTool, ToolUseStrategy};
+use turntree_core::ids::RandomIds;
+use turntree_core::json::{Extra, RawObject};
+use turntree_core::message::message::History;
+use turntree_core::message::{Body, Message as CoreMessage, ToolDefinition};
+use turntree_core::time::SystemClock;
+use turntree_upp::UppError;
+use turntree_upp::llm::Input;
+
+/// The native half of an agent. One serves any number of runs at once.
+#[pyclass(frozen, weakref, module = "turntree._core")]
+pub(crate) struct AgentCore {
+    agent: CoreAgent,
+    callables: Arc<Mutex<Callables>>,
+    /// The model's object, and what the agent's own configuration was given.
+    held: Held,
+}
+
+impl AgentCore {
+    /// The application's functions; locked for a lookup, never while one is called.
+    pub(crate) fn callables(&self) -> &Arc<Mutex<Callables>> {
+        &self.callables
+    }
+
+    /// The agent.
+    pub(crate) const fn agent(&self) -> &CoreAgent {
+        &self.agent
+    }
+}
+
+/// What a run is started with: history and input.
+struct Start {
+    history: History,
+    input: Input,
+}
+
+impl Start {
+    fn from_python(history: Option<&Bound<'_, PyAny>>, input: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let history = match history {
+            Some(history) if !history.is_none() => history_from(history, "history")?,
+            _ => History::new(),
+        };
+        Ok(Self { history, input: input_from(input)? })
+    }
+}
+
+/// A message as it is; a text, a block, or a list of them as one user message.
 ///
-/// Immutable; cloning shares everything. One agent serves any number of runs at once.
-#[derive(Debug, Clone)]
-pub struct Agent {
-    inner: Arc<Inner>,
+/// # Errors
+/// `TypeError` naming the place; `turntree.ValidationError` for a dict that is no message.
+pub(crate) fn input_from(input: &Bound<'_, PyAny>) -> PyResult<Input> {
+    if let Ok(text) = input.cast::<PyString>() {
+        return Ok(Input::Text(text.to_str()?.to_owned()));
+    }
+    let is_message = input.is_instance_of::<Message>()
+        || input.cast::<PyDict>().is_ok_and(|dict| dict.contains("timestamp").unwrap_or(false));
+    if is_message {
+        return Ok(Input::Message(message_from(input, "input")?));
+    }
+    let content = if input.is_instance_of::<PyList>() {
+        content_from(input, "input")?
+    } else {
+        vec![crate::content::block_from(input, "input")?]
+    };
+    Ok(Input::Message(Arc::new(CoreMessage::new(Body::User { content }, &RandomIds, &SystemClock))))
 }
 
-#[derive(Debug)]
-struct Inner {
-    id: Arc<str>,
-    options: AgentOptions,
-    tools: Arc<[Tool]>,
-    definitions: Arc<[ToolDefinition]>,
-    strategy: Strategy,
-    schemas: Schemas,
-    structure: Option<Arc<Structure>>,
+#[pymethods]
+impl AgentCore {
+    #[new]
+    #[pyo3(signature = (
+        *, model, params, config, execution, execute, max_iterations, tools, system, structure,
+        structure_repair, answer, middleware, hooks, id, name, max_sub_agent_depth
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
+    fn new(
+        model: Option<&Bound<'_, ModelReference>>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        execution: &Bound<'_, PyDict>,
+        execute: Option<&Bound<'_, PyAny>>,
+        max_iterations: Option<u32>,
+        tools: &Bound<'_, PyList>,
+        system: Option<&Bound<'_, PyAny>>,
+        structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
+        middleware: &Bound<'_, PyAny>,
+        hooks: &Bound<'_, PyDict>,
+        id: Option<String>,
+        name: Option<String>,
+        max_sub_agent_depth: Option<u32>,
+    ) -> PyResult<Self> {
+        let (config, mut held) = config_from(config)?;
+        held.objects.extend(model.map(|model| model.clone().into_any().unbind()));
+        let (tools, bindings) = tools_from(tools)?;
+        let options = AgentOptions {
+            model: model.map(|model| model.get().bind(&config)),
+            params: params_from(params)?,
+            system: system.map(system_from).transpose()?.map(Arc::new),
+            tools,
+            structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
+            structure_repair,
+            strategy: Some(strategy_from(execution)?),
+            middleware: onion_from(middleware, &mut held)?,
+            tool_strategy: ToolUseStrategy { max_iterations },
+            id: id.map(Into::into),
+            name: name.map(Into::into),
+            max_sub_agent_depth,
+        };
+        let callables =
+            Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer).with_execute(execute)?));
+        Ok(Self { agent: CoreAgent::new(options, &RandomIds), callables, held })
+    }
+
+    /// The agent's id, a UUIDv4.
+    #[getter]
+    fn id(&self) -> &str {
+        self.agent.id()
+    }
+
+    /// Says who gives the agent of Python, which middleware sees.
+    fn belong_to(&self, owner: Py<PyAny>) {
+        let before = lock(&self.callables).belong_to(owner);
+        drop(before);
+    }
+
+    /// Starts a run; the coroutine gives its turn.
+    fn run(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+    ) -> PyResult<Coroutine> {
+        let caller = CallerContext::capture(slf.py())?;
+        let (kept, machine, driver) = Self::prepare(slf, history, input, caller, false)?;
+        Ok(Coroutine::keeping("run", kept, perform(machine, driver, Arc::clone(&slf.get().callables))))
+    }
+
+    /// Runs on this thread, without an event loop.
+    fn run_sync(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let caller = CallerContext::without_loop(slf.py())?;
+        let (_kept, machine, driver) = Self::prepare(slf, history, input, caller, true)?;
+        sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
+    }
+
+    /// Starts a run that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    fn stream(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+        on_loop: bool,
+        sub_agent_events: bool,
+    ) -> PyResult<AgentStream> {
+        let py = slf.py();
+        let caller = CallerContext::without_loop(py)?;
+        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
+        let start = Start::from_python(history, input)?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let context = RunContext { sub_agent_events, ..run_context(py, Arc::new(host), !on_loop)? };
+        let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
+        let stream = stream.map_err(|error| crate::error::upp(py, &error))?;
+        AgentStream::new(py, stream, &slf.get().callables, kept)
+    }
+
+    /// Name, description and parameters of the tool that the agent is. UAP-1.0 §8.2.
+    fn tool_definition<'py>(
+        &self,
+        py: Python<'py>,
+        name: Option<String>,
+        description: Option<String>,
+        parameter_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(String, String, Bound<'py, PyAny>)> {
+        let schema = parameter_schema.map(|schema| to_raw(schema, "parameter_schema")).transpose()?;
+        if schema.as_ref().is_some_and(|schema| !schema.is_object()) {
+            return Err(PyTypeError::new_err("parameter_schema must be a JSON Schema, a dict"));
+        }
+        let options = ToToolOptions { name, description, parameter_schema: schema };
+        let ToolDefinition { name, description, parameters, .. } = self.agent.to_tool(options).definition;
+        Ok((name, description, to_python(py, parameters.get())?.into_bound(py)))
+    }
+
+    /// The task that arguments name, for a tool that is called by hand.
+    #[staticmethod]
+    fn task_of(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
+        Ok(task_of(&to_raw(arguments, "arguments")?))
+    }
+
+    /// What the tool answers for a turn, as plain data.
+    #[staticmethod]
+    fn result_of(py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        to_python(py, result_of(&*extract::<PyTurn>(turn, "turn")?).get())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        self.held.traverse(&visit)?;
+        match self.callables.try_lock() {
+            Ok(callables) => callables.traverse(&visit),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let callables = std::mem::take(&mut *lock(&self.callables));
+        drop(callables);
+        self.held.clear();
+    }
 }
 
-impl Agent {
-    /// An agent of these options. Whether they fit together is checked when it runs.
-    pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
-        let id = options.id.clone().unwrap_or_else(|| ids.string().into());
-        let tools: Arc<[Tool]> = options.tools.as_slice().into();
-        let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
-        let strategy = options.effective_strategy();
-        let schemas = strategy.schemas(&definitions);
-        let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
-        Self { inner: Arc::new(Inner { id, options, tools, definitions, strategy, schemas, structure }) }
+impl AgentCore {
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: &Bound<'_, PyAny>,
+        caller: CallerContext,
+        waits: bool,
+    ) -> PyResult<(Kept, Machine, Drive)> {
+        let start = Start::from_python(history, input)?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
+        let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
+        let context = run_context(slf.py(), Arc::new(host), waits)?;
+        let prepared = slf.get().agent.prepare(start.history, start.input, context);
+        let (machine, driver) = prepared.map_err(|error| crate::error::upp(slf.py(), &error))?;
+        Ok((kept, machine, driver))
     }
+}
 
-    /// Its id.
-    pub fn id(&self) -> &Arc<str> {
-        &self.inner.id
-    }
+/// Drives a run to its end and gives its turn.
+pub(super) async fn perform(
+    mut machine: Machine,
+    driver: Drive,
+    callables: Arc<Mutex<Callables>>,
+) -> PyResult<Py<PyAny>> {
+    let turn = drive(&mut machine, &driver).await;
+    guard::expect_held(|py| match turn {
+        Ok(turn) => show_turn(py, &callables, turn),
+        Err(error) => Err(crate::error::upp(py, &error)),
+    })
+}
 
-    /// What it was made of.
-    pub fn options(&self) -> &AgentOptions {
-        &self.inner.options
-    }
+/// The model's own parameters.
+pub(super) fn params_from(params: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<RawObject>> {
+    let params = params.map(|value| to_raw_object(value, "params")).transpose()?;
+    Ok(Arc::new(params.unwrap_or_default()))
+}
 
-    /// Its tools, in the order of their definitions.
-    pub fn tools(&self) -> &Arc<[Tool]> {
-        &self.inner.tools
-    }
+/// Tools as the core and as the host see them, in the same order.
+pub(super) fn tools_from(tools: &Bound<'_, PyList>) -> PyResult<(Vec<CoreTool>, Vec<ToolBinding>)> {
+    let bindings = tools.iter().map(|tool| ToolBinding::new(&tool)).collect::<PyResult<Vec<_>>>()?;
+    let tools = tools.iter().zip(&bindings).map(|(tool, binding)| core_tool(&tool, binding));
+    Ok((tools.collect::<PyResult<_>>()?, bindings))
+}
 
-    /// What its structured answer must look like.
-    pub(crate) fn structure(&self) -> Option<&Structure> {
-        self.inner.structure.as_deref()
+/// What the model sees of a tool.
+fn core_tool(tool: &Bound<'_, PyAny>, binding: &ToolBinding) -> PyResult<CoreTool> {
+    let parameters = to_raw(&tool.getattr("parameters")?, "parameters")?;
+    if !parameters.is_object() {
+        return Err(PyTypeError::new_err("parameters of a tool must be a JSON Schema, a dict"));
     }
+    let metadata = tool.getattr("metadata")?;
+    let definition = ToolDefinition {
+        name: tool.getattr("name")?.extract()?,
+        description: tool.getattr("description")?.extract()?,
+        parameters,
+        metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
+        extra: Extra::new(),
+    };
+    let tool = CoreTool::new(definition);
+    let tool = match binding.agent() {
+        Some(agent) => tool.with_agent(agent.get().agent.clone()),
+        None => tool,
+    };
+    Ok(if binding.asks_approval() { tool.with_approval() } else { tool })
+}
 
-    /// Another agent with some options changed, and an id of its own (decision A2).
-    #[must_use]
-    pub fn with(&self, ids: &dyn IdSource, change: impl FnOnce(&mut AgentOptions)) -> Self {
-        let mut options = AgentOptions { id: None, ..self.inner.options.clone() };
-        change(&mut options);
-        Self::new(options, ids)
-    }
-
-    /// Runs, with nothing said before.
-    ///
-    /// # Errors
-    /// As [`Self::run_with_history`].
-    ///
-    /// # Cancel safety
-    /// As [`Self::run_with_history`].
-    pub async fn run(
-        &self,
-        input: impl Into<Input> + Send,
-        context: RunContext,
-    ) -> Result<Arc<Turn>, UppError> {
-        self.run_with_history(History::new(), input, context).await
-    }
-
-    /// Runs after what was said before. The history is not changed.
-    ///
-    /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent: no model, two tools of one name, a structure
-    /// that is no JSON Schema, or something that the model cannot do. Then those of [`drive()`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future stops the run: model call and tools are dropped.
-    pub async fn run_with_history(
-        &self,
-        history: History,
-        input: impl Into<Input> + Send,
-        context: RunContext,
-    ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.prepare(history, input.into(), context)?;
-        drive(&mut machine, &driver).await
-    }
-
-    /// Runs with somebody listening, with nothing said before. Nothing is sent before the stream is polled.
-    ///
-    /// # Errors
-    /// As [`Self::stream_with_history`].
-    pub fn stream(&self, input: impl Into<Input>, context: RunContext) -> Result<AgentStream, UppError> {
-        self.stream_with_history(History::new(), input, context)
-    }
-
-    /// Runs with somebody listening, after what was said before.
-    ///
-    /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`] as [`Self::run_with_history`], and for a model that cannot stream.
-    pub fn stream_with_history(
-        &self,
-        history: History,
-        input: impl Into<Input>,
-        context: RunContext,
-    ) -> Result<AgentStream, UppError> {
-        let (machine, driver) = self.prepare(history, input.into(), context)?;
-        gate::check_streaming(&*driver.model)?;
-        Ok(AgentStream::new(machine, driver))
-    }
-
-    /// A machine and a driver for one run; what [`Self::run`] and [`Self::stream`] start from.
-    ///
-    /// # Errors
-    /// As [`Self::run_with_history`], before anything is sent.
-    pub fn prepare(
-        &self,
-        history: History,
-        input: Input,
-        context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        self.prepare_all(history, [input], context)
-    }
-
-    /// As [`Self::prepare`], with any number of inputs; without one the model goes on from the history.
-    ///
-    /// # Errors
-    /// As [`Self::prepare`].
-    pub fn prepare_all(
-        &self,
-        history: History,
-        inputs: impl IntoIterator<Item = Input>,
-        context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        let Inheritance { model, params } = self.model(&context)?;
-        let inputs = into_messages(inputs, model.provider(), context.host.ids(), context.host.clock())?;
-        let state = RunState::of_messages(&self.inner.strategy, inputs, Arc::clone(&context.metadata));
-        self.assemble(Inheritance { model, params }, history, state, context)
-    }
-
-    /// A machine and a driver that go on from a saved state. `history` is what the run was started with.
-    ///
-    /// # Errors
-    /// As [`Self::prepare`]; [`crate::upp::ErrorCode::InvalidRequest`] caused by a [`StateError`] for a state that
-    /// cannot be taken up.
-    pub fn resume(
-        &self,
-        history: History,
-        state: RunState,
-        context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        let model = self.model(&context)?;
-        self.assemble(model, history, state, context)
-    }
-
-    fn assemble(
-        &self,
-        Inheritance { model, params }: Inheritance,
-        history: History,
-        state: RunState,
-        context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        let options = &self.inner.options;
-        self.check_depth(&context)?;
-        self.check_tool_names(model.provider())?;
-        gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
-        let structure = &self.inner.structure;
-        if let Some(structure) = structure {
-            structure.check_schema(model.provider())?;
-        }
-        // A run that makes plans goes on making them, whatever the agent that takes it up does otherwise.
-        let schemas = match &self.inner.schemas {
-            Schemas { sent: None, .. } if state.makes_plans() => {
-                Strategy::Plan(PlanOptions::default()).schemas(&self.inner.definitions)
-            }
-            own => own.clone(),
-        };
-        schemas.check(&*model)?;
-        // Middleware may still change what is said; then it is checked when that is done.
-        let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
-        if is_last_word {
-            let said = history.iter().chain(state.messages());
-            gate::check_media(&*model, said.map(AsRef::as_ref))?;
-        }
-        let setup = Setup {
-            history,
-            system: options.system.clone(),
-            params,
-            tools: Arc::clone(&self.inner.definitions),
-            structure: structure.as_ref().map(|structure| Arc::clone(structure.schema())),
-            plan_schema: schemas.sent,
-            plan_rules: schemas.rules,
-            is_wrapped: structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
-            structure_repair: options.structure_repair,
-            provider: Arc::from(model.provider()),
-        };
-        let machine = Machine::new(setup, state).map_err(|error: StateError| {
-            UppError::invalid_request(model.provider(), error.to_string()).with_cause(error)
-        })?;
-        let identity = Identity {
-            agent_id: Arc::clone(&self.inner.id),
-            turn_id: context.turn_id.clone().unwrap_or_else(|| context.host.ids().string().into()),
-            depth: context.depth(),
-            parent: context.parent.clone(),
-            session_id: context.session_id.clone(),
-        };
-        let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
-        let tools = Arc::clone(&self.inner.tools);
-        let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        let around =
-            (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
-        let (structure, cancellation) = (structure.clone(), context.cancellation);
-        let (events, sub_agent_events) = (context.events, context.sub_agent_events);
-        let agent_name = options.name.clone();
-        let own = match &self.inner.strategy {
-            Strategy::Own(own) => Some(own.clone()),
-            _ => None,
-        };
-        let driver = Drive { structure, cancellation, agent_name, around, own, ..driver };
-        Ok((machine, Drive { events, sub_agent_events, deepest, ..driver }))
-    }
-
-    /// Its name, or its id where it has none.
-    pub(crate) fn label(&self) -> &str {
-        self.inner.options.name.as_deref().unwrap_or(&self.inner.id)
-    }
-
-    /// Refuses a run that would be too deep inside of others (UAP-1.0 §16.1, decision A94).
-    pub(crate) fn check_depth(&self, context: &RunContext) -> Result<(), UppError> {
-        let (depth, deepest) =
-            (context.depth(), context.enclosing.as_ref().map(|enclosing| enclosing.deepest));
-        match deepest {
-            Some(deepest) if depth > deepest => {
-                let words = format!(
-                    "agent '{}' is not run: it would be {depth} agents deep, and {deepest} is the most; look for \
-                     agents that call each other in a circle, or raise max_sub_agent_depth of the outermost one",
-                    self.label()
-                );
-                Err(UppError::invalid_request("", words))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.
-    fn model(&self, context: &RunContext) -> Result<Inheritance, UppError> {
-        let options = &self.inner.options;
-        if let Some(model) = &options.model {
-            return Ok(Inheritance { model: Arc::clone(model), params: Arc::clone(&options.params) });
-        }
-        let Some(lent) = &context.inheritance else {
-            let words = format!(
-                "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
-                self.label()
-            );
-            return Err(UppError::invalid_request("", words));
-        };
-        let params = if options.params.is_empty() { &lent.params } else { &options.params };
-        Ok(Inheritance { model: Arc::clone(&lent.model), params: Arc::clone(params) })
-    }
-
-    pub(super) fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
-        let mut names = HashSet::with_capacity(self.inner.tools.len());
-        for tool in self.inner.tools.iter() {
-            let name = tool.definition.name.as_str();
-            if !names.insert(name) {
-                let words = format!("two tools are named '{name}'; names of tools must differ");
-                return Err(UppError::invalid_request(provider, words));
-            }
-        }
-        Ok(())
-    }
+/// An error of the core as the exception Python sees; for futures that are polled with the GIL held.
+pub(crate) fn raised(error: &UppError) -> PyErr {
+    guard::expect_held(|py| Ok(crate::error::upp(py, error))).unwrap_or_else(|error| error)
 }

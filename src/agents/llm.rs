@@ -1,296 +1,286 @@
-//! A model with tools and without an agent: `llm()`. UPP-1.2 §10 and §11.
-//!
-//! An [`Llm`] is the tool loop of an agent that keeps UPP's rules instead of UAP's ([`Protocol::Upp`]): any number of
-//! inputs, no hooks of steps, no events of steps, and an aborted call fails. A call starts in `Llm::start`, its events
-//! pass through [`LlmStream`], and it ends in [`drive()`].
+//! The native half of `turntree.upp.LLM`: arguments to history and inputs, calls to coroutines. UPP-1.2 §10.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
 
-use futures_util::{Stream, StreamExt as _, ready};
-use tokio_util::sync::CancellationToken;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::agent::Agent;
-use super::options::{AgentOptions, ToolUseStrategy};
-use super::run::failure;
-use super::run::passage::Passage;
-use super::run::{AgentStream, AgentStreamEvent, AnswerSoFar, Drive, Machine, Protocol, RunContext, drive};
-use super::tool::Tool;
-use crate::core::ids::IdSource;
-use crate::core::json::{RawJson, RawObject};
-use crate::message::message::History;
-use crate::message::{StreamEvent, Turn};
-use crate::upp::llm::{Input, gate};
-use crate::upp::middleware::Chain;
-use crate::upp::{Capabilities, Model, System, UppError};
+use super::agent::{AgentCore, params_from, perform, tools_from};
+use super::callables::Callables;
+use super::enclosing;
+use super::host::{Place, PyHost, RunMetadata};
+use super::stream::AgentStream;
+use crate::bridge::context::CallerContext;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::guard::lock;
+use crate::bridge::kept::Kept;
+use crate::bridge::sync;
+use crate::content::block_from;
+use crate::convert::json::to_raw;
+use crate::message::{Message, message_from};
+use crate::thread::history_from;
+use crate::upp::config::config_from;
+use crate::upp::held::Held;
+use crate::upp::middleware::chain::MiddlewareChain;
+use crate::upp::model::{ModelReference, system_from};
+use turntree_agents::run::{Drive, Machine, RunContext};
+use turntree_agents::strategy::OwnContext;
+use turntree_agents::{Llm, LlmOptions, ToolUseStrategy};
+use turntree_core::ids::RandomIds;
+use turntree_core::message::message::History;
+use turntree_core::time::Timestamp;
+use turntree_upp::UppError;
+use turntree_upp::llm::Input;
 
-/// What an [`Llm`] is made of. UPP-1.2 §10.
-#[derive(Debug, Clone)]
-pub struct LlmOptions {
-    /// The model, bound to its configuration.
-    pub model: Arc<dyn Model>,
-    /// The model's own parameters, passed on as they are.
-    pub params: Arc<RawObject>,
-    /// The system prompt.
-    pub system: Option<Arc<System>>,
-    /// The tools.
-    pub tools: Vec<Tool>,
-    /// How tools are used.
-    pub tool_strategy: ToolUseStrategy,
-    /// JSON Schema of the structured answer.
-    pub structure: Option<Arc<RawJson>>,
-    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
-    pub structure_repair: bool,
-    /// What is put around each call. UPP-1.2 §17.
-    pub middleware: Chain,
+/// The native half of an LLM. One serves any number of calls at once.
+#[pyclass(frozen, weakref, module = "turntree._core")]
+pub(crate) struct LlmCore {
+    llm: Llm,
+    callables: Arc<Mutex<Callables>>,
+    /// The model's object, and what the LLM's own configuration was given.
+    held: Held,
+    middleware: Py<MiddlewareChain>,
 }
 
-impl LlmOptions {
-    /// A model and nothing else.
-    pub fn new(model: Arc<dyn Model>) -> Self {
-        Self {
-            model,
-            params: Arc::default(),
-            system: None,
-            tools: Vec::new(),
-            tool_strategy: ToolUseStrategy::default(),
-            structure: None,
-            structure_repair: false,
-            middleware: Chain::default(),
-        }
-    }
-}
-
-/// A model with its tools, ready to be called.
-///
-/// Immutable; cloning shares everything. One serves any number of calls at once.
-#[derive(Debug, Clone)]
-pub struct Llm {
-    model: Arc<dyn Model>,
-    agent: Agent,
-    middleware: Chain,
-}
-
-impl Llm {
-    /// A model with these options.
-    ///
-    /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`] when the model has no tools or no structured answers and some are
-    /// wanted, or when two tools share a name.
-    pub fn new(options: LlmOptions, ids: &dyn IdSource) -> Result<Self, UppError> {
-        let LlmOptions {
-            model,
-            params,
-            system,
+#[pymethods]
+impl LlmCore {
+    #[new]
+    #[pyo3(signature = (
+        *, model, params, config, max_iterations, tools, system, structure, structure_repair, answer, hooks, middleware
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the specification, all by keyword")]
+    fn new(
+        model: &Bound<'_, ModelReference>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        max_iterations: Option<u32>,
+        tools: &Bound<'_, PyList>,
+        system: Option<&Bound<'_, PyAny>>,
+        structure: Option<&Bound<'_, PyAny>>,
+        structure_repair: bool,
+        answer: Option<Py<PyAny>>,
+        hooks: &Bound<'_, PyDict>,
+        middleware: Py<MiddlewareChain>,
+    ) -> PyResult<Self> {
+        let (config, mut held) = config_from(config)?;
+        held.objects.push(model.clone().into_any().unbind());
+        let (tools, bindings) = tools_from(tools)?;
+        let options = LlmOptions {
+            params: params_from(params)?,
+            system: system.map(system_from).transpose()?.map(Arc::new),
             tools,
-            tool_strategy,
-            structure,
+            tool_strategy: ToolUseStrategy { max_iterations },
+            structure: structure.map(|schema| to_raw(schema, "structure")).transpose()?.map(Arc::new),
             structure_repair,
-            middleware,
-        } = options;
-        gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
-        let options = AgentOptions {
-            model: Some(Arc::clone(&model)),
-            params,
-            system,
-            tools,
-            tool_strategy,
-            structure,
-            structure_repair,
-            ..AgentOptions::default()
+            ..LlmOptions::new(model.get().bind(&config))
         };
-        let agent = Agent::new(options, ids);
-        agent.check_tool_names(model.provider())?;
-        Ok(Self { model, agent, middleware })
+        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
+        let llm = Llm::new(options, &RandomIds);
+        let llm = llm.map_err(|error| crate::error::upp(model.py(), &error))?;
+        Ok(Self { llm, callables, held, middleware })
     }
 
-    /// The model.
-    pub fn model(&self) -> &Arc<dyn Model> {
-        &self.model
+    /// Starts a call; the coroutine gives its turn.
+    fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
+        let caller = CallerContext::capture(slf.py())?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
+        let turn = perform(machine, driver, Arc::clone(&slf.get().callables));
+        Ok(Coroutine::keeping("generate", kept, turn))
     }
 
-    /// The system prompt.
-    pub fn system(&self) -> Option<&Arc<System>> {
-        self.agent.options().system.as_ref()
+    /// Calls on this thread, without an event loop.
+    fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let caller = CallerContext::without_loop(slf.py())?;
+        let (machine, driver) = Self::start(slf, arguments, caller, &Kept::default())?;
+        sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
     }
 
-    /// The model's parameters.
-    pub fn params(&self) -> &Arc<RawObject> {
-        &self.agent.options().params
+    /// Starts a call that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
+        let (py, this) = (slf.py(), slf.get());
+        let caller = CallerContext::without_loop(py)?;
+        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
+        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let mut context = RunContext::new(Arc::new(host));
+        context.enclosing = enclosing::current(py)?;
+        context.middleware = this.middleware.get().for_call(&kept);
+        let stream = this.llm.stream(history, inputs, context);
+        let stream = stream.map_err(|error| crate::error::upp(py, &error))?;
+        AgentStream::new(py, stream, &this.callables, kept)
     }
 
-    /// The tools.
-    pub fn tools(&self) -> &Arc<[Tool]> {
-        self.agent.tools()
-    }
-
-    /// What the model can take and do.
-    pub fn capabilities(&self) -> Capabilities {
-        self.model.capabilities()
-    }
-
-    /// Calls the model, and again while it wants tools. The history is not changed; without inputs the model goes on
-    /// from it.
-    ///
-    /// # Errors
-    /// [`crate::upp::ErrorCode::InvalidRequest`], before anything is sent, for media that the model does not take,
-    /// for a structure that is no JSON Schema, and for a call that says nothing. Then those of [`drive()`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future stops the call: request and tools are dropped.
-    pub async fn generate(
-        &self,
-        history: History,
-        inputs: impl IntoIterator<Item = Input> + Send,
-        context: RunContext,
-    ) -> Result<Arc<Turn>, UppError> {
-        let (mut machine, driver) = self.start(history, inputs, context)?;
-        drive(&mut machine, &driver).await
-    }
-
-    /// As [`Self::generate`], with somebody listening. Nothing is sent before the stream is polled.
-    ///
-    /// # Errors
-    /// As [`Self::generate`], and [`crate::upp::ErrorCode::InvalidRequest`] for a model that cannot stream.
-    pub fn stream(
-        &self,
-        history: History,
-        inputs: impl IntoIterator<Item = Input>,
-        context: RunContext,
-    ) -> Result<LlmStream, UppError> {
-        gate::check_streaming(&*self.model)?;
-        let (machine, driver) = self.begin(history, inputs, context, true)?;
-        let provider = self.model.provider().into();
-        Ok(LlmStream { run: AgentStream::new(machine, driver), provider, outcome: None })
-    }
-
-    /// A machine and a driver for one call; where every call starts.
-    ///
-    /// # Errors
-    /// As [`Self::generate`], before anything is sent.
-    pub fn start(
-        &self,
-        history: History,
-        inputs: impl IntoIterator<Item = Input>,
-        context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        self.begin(history, inputs, context, false)
-    }
-
-    fn begin(
-        &self,
-        history: History,
-        inputs: impl IntoIterator<Item = Input>,
-        mut context: RunContext,
-        streaming: bool,
-    ) -> Result<(Machine, Drive), UppError> {
-        if context.middleware.is_empty() {
-            context.middleware = self.middleware.clone();
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.middleware)?;
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        self.held.traverse(&visit)?;
+        match self.callables.try_lock() {
+            Ok(callables) => callables.traverse(&visit),
+            Err(_) => Ok(()),
         }
-        let middleware = context.middleware.clone();
-        // It is no agent: it has no place of its own among those that run inside one another.
-        let enclosing = context.enclosing.take();
-        let nothing_before = history.is_empty();
-        let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
-        if nothing_before && machine.state().messages().is_empty() {
-            let words = "there is nothing to answer; give an input, or a history that ends with one";
-            return Err(UppError::invalid_request(self.model.provider(), words));
-        }
-        let passage =
-            (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
-        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, enclosing, ..driver }))
+    }
+
+    fn __clear__(&self) {
+        let callables = std::mem::take(&mut *lock(&self.callables));
+        drop(callables);
+        self.held.clear();
     }
 }
 
-/// A call as a stream of its events. UPP-1.2 §11.2.
-///
-/// Lazy: nothing is sent before it is polled. May be polled on any executor. After an error, which an abort is, it
-/// ends. The call counts as over when its last event has been taken, not when the model has sent it: so what an abort
-/// does never depends on the network.
-///
-/// # Cancel safety
-/// As [`AgentStream`].
-#[derive(Debug)]
-pub struct LlmStream {
-    run: AgentStream,
-    /// Whose model; in errors.
-    provider: Arc<str>,
-    outcome: Option<Result<Arc<Turn>, UppError>>,
-}
-
-impl LlmStream {
-    /// Stops the call: the next item and [`Self::turn`] are [`crate::upp::ErrorCode::Cancelled`], what had arrived is
-    /// attached ([`super::run::partial_turn`]). Events that have not been taken are dropped. No effect on a call that
-    /// is over.
-    pub fn abort(&self) {
-        self.run.abort();
-    }
-
-    /// What aborts the call from elsewhere: cancelling it is [`Self::abort`].
-    pub const fn abort_token(&self) -> &CancellationToken {
-        self.run.abort_token()
-    }
-
-    /// The structured answer so far, by the events that were taken; for whoever looks on.
-    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
-        self.run.answer()
-    }
-
-    /// The turn, when the call is over.
-    pub const fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
-        self.outcome.as_ref()
-    }
-
-    /// Drives the call to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
+impl LlmCore {
+    /// The model of a run with the tools of its agent, and without its hooks of steps.
     ///
     /// # Errors
-    /// As [`drive()`].
-    ///
-    /// # Cancel safety
-    /// As [`AgentStream::turn`].
-    pub async fn turn(&mut self) -> Result<Arc<Turn>, UppError> {
-        while self.outcome.is_none() {
-            if self.next().await.is_none() {
-                break;
-            }
-        }
-        let unfinished = || Err(UppError::cancelled(""));
-        self.outcome.clone().unwrap_or_else(unfinished)
+    /// `UPPError` where the model cannot do what the agent wants of it.
+    pub(super) fn of_run(py: Python<'_>, run: &OwnContext, agent: &Py<AgentCore>) -> PyResult<Self> {
+        let core = agent.get().agent();
+        let options = core.options();
+        let options = LlmOptions {
+            params: Arc::clone(&run.setup.params),
+            system: options.system.clone(),
+            tools: options.tools.clone(),
+            tool_strategy: options.tool_strategy,
+            structure: options.structure.clone(),
+            structure_repair: options.structure_repair,
+            ..LlmOptions::new(Arc::clone(&run.drive.model))
+        };
+        let llm = Llm::new(options, &RandomIds).map_err(|error| crate::error::upp(py, &error))?;
+        let callables = Arc::new(Mutex::new(lock(agent.get().callables()).without_steps(py)));
+        let mut held = Held::default();
+        // Its model may lead to functions that the agent holds.
+        held.objects.push(agent.clone_ref(py).into_any());
+        let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
+        Ok(Self { llm, callables, held, middleware: none })
     }
 
-    fn end(&mut self, outcome: Result<Arc<Turn>, UppError>) -> Option<Result<StreamEvent, UppError>> {
-        let error = outcome.as_ref().err().cloned();
-        self.outcome = Some(outcome);
-        error.map(Err)
+    fn start(
+        slf: &Bound<'_, Self>,
+        arguments: &Bound<'_, PyTuple>,
+        caller: CallerContext,
+        kept: &Kept,
+    ) -> PyResult<(Machine, Drive)> {
+        let this = slf.get();
+        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
+        let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
+        let mut context = RunContext::new(Arc::new(host));
+        context.enclosing = enclosing::current(slf.py())?;
+        context.middleware = this.middleware.get().for_call(kept);
+        let started = this.llm.start(history, inputs, context);
+        started.map_err(|error| crate::error::upp(slf.py(), &error))
     }
 }
 
-impl Stream for LlmStream {
-    type Item = Result<StreamEvent, UppError>;
+/// What a call says: the history it goes on from, and its inputs.
+struct Said {
+    history: History,
+    inputs: Vec<Input>,
+}
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let stream = self.get_mut();
-        if stream.outcome.is_some() {
-            return Poll::Ready(None);
+impl Said {
+    /// Tells history from inputs by the first argument alone. UPP-1.2 §10.1.
+    ///
+    /// # Errors
+    /// `UPPError` `INVALID_REQUEST`, caused by what is wrong with the argument.
+    fn from_python(arguments: &Bound<'_, PyTuple>, provider: &str) -> PyResult<Self> {
+        let py = arguments.py();
+        Self::read(arguments).map_err(|cause| {
+            let words = cause.value(py).str().map(|words| words.to_string()).unwrap_or_default();
+            let error = UppError::invalid_request(provider, format!("Invalid inference input: {words}"));
+            let error = crate::error::upp(py, &error);
+            error.set_cause(py, Some(cause));
+            error
+        })
+    }
+
+    fn read(arguments: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let mut arguments = arguments.iter().enumerate().peekable();
+        let history = match arguments.peek() {
+            Some((_, first)) => history_of(first)?,
+            None => None,
+        };
+        if history.is_some() {
+            arguments.next();
         }
-        // The model was done, its last events were not taken.
-        if let (true, Some(Ok(turn))) = (stream.run.abort_token().is_cancelled(), stream.run.outcome()) {
-            let error = failure::attach(UppError::cancelled(&*stream.provider), Turn::clone(turn));
-            return Poll::Ready(stream.end(Err(error)));
+        let inputs = arguments.map(|(place, input)| input_from(&input, &format!("input[{place}]")));
+        Ok(Self { history: history.unwrap_or_default(), inputs: inputs.collect::<PyResult<_>>()? })
+    }
+}
+
+/// The history that a first argument is: that of a thread or of anything with a list of `messages`, an empty list, or a
+/// list that starts with a message.
+fn history_of(first: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
+    let py = first.py();
+    let messages = match first.cast::<PyDict>() {
+        Ok(dict) => dict.get_item(intern!(py, "messages"))?,
+        Err(_) => first.getattr_opt(intern!(py, "messages"))?,
+    };
+    if let Some(messages) = messages.filter(is_list) {
+        return history_from(&messages, "history").map(Some);
+    }
+    if !is_list(first) {
+        return Ok(None);
+    }
+    match first.try_iter()?.next().transpose()? {
+        None => Ok(Some(History::new())),
+        Some(element) if looks_like_message(&element)? => history_from(first, "history").map(Some),
+        Some(_) => Err(pyo3::exceptions::PyTypeError::new_err(
+            "a list is a history and must hold messages; give texts and blocks one by one, as generate(*blocks)",
+        )),
+    }
+}
+
+fn is_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
+}
+
+/// A message, or a dict with what every message has.
+fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<Message>() {
+        return Ok(true);
+    }
+    let Ok(dict) = value.cast::<PyDict>() else { return Ok(false) };
+    let text = |name: &str| -> PyResult<Option<String>> {
+        Ok(dict.get_item(name)?.and_then(|value| value.extract().ok()))
+    };
+    if text("id")?.is_none_or(|id| id.is_empty()) {
+        return Ok(false);
+    }
+    let is_dated = match dict.get_item("timestamp")? {
+        Some(time) if time.is_instance_of::<PyString>() => {
+            time.extract::<String>()?.parse::<Timestamp>().is_ok()
         }
-        loop {
-            match ready!(stream.run.poll_next_unpin(context)) {
-                Some(Ok(AgentStreamEvent::Upp(event))) => return Poll::Ready(Some(Ok(event))),
-                // A driver that keeps UPP's rules makes none.
-                Some(Ok(AgentStreamEvent::Uap(_) | AgentStreamEvent::SubAgent(_))) => {}
-                Some(Err(error)) => return Poll::Ready(stream.end(Err(error))),
-                None => {
-                    let unfinished = || Err(UppError::cancelled(""));
-                    let outcome = stream.run.outcome().cloned().unwrap_or_else(unfinished);
-                    return Poll::Ready(stream.end(outcome));
-                }
-            }
-        }
+        Some(time) => time.is_instance_of::<pyo3::types::PyDateTime>(),
+        None => false,
+    };
+    let list =
+        |name: &str| -> PyResult<bool> { Ok(dict.get_item(name)?.is_some_and(|value| is_list(&value))) };
+    Ok(is_dated
+        && match text("type")?.as_deref() {
+            Some("user" | "assistant") => list("content")?,
+            Some("tool_result") => list("results")?,
+            _ => false,
+        })
+}
+
+/// A message as it is, a text, or a block.
+fn input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
+    if let Ok(text) = input.cast::<PyString>() {
+        return Ok(Input::Text(text.to_str()?.to_owned()));
+    }
+    let is_message = input.is_instance_of::<Message>()
+        || match input.cast::<PyDict>() {
+            Ok(dict) => dict.contains("type")? && dict.contains("id")? && dict.contains("timestamp")?,
+            Err(_) => false,
+        };
+    if is_message {
+        message_from(input, what).map(Input::Message)
+    } else {
+        block_from(input, what).map(Input::Block)
     }
 }

@@ -1,30 +1,21 @@
-//! Agents: a model, tools, and a strategy that says how to use them. UAP-1.0 §4, §5, §11, §12.
-//!
-//! [`agent`] is the door: an [`Agent`] runs, or streams. [`llm`] is the door beside it: UPP's `llm()`, the same loop
-//! without an agent around it. [`middleware`] stands around an agent's runs. [`run`] holds one run of it: a machine that decides, a driver
-//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
-//! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`checkpoint`]s to go back to.
-//! [`structure`] is what a structured answer must look like. [`sub_agent`] makes an agent a tool of another one.
+//! Agents as Python sees them. [`agent`] builds and runs, [`host`] is the application behind a run, by its [`callables`]
+//! (tools, approval, hooks), [`strategy`] says how a run goes on, or lets Python say it, [`middleware`] what stands around its runs,
+//! [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with one of
+//! them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]). [`enclosing`] tells code in
+//! a tool which run it is inside of, [`tracing`] tells OpenTelemetry of all of it.
 
-pub mod agent;
-pub mod checkpoint;
-pub mod llm;
-pub mod middleware;
-pub mod options;
-pub mod run;
-pub mod session;
-pub mod strategy;
-pub mod structure;
-pub mod sub_agent;
-pub mod thread;
-pub mod tool;
-
-pub use agent::Agent;
-pub use checkpoint::Checkpoint;
-pub use llm::{Llm, LlmOptions, LlmStream};
-pub use options::{AgentOptions, ToolUseStrategy};
-pub use session::{Session, SessionError, SessionOptions};
-pub use strategy::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
-pub use structure::{Structure, Violation};
-pub use sub_agent::{SubAgent, ToToolOptions};
-pub use tool::{Tool, ToolFunction};
+pub(crate) mod agent;
+pub(crate) mod callables;
+pub(crate) mod checkpoint;
+pub(crate) mod context;
+pub(crate) mod enclosing;
+pub(crate) mod host;
+pub(crate) mod llm;
+pub(crate) mod middleware;
+pub(crate) mod persistence;
+pub(crate) mod session;
+pub(crate) mod state;
+pub(crate) mod strategy;
+pub(crate) mod stream;
+pub(crate) mod tracing;
+pub(crate) mod tree;

@@ -1,271 +1,219 @@
-//! What is said: text or a list of parts, and attachments. ThreadProtocol 1.0.0, "Content Types"; the fields of audio,
-//! video and files by analogy with images (decision 15).
+//! Content parts and attachments. ThreadProtocol 1.0.0, "Content Types".
 
-use std::fmt;
+use std::sync::Arc;
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::core::json::json_object;
-use crate::core::json::object::Field;
-use crate::core::json::union::tagged_union;
+use crate::convert::json::{document_raw, limits, to_python};
+use crate::data::Data;
+use crate::show::{Show, data_class};
+use turntree_core::json::Extra;
+use turntree_core::message::media::Binary;
+use turntree_thread_protocol::content as core;
+use turntree_thread_protocol::{ContentPart, MessageContent};
 
-/// The content of a message: plain text, or parts in order.
-#[derive(Debug, Clone, PartialEq)]
-pub enum MessageContent {
-    /// Plain text.
-    Text(String),
-    /// Parts.
-    Parts(Vec<ContentPart>),
-}
-
-impl MessageContent {
-    /// The text of all text parts, joined without separator.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        match self {
-            Self::Text(text) => text.as_str().into(),
-            Self::Parts(parts) => parts.iter().filter_map(ContentPart::as_text).collect::<String>().into(),
-        }
-    }
-}
-
-impl Default for MessageContent {
-    fn default() -> Self {
-        Self::Text(String::new())
-    }
-}
-
-impl From<&str> for MessageContent {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<Vec<ContentPart>> for MessageContent {
-    fn from(parts: Vec<ContentPart>) -> Self {
-        Self::Parts(parts)
-    }
-}
-
-impl Field for MessageContent {}
-
-impl Serialize for MessageContent {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Parts(parts) => parts.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for MessageContent {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Content;
-        impl<'de> Visitor<'de> for Content {
-            type Value = MessageContent;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a string or a list of content parts")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<MessageContent, E> {
-                Ok(MessageContent::Text(text.to_owned()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<MessageContent, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = sequence.next_element()? {
-                    parts.push(part);
-                }
-                Ok(MessageContent::Parts(parts))
-            }
-        }
-        deserializer.deserialize_any(Content)
-    }
-}
-
-json_object! {
-    /// A piece of text.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct TextContent {
-        tag "type" = "text",
+data_class! {
+    /// A piece of text. ThreadProtocol 1.0.0, "Content Types".
+    TextContent as "TextContent" in "turntree.thread_protocol" over core::TextContent {
         /// The text.
-        pub text: String = "text",
+        text,
     }
+
+    #[new]
+    fn new(text: String) -> PyClassInitializer<Self> {
+        Self::holding(core::TextContent { text, extra: Extra::new() })
+    }
+
+    #[classattr]
+    #[pyo3(name = "type")]
+    const KIND: &'static str = "text";
 }
 
-json_object! {
-    /// A picture: by URL, inline, or as a file that a provider keeps.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct ImageContent {
-        tag "type" = "image",
-        /// Where it is served.
-        pub url: Option<String> = "image_url",
-        /// Its data: base64, standard alphabet, padded.
-        pub base64: Option<String> = "image_base64",
+/// Defines the class of one medium; the members are named after it.
+macro_rules! media_class {
+    (
+        $(#[doc = $doc:literal])*
+        $class:ident as $name:literal, $kind:literal { $url:ident, $base64:ident }
+    ) => {
+        data_class! {
+            $(#[doc = $doc])*
+            $class as $name in "turntree.thread_protocol" over core::$class {
         /// The id under which a provider keeps it.
-        pub file_id: Option<String> = "file_id",
+        file_id,
         /// Who keeps it, as `openai`.
-        pub provider: Option<String> = "provider",
+        provider,
         /// Its media type, as `image/png`.
-        pub media_type: Option<String> = "media_type",
+        media_type,
         /// Its file name.
-        pub name: Option<String> = "name",
-    }
-}
-
-json_object! {
-    /// A file that is neither picture, sound nor film: a document or any other data.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct FileContent {
-        tag "type" = "file",
-        /// Where it is served.
-        pub url: Option<String> = "file_url",
-        /// Its data: base64, standard alphabet, padded.
-        pub base64: Option<String> = "file_base64",
-        /// The id under which a provider keeps it.
-        pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
-        pub provider: Option<String> = "provider",
-        /// Its media type, as `application/pdf`.
-        pub media_type: Option<String> = "media_type",
-        /// Its file name.
-        pub name: Option<String> = "name",
-    }
-}
-
-json_object! {
-    /// A sound.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct AudioContent {
-        tag "type" = "audio",
-        /// Where it is served.
-        pub url: Option<String> = "audio_url",
-        /// Its data: base64, standard alphabet, padded.
-        pub base64: Option<String> = "audio_base64",
-        /// The id under which a provider keeps it.
-        pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
-        pub provider: Option<String> = "provider",
-        /// Its media type, as `audio/wav`.
-        pub media_type: Option<String> = "media_type",
-        /// Its file name.
-        pub name: Option<String> = "name",
-    }
-}
-
-json_object! {
-    /// A film.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct VideoContent {
-        tag "type" = "video",
-        /// Where it is served.
-        pub url: Option<String> = "video_url",
-        /// Its data: base64, standard alphabet, padded.
-        pub base64: Option<String> = "video_base64",
-        /// The id under which a provider keeps it.
-        pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
-        pub provider: Option<String> = "provider",
-        /// Its media type, as `video/mp4`.
-        pub media_type: Option<String> = "media_type",
-        /// Its file name.
-        pub name: Option<String> = "name",
-    }
-}
-
-tagged_union! {
-    /// One part of a message.
-    pub enum ContentPart by "type" {
-        /// Text.
-        Text(TextContent) = "text",
-        /// A picture.
-        Image(ImageContent) = "image",
-        /// A document or other data.
-        File(FileContent) = "file",
-        /// A sound.
-        Audio(AudioContent) = "audio",
-        /// A film.
-        Video(VideoContent) = "video",
-    }
-}
-
-impl ContentPart {
-    /// A text part.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(TextContent { text: text.into(), ..TextContent::default() })
+        name,
     }
 
-    /// The text of a text part.
-    pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Self::Text(part) => Some(&part.text),
-            _ => None,
+            #[new]
+            #[pyo3(signature = (
+                *, $url = None, $base64 = None, file_id = None, provider = None, media_type = None, name = None
+            ))]
+            fn new(
+                $url: Option<String>,
+                $base64: Option<&Bound<'_, PyAny>>,
+                file_id: Option<String>,
+                provider: Option<String>,
+                media_type: Option<String>,
+                name: Option<String>,
+            ) -> PyResult<PyClassInitializer<Self>> {
+                let base64 = $base64.map(|data| base64_text(data, stringify!($base64))).transpose()?;
+                Ok(Self::holding(core::$class {
+                    url: $url, base64, file_id, provider, media_type, name, extra: Extra::new(),
+                }))
+            }
+
+            #[classattr]
+            #[pyo3(name = "type")]
+            const KIND: &'static str = $kind;
+
+            /// Where it is served.
+            #[getter]
+            fn $url<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.url.show(slf.py())
+            }
+
+            /// Its data: base64, standard alphabet, padded.
+            #[getter]
+            fn $base64<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.base64.show(slf.py())
+            }
         }
-    }
-
-    /// The data of a part that holds its own, in base64.
-    pub fn base64(&self) -> Option<&String> {
-        match self {
-            Self::Image(part) => part.base64.as_ref(),
-            Self::File(part) => part.base64.as_ref(),
-            Self::Audio(part) => part.base64.as_ref(),
-            Self::Video(part) => part.base64.as_ref(),
-            Self::Text(_) | Self::Unknown(_) => None,
-        }
-    }
-
-    /// As [`Self::base64`], to change it.
-    pub fn base64_mut(&mut self) -> Option<&mut String> {
-        match self {
-            Self::Image(part) => part.base64.as_mut(),
-            Self::File(part) => part.base64.as_mut(),
-            Self::Audio(part) => part.base64.as_mut(),
-            Self::Video(part) => part.base64.as_mut(),
-            Self::Text(_) | Self::Unknown(_) => None,
-        }
-    }
+    };
 }
 
-json_object! {
-    /// Something that came with a user message, beside its content.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct Attachment {
+media_class! {
+    /// A picture: by URL, inline, or as a file that a provider keeps. ThreadProtocol 1.0.0, "Content Types".
+    ImageContent as "ImageContent", "image" { image_url, image_base64 }
+}
+
+media_class! {
+    /// A file that is neither picture, sound nor film. ThreadProtocol 1.0.0, "Content Types".
+    FileContent as "FileContent", "file" { file_url, file_base64 }
+}
+
+media_class! {
+    /// A sound. ThreadProtocol 1.0.0, "Content Types".
+    AudioContent as "AudioContent", "audio" { audio_url, audio_base64 }
+}
+
+media_class! {
+    /// A film. ThreadProtocol 1.0.0, "Content Types".
+    VideoContent as "VideoContent", "video" { video_url, video_base64 }
+}
+
+data_class! {
+    /// Something that came with a user message, beside its content. ThreadProtocol 1.0.0, "Content Types".
+    Attachment as "Attachment" in "turntree.thread_protocol" over core::Attachment {
         /// Its file name.
-        pub name: String = "name",
+        name,
         /// Where it is served.
-        pub url: Option<String> = "url",
+        url,
         /// Its data: base64, standard alphabet, padded.
-        pub data: Option<String> = "data",
+        data,
         /// Its media type.
-        pub media_type: String = "media_type",
+        media_type,
         /// Its size.
-        pub size_bytes: Option<u64> = "size_bytes",
+        size_bytes,
+    }
+
+    #[new]
+    #[pyo3(signature = (name, *, media_type, url = None, data = None, size_bytes = None))]
+    fn new(
+        name: String,
+        media_type: String,
+        url: Option<String>,
+        data: Option<&Bound<'_, PyAny>>,
+        size_bytes: Option<u64>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let data = data.map(|data| base64_text(data, "data")).transpose()?;
+        Ok(Self::holding(core::Attachment { name, url, data, media_type, size_bytes, extra: Extra::new() }))
     }
 }
 
-impl Attachment {
-    /// The content part that it would be in the content itself; `None` where it says neither its data nor its place.
-    pub fn part(&self) -> Option<ContentPart> {
-        if self.url.is_none() && self.data.is_none() {
-            return None;
-        }
-        macro_rules! part {
-            ($variant:ident($class:ident)) => {
-                ContentPart::$variant($class {
-                    url: self.url.clone(),
-                    base64: self.data.clone(),
-                    media_type: Some(self.media_type.clone()),
-                    name: Some(self.name.clone()),
-                    ..$class::default()
-                })
-            };
-        }
-        Some(match self.media_type.split('/').next() {
-            Some("image") => part!(Image(ImageContent)),
-            Some("audio") => part!(Audio(AudioContent)),
-            Some("video") => part!(Video(VideoContent)),
-            _ => part!(File(FileContent)),
-        })
+/// Base64 text as it is, or the base64 of bytes.
+fn base64_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str()?.to_owned());
     }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Binary::new(bytes.as_bytes().to_vec()).to_base64());
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be base64 text or bytes, not {found}")))
+}
+
+impl Show for ContentPart {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(part) => part.show(py),
+            Self::Image(part) => part.show(py),
+            Self::File(part) => part.show(py),
+            Self::Audio(part) => part.show(py),
+            Self::Video(part) => part.show(py),
+            Self::Unknown(_) => {
+                let text =
+                    serde_json::to_string(self).map_err(|error| crate::error::serialization(py, &error))?;
+                Ok(to_python(py, &text)?.into_bound(py))
+            }
+        }
+    }
+}
+
+impl Show for MessageContent {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(text) => text.show(py),
+            Self::Parts(parts) => parts.show(py),
+        }
+    }
+}
+
+/// Content from a text, or a list of texts, content parts and dicts.
+///
+/// # Errors
+/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no part.
+pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<MessageContent> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(MessageContent::Text(text.to_str()?.to_owned()));
+    }
+    let items = super::items_of(value, what).map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a str or a list of content parts, not {found}"))
+    })?;
+    let parts = items.iter().enumerate().map(|(place, item)| part_from(item, &format!("{what}[{place}]")));
+    parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)
+}
+
+fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(ContentPart::text(text.to_str()?));
+    }
+    let refuse = |found: &str| {
+        PyTypeError::new_err(format!("{what} must be a content part, a str or a dict, not {found}"))
+    };
+    if let Ok(data) = value.cast::<Data>() {
+        let data = data.get();
+        let known = data
+            .share::<core::TextContent>()
+            .map(|part| ContentPart::Text(Arc::unwrap_or_clone(part)))
+            .or_else(|| data.share().map(|part| ContentPart::Image(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::File(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::Audio(Arc::unwrap_or_clone(part))))
+            .or_else(|| data.share().map(|part| ContentPart::Video(Arc::unwrap_or_clone(part))));
+        return known.ok_or_else(|| {
+            refuse(&value.get_type().name().map(|name| name.to_string()).unwrap_or_default())
+        });
+    }
+    if !value.is_instance_of::<PyDict>() {
+        return Err(refuse(&value.get_type().name()?.to_string()));
+    }
+    let raw = document_raw(value, what)?;
+    turntree_core::json::parse(raw.get(), &limits())
+        .map_err(|error| crate::error::validation(value.py(), &error, Some(raw.get())))
 }

@@ -1,291 +1,442 @@
-//! The document: a thread, its agents and its actions. ThreadProtocol 1.0.0, "Thread".
+//! The document as a Python class: the one that grows.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString};
 
-use super::action::Action;
-use super::error::ThreadError;
-use crate::core::json::object::Field;
-use crate::core::json::{RawJson, RawObject, json_object};
-use crate::core::limits::Limits;
+use super::actions::{action_from, now, timestamp_from, wrap as wrap_action};
+use super::agents::{AgentConfig, agents_from};
+use super::issues::IssueRecord;
+use super::pydantic_ai::{TITLES, View};
+use super::shared::Shared;
+use crate::convert::json::to_raw_object;
+use crate::data::{Data, DataClass, extract, value_of};
+use crate::show::Show;
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_thread_protocol::action::Action;
+use turntree_thread_protocol::document as core;
+use turntree_thread_protocol::document::Actions;
 
-/// The version of the protocol that this room reads and writes.
-pub const VERSION: &str = "1.0.0";
+/// A conversation as one document. ThreadProtocol 1.0.0, "Thread".
+#[pyclass(frozen, extends = Data, name = "Thread", module = "turntree.thread_protocol")]
+pub(crate) struct Thread;
 
-json_object! {
-    /// A conversation as one document.
-    ///
-    /// Actions are shared: a clone or a branch copies no text. Timestamps are kept as they were written.
-    #[derive(Debug, Clone, PartialEq)]
-    pub struct Thread {
-        /// The version of the protocol, `1.0.0`.
-        pub version: String = "version",
-        /// Its id, a UUID.
-        pub thread_id: String = "thread_id",
-        /// The thread it branched from.
-        pub parent_thread_id: Option<String> = "parent_thread_id",
-        /// When it began.
-        pub created_at: String = "created_at",
-        /// When it was changed last.
-        pub updated_at: String = "updated_at",
-        /// What a person calls it.
-        pub title: String = "title",
-        /// Facts of applications, by namespace.
-        pub metadata: Option<RawObject> = "metadata",
-        /// Who takes part, by id.
-        pub agents: AgentRegistry = "agents",
-        /// What happened, in order.
-        pub actions: Actions = "actions",
+impl DataClass for Thread {
+    type Value = Shared;
+    const FROZEN: bool = false;
+
+    fn json_schema() -> serde_json::Value {
+        turntree_thread_protocol::schema::published()
     }
-}
 
-json_object! {
-    /// One agent of a thread.
-    #[derive(Debug, Clone, PartialEq, Default)]
-    pub struct AgentConfig {
-        /// Its id, the same as its key in the registry.
-        pub agent_id: String = "agent_id",
-        /// A name for programs, unique in the thread: `fred_v1`.
-        pub agent_identifier: String = "agent_identifier",
-        /// A name for people: `Fred`.
-        pub agent_name: String = "agent_name",
-        /// When it was made.
-        pub created_at: String = "created_at",
-        /// Where its full configuration is.
-        pub config_ref: Option<String> = "config_ref",
+    fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
     }
 }
 
 impl Thread {
-    /// A thread without actions.
-    pub fn new(
-        thread_id: impl Into<String>,
-        created_at: impl Into<String>,
-        title: impl Into<String>,
-    ) -> Self {
-        let created_at = created_at.into();
-        Self {
-            version: VERSION.to_owned(),
-            thread_id: thread_id.into(),
-            parent_thread_id: None,
-            updated_at: created_at.clone(),
-            created_at,
-            title: title.into(),
-            metadata: None,
-            agents: AgentRegistry::default(),
-            actions: Actions::default(),
-            extra: crate::core::json::Extra::new(),
-        }
-    }
-
-    /// Reads a document and checks its structure; the rules of the protocol are [`Self::validate`]'s.
+    /// The document of a handle at this moment.
     ///
     /// # Errors
-    /// [`ThreadError::Parse`] for text that is not UTF-8, not JSON, over a limit, or of another shape: with the JSON
-    /// pointer of the place.
-    pub fn from_json(bytes: &[u8], limits: &Limits) -> Result<Self, ThreadError> {
-        Ok(crate::core::json::parse_bytes(bytes, limits)?)
+    /// Only when the handle is of another class.
+    pub(super) fn read(slf: &Bound<'_, Self>) -> PyResult<core::Thread> {
+        Ok(Self::of(slf)?.now())
     }
 
-    /// Writes the document: compact, members in the order of the specification.
-    pub fn to_json(&self) -> Vec<u8> {
-        // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
-        serde_json::to_vec(self).unwrap_or_default()
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
+        value_of(slf.as_super())
     }
 
-    /// Adds an action at the end: numbers it, moves `updated_at` to its time, and hands it back.
+    /// A handle on a document.
     ///
-    /// What actions must be to each other is [`Self::validate`]'s to say and not refused here: a thread is written while
-    /// it happens, agents may enter later than their words, and what real conversations do is to be written down too.
-    pub fn append(&mut self, mut action: Action) -> Arc<Action> {
-        let sequence = self.actions.0.last().map_or(1, |last| last.sequence().saturating_add(1));
-        action.set_sequence(sequence);
-        action.timestamp().clone_into(&mut self.updated_at);
-        let action = Arc::new(action);
-        self.actions.0.push_back(Arc::clone(&action));
-        action
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
+        Self::wrap(py, Arc::new(Shared::new(thread)))
     }
+}
 
-    /// A thread that continues this one: it shares every action so far and remembers where it left (decision 16).
-    ///
-    /// Takes its new id and time from the caller, so that replays give the same branch.
-    #[must_use]
-    pub fn branch(
-        &self,
-        thread_id: impl Into<String>,
-        created_at: impl Into<String>,
-        title: Option<String>,
-    ) -> Self {
-        let created_at = created_at.into();
-        let mut branch = self.clone();
-        branch.parent_thread_id = Some(std::mem::replace(&mut branch.thread_id, thread_id.into()));
-        branch.updated_at.clone_from(&created_at);
-        branch.created_at = created_at;
-        if let Some(title) = title {
-            branch.title = title;
+/// Adds an action; one that has no place yet gets the next.
+fn add(thread: &mut core::Thread, action: Arc<Action>) {
+    if action.sequence() == 0 {
+        thread.append(Arc::unwrap_or_clone(action));
+        return;
+    }
+    action.timestamp().clone_into(&mut thread.updated_at);
+    thread.actions.0.push_back(action);
+}
+
+#[pymethods]
+impl Thread {
+    #[new]
+    #[pyo3(signature = (
+        *, thread_id = None, title = "", agents = None, actions = None, parent_thread_id = None,
+        created_at = None, updated_at = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        thread_id: Option<String>,
+        title: &str,
+        agents: Option<&Bound<'_, PyAny>>,
+        actions: Option<&Bound<'_, PyAny>>,
+        parent_thread_id: Option<String>,
+        created_at: Option<&Bound<'_, PyAny>>,
+        updated_at: Option<&Bound<'_, PyAny>>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let actions =
+            actions.map(|actions| super::items_of(actions, "actions")).transpose()?.unwrap_or_default();
+        let actions: Vec<_> = actions
+            .iter()
+            .enumerate()
+            .map(|(place, action)| action_from(action, &format!("actions[{place}]")))
+            .collect::<PyResult<_>>()?;
+        let created_at = match (created_at.filter(|time| !time.is_none()), actions.first()) {
+            (None, Some(first)) => first.timestamp().to_owned(),
+            (given, _) => timestamp_from(given, "created_at")?,
+        };
+        let id = thread_id.unwrap_or_else(|| RandomIds.string());
+        let mut thread = core::Thread::new(id, created_at, title);
+        thread.parent_thread_id = parent_thread_id;
+        thread.agents = agents.map(agents_from).transpose()?.unwrap_or_default();
+        thread.metadata = match metadata.filter(|metadata| !metadata.is_none()) {
+            Some(metadata) => Some(to_raw_object(metadata, "metadata")?),
+            None => None,
+        };
+        for action in actions {
+            add(&mut thread, action);
         }
-        let parent_sequence = self.actions.0.last().map_or(0, |last| last.sequence());
-        let point =
-            RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
-        let metadata = branch.metadata.get_or_insert_default();
-        metadata.insert("branch", point);
-        // That is what the parent is.
-        metadata.remove("merge");
-        branch
-    }
-}
-
-/// The actions of a thread: shared, and cheap to clone and to append to.
-#[derive(Clone, PartialEq, Default)]
-pub struct Actions(pub imbl::Vector<Arc<Action>>);
-
-impl std::ops::Deref for Actions {
-    type Target = imbl::Vector<Arc<Action>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl FromIterator<Action> for Actions {
-    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
-        Self(actions.into_iter().map(Arc::new).collect())
-    }
-}
-
-impl fmt::Debug for Actions {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.0.iter()).finish()
-    }
-}
-
-impl Field for Actions {}
-
-impl Serialize for Actions {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|action| &**action))
-    }
-}
-
-impl<'de> Deserialize<'de> for Actions {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Actions;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a list of actions")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Actions, A::Error> {
-                let mut actions = Vec::new();
-                while let Some(action) = sequence.next_element::<Action>()? {
-                    actions.push(Arc::new(action));
-                }
-                Ok(Actions(actions.into()))
-            }
+        if let Some(time) = updated_at.filter(|time| !time.is_none()) {
+            thread.updated_at = timestamp_from(Some(time), "updated_at")?;
         }
-        deserializer.deserialize_seq(List)
-    }
-}
-
-/// The agents of a thread by id, in the order they were written.
-#[derive(Debug, Clone, Default)]
-pub struct AgentRegistry {
-    agents: Vec<(String, AgentConfig)>,
-    places: HashMap<String, usize>,
-}
-
-impl AgentRegistry {
-    /// The agent with this key.
-    pub fn get(&self, key: &str) -> Option<&AgentConfig> {
-        self.places.get(key).and_then(|place| self.agents.get(*place)).map(|(_, agent)| agent)
+        Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
     }
 
-    /// Whether there is an agent with this key.
-    pub fn contains(&self, key: &str) -> bool {
-        self.places.contains_key(key)
+    /// The version of the protocol, `1.0.0`.
+    #[getter]
+    fn version(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().version.clone())
     }
 
-    /// Enters an agent under a key, in its place if the key is there already.
-    pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
-        let key = key.into();
-        if let Some(entry) = self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
-            entry.1 = agent;
-            return;
+    /// Its id, a UUID.
+    #[getter]
+    fn thread_id(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().thread_id.clone())
+    }
+
+    /// The thread it branched from.
+    #[getter]
+    fn parent_thread_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        Ok(Self::of(slf)?.lock().parent_thread_id.clone())
+    }
+
+    /// When it began.
+    #[getter]
+    fn created_at(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().created_at.clone())
+    }
+
+    /// When it was changed last.
+    #[getter]
+    fn updated_at(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().updated_at.clone())
+    }
+
+    /// What a person calls it.
+    #[getter]
+    fn title(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.lock().title.clone())
+    }
+
+    /// Facts of applications by namespace, or None; a dict of its own.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        thread.metadata.show(slf.py())
+    }
+
+    /// The agents by id; a dict of its own.
+    #[getter]
+    fn agents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        thread.agents.show(slf.py())
+    }
+
+    /// The actions at this moment, in order; a list of its own.
+    #[getter]
+    fn actions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        list_of_actions(slf.py(), &Self::of(slf)?.now().actions)
+    }
+
+    /// Adds an action at the end, numbers it, and hands back the numbered one.
+    fn append<'py>(slf: &Bound<'py, Self>, action: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
+        let action = Arc::unwrap_or_clone(action_from(action, "action")?);
+        let added = Self::of(slf)?.lock().append(action);
+        wrap_action(slf.py(), added)
+    }
+
+    /// Enters an agent, in the place of one with the same id.
+    fn add_agent<'py>(slf: &Bound<'py, Self>, agent: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let agent = Arc::unwrap_or_clone(extract::<AgentConfig>(agent, "agent")?);
+        Self::of(slf)?.lock().agents.add(agent);
+        Ok(slf.clone())
+    }
+
+    /// A new thread that goes on where this one is now; the actions so far are shared.
+    #[pyo3(signature = (title = None))]
+    fn branch(slf: &Bound<'_, Self>, title: Option<String>) -> PyResult<Py<PyAny>> {
+        let branch = Self::of(slf)?.now().branch(RandomIds.string(), now(), title);
+        Self::given(slf.py(), branch)
+    }
+
+    /// Every place where the document breaks a rule, in document order.
+    #[pyo3(signature = (*, strict = false))]
+    fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyList>> {
+        let thread = Self::of(slf)?.now();
+        let issues = slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
+        let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).show(slf.py()));
+        PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Raises `turntree.ValidationError` with every rule that the document breaks; warnings pass.
+    #[pyo3(signature = (*, strict = false))]
+    fn check(slf: &Bound<'_, Self>, strict: bool) -> PyResult<()> {
+        let thread = Self::of(slf)?.now();
+        let checked = slf.py().detach(|| if strict { thread.check_strictly() } else { thread.check() });
+        checked.map_err(|error| super::raise(slf.py(), &error, None))
+    }
+
+    /// The canonical bytes (RFC 8785): the same for equal documents, whoever wrote them.
+    #[pyo3(signature = (*, strict = false))]
+    fn canonical_json<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyBytes>> {
+        let thread = Self::of(slf)?.now();
+        let bytes = slf
+            .py()
+            .detach(|| if strict { thread.canonical_json_strictly() } else { thread.canonical_json() });
+        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
+        Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The SHA-256 of the canonical bytes, in hexadecimal digits; without times unless they are asked for.
+    #[pyo3(signature = (*, include_times = false))]
+    fn digest(slf: &Bound<'_, Self>, include_times: bool) -> PyResult<String> {
+        let thread = Self::of(slf)?.now();
+        let digest = slf.py().detach(|| thread.digest(include_times));
+        digest.map_err(|error| super::raise(slf.py(), &error, None))
+    }
+
+    /// What everybody who saw the conversation agrees on: no metadata, actions numbered anew.
+    fn core(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::given(slf.py(), Self::of(slf)?.now().core())
+    }
+
+    /// The same thread with the metadata of its actions in `metadata.<namespace>.actions`.
+    fn with_hoisted_metadata(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::given(slf.py(), Self::of(slf)?.now().with_hoisted_metadata())
+    }
+
+    /// Tokens of the whole thread.
+    fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.now().usage().show(slf.py())
+    }
+
+    /// Joins two branches of one thread.
+    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (ours, theirs) = (Self::of(slf)?.now(), Self::of(other)?.now());
+        let merged = ours.merge(&theirs, RandomIds.string(), now());
+        Self::given(slf.py(), merged.map_err(|error| PyValueError::new_err(error.to_string()))?)
+    }
+
+    /// Makes the contents of some actions unreadable and keeps their structure.
+    #[pyo3(signature = (which, replacement = "[redacted]"))]
+    fn redact(slf: &Bound<'_, Self>, which: &Bound<'_, PyAny>, replacement: &str) -> PyResult<Py<PyAny>> {
+        let thread = Self::of(slf)?.now();
+        let chosen = super::edit::sequences(&thread, which)?;
+        Self::given(slf.py(), thread.redact(replacement, |action| chosen.contains(&action.sequence())))
+    }
+
+    /// The actions of one agent, or of a span of time, as a thread of its own.
+    #[pyo3(signature = (*, agent_id = None, since = None, until = None))]
+    fn slice(
+        slf: &Bound<'_, Self>,
+        agent_id: Option<String>,
+        since: Option<&Bound<'_, PyAny>>,
+        until: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let thread = Self::of(slf)?.now();
+        let slice = super::edit::slice(slf.py(), &thread, agent_id, since, until)?;
+        Self::given(slf.py(), thread.slice(&slice, RandomIds.string(), now()))
+    }
+
+    /// The messages of the provider layer that the thread holds, or that one of its agents hears.
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: "
+    ))]
+    fn to_upp<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        super::upp::to_list(slf.py(), &Self::of(slf)?.now(), &view)
+    }
+
+    /// The history of Pydantic AI that the thread holds, or that one of its agents sees.
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: "
+    ))]
+    fn to_pydantic_ai<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: &str,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        super::pydantic_ai::to_objects(slf.py(), &Self::of(slf)?.now(), &view)
+    }
+
+    /// As `to_pydantic_ai`, as the JSON that `ModelMessagesTypeAdapter` reads; needs no pydantic-ai.
+    #[pyo3(signature = (
+        agent_id = None, others = "prefix", tool_visibility = "hide", *,
+        others_role = "user", attribution = "{agent:NAME}: ", downgrade = None
+    ))]
+    fn to_pydantic_ai_json<'py>(
+        slf: &Bound<'py, Self>,
+        agent_id: Option<String>,
+        others: &str,
+        tool_visibility: &str,
+        others_role: &str,
+        attribution: &str,
+        downgrade: Option<&str>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let view = View { agent_id, others, tool_visibility, others_role, attribution }.options()?;
+        let thread = Self::of(slf)?.now();
+        let version = downgrade.map(super::versions::version).transpose()?;
+        let bytes = slf.py().detach(|| match version {
+            Some(version) => thread.to_older_pydantic_ai_json(&view, version).map(|(bytes, _)| bytes),
+            None => thread.to_pydantic_ai_json(&view),
+        });
+        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
+        Ok(PyBytes::new(slf.py(), &bytes))
+    }
+
+    /// The messages of the conversation as a chat of the Vercel AI SDK takes them.
+    #[pyo3(signature = (sdk = 6, *, sidecar = "portable", dynamic_tools = false))]
+    fn to_ui_messages<'py>(
+        slf: &Bound<'py, Self>,
+        sdk: u32,
+        sidecar: &str,
+        dynamic_tools: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let options = super::vercel_ui::export(sdk, sidecar, "all", dynamic_tools)?;
+        super::vercel_ui::to_messages(slf.py(), &Self::of(slf)?.now(), options)
+    }
+
+    /// What agents did as a UI message stream of the Vercel AI SDK.
+    #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
+    fn to_ui_stream(
+        slf: &Bound<'_, Self>,
+        sdk: u32,
+        turns: &str,
+        sidecar: &str,
+    ) -> PyResult<Py<super::vercel_ui::UiChunks>> {
+        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
+        super::vercel_ui::to_stream(slf.py(), &Self::of(slf)?.now(), options)
+    }
+
+    /// As `to_ui_stream`, as the body of a response: server-sent events, `[DONE]` last.
+    #[pyo3(signature = (sdk = 6, *, turns = "all", sidecar = "portable"))]
+    fn to_ui_stream_bytes<'py>(
+        slf: &Bound<'py, Self>,
+        sdk: u32,
+        turns: &str,
+        sidecar: &str,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let options = super::vercel_ui::export(sdk, sidecar, turns, false)?;
+        Ok(super::vercel_ui::to_stream_bytes(slf.py(), &Self::of(slf)?.now(), options))
+    }
+
+    /// The document as JSON text; written while other threads run.
+    #[pyo3(signature = (*, indent = None, by_alias = true, exclude_none = false))]
+    fn model_dump_json<'py>(
+        slf: &Bound<'py, Self>,
+        indent: Option<usize>,
+        by_alias: bool,
+        exclude_none: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if indent.is_none() && by_alias && !exclude_none {
+            return Self::to_json(slf).map(Bound::into_any);
         }
-        self.places.insert(key.clone(), self.agents.len());
-        self.agents.push((key, agent));
+        let options = PyDict::new(py);
+        options.set_item("indent", indent)?;
+        options.set_item("by_alias", by_alias)?;
+        options.set_item("exclude_none", exclude_none)?;
+        py.get_type::<Data>().call_method("model_dump_json", (slf,), Some(&options))
     }
 
-    /// Enters an agent under its own id.
-    pub fn add(&mut self, agent: AgentConfig) {
-        self.insert(agent.agent_id.clone(), agent);
+    /// The document as JSON in UTF-8, compact; written while other threads run, and never copied into a `str`.
+    fn to_json_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let thread = Self::of(slf)?.now();
+        let bytes = slf.py().detach(|| thread.to_json());
+        Ok(PyBytes::new(slf.py(), &bytes))
     }
 
-    /// Keys and agents, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &AgentConfig)> {
-        self.agents.iter().map(|(key, agent)| (key.as_str(), agent))
+    /// The document as JSON text; written while other threads run.
+    fn to_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
+        let thread = Self::of(slf)?.now();
+        let text = slf.py().detach(|| turntree_core::json::write(&thread));
+        let text = text.map_err(|error| crate::error::serialization(slf.py(), &error))?;
+        Ok(PyString::new(slf.py(), &text))
     }
 
-    /// Agents to be changed, in order.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AgentConfig> {
-        self.agents.iter_mut().map(|(_, agent)| agent)
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::of(slf)?.lock().actions.len())
     }
 
-    /// How many agents.
-    pub fn len(&self) -> usize {
-        self.agents.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.agents.is_empty()
-    }
-}
-
-/// The order of keys does not count.
-impl PartialEq for AgentRegistry {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().all(|(key, agent)| other.get(key) == Some(agent))
-    }
-}
-
-impl Field for AgentRegistry {}
-
-impl Serialize for AgentRegistry {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.len()))?;
-        for (key, agent) in self.iter() {
-            map.serialize_entry(key, agent)?;
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let thread = Self::of(slf)?.now();
+        if index.is_instance_of::<PySlice>() {
+            return list_of_actions(slf.py(), &thread.actions)?.as_any().get_item(index);
         }
-        map.end()
+        let Ok(index) = index.extract::<isize>() else {
+            let found = index.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("thread indices are integers or slices, not {found}")));
+        };
+        let place = match index {
+            0.. => usize::try_from(index).ok(),
+            _ => thread.actions.len().checked_sub(index.unsigned_abs()),
+        };
+        let action = place.and_then(|place| thread.actions.get(place));
+        action.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(Self::actions(slf)?.try_iter()?.into_any())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let thread = Self::of(slf)?.now();
+        let title: String = thread.title.chars().take(TITLES).collect();
+        Ok(format!(
+            "Thread(thread_id={:?}, title={title:?}, agents={}, actions={})",
+            thread.thread_id.chars().take(TITLES).collect::<String>(),
+            thread.agents.len(),
+            thread.actions.len()
+        ))
     }
 }
 
-impl<'de> Deserialize<'de> for AgentRegistry {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Registry;
-        impl<'de> Visitor<'de> for Registry {
-            type Value = AgentRegistry;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object of agents by id")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AgentRegistry, A::Error> {
-                let mut registry = AgentRegistry::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    registry.insert(key, map.next_value()?);
-                }
-                Ok(registry)
-            }
-        }
-        deserializer.deserialize_map(Registry)
-    }
+fn list_of_actions<'py>(py: Python<'py>, actions: &Actions) -> PyResult<Bound<'py, PyList>> {
+    let handles = actions.iter().map(|action| wrap_action(py, Arc::clone(action)));
+    PyList::new(py, handles.collect::<PyResult<Vec<_>>>()?)
 }

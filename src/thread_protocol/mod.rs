@@ -1,33 +1,146 @@
-//! ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
-//!
-//! [`document`] and [`action`] are the model, [`validate`] its rules, [`schema`] what of them a JSON Schema can say,
-//! [`edit`] what makes other threads of threads, [`convert`] the way from and to other worlds. Text
-//! that this room does not need to understand (timestamps, payloads, unknown members) is carried as it was written.
+//! ThreadProtocol as Python classes: documents, actions, content, and the ways from and to Pydantic AI and the AI SDK.
 
-pub mod action;
-pub mod bulk;
-mod by_the_letter;
-mod canonical;
-pub mod content;
-pub mod convert;
-pub mod document;
-pub mod edit;
-pub mod error;
-mod reduce;
-mod residue;
-pub mod schema;
-mod transcript;
-pub mod validate;
+use std::sync::Arc;
 
-pub use action::{
-    Action, AssistantMessageAction, OtherAction, SystemAction, ThinkingAction, ThinkingUsage, ToolCallAction,
-    ToolReturnAction, Usage, UserMessageAction,
-};
-pub use content::{
-    Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent,
-    VideoContent,
-};
-pub use document::{Actions, AgentConfig, AgentRegistry, Thread, VERSION};
-pub use edit::{MergeError, Slice};
-pub use error::ThreadError;
-pub use validate::{Issue, Rule, Severity};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyModule, PyString};
+
+use super::data::{DataClass, Faces, extract};
+use turntree_core::json::PathSegment;
+use turntree_thread_protocol::ThreadError;
+
+pub(crate) mod actions;
+mod agents;
+mod arrow;
+pub(crate) mod bulk;
+mod bulk_files;
+pub(crate) mod content;
+pub(crate) mod document;
+mod edit;
+mod issues;
+pub(crate) mod pydantic_ai;
+mod shared;
+mod upp;
+pub(crate) mod vercel_ui;
+mod versions;
+
+/// Adds the classes and functions of this room to the native module.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyResult<()> {
+    macro_rules! data_classes {
+        ($($class:ty),* $(,)?) => {
+            $( module.add_class::<$class>()?; faces.add::<$class>(module.py()); )*
+        };
+    }
+    data_classes!(
+        agents::AgentConfig,
+        issues::Issue,
+        versions::Change,
+        actions::UserMessageAction,
+        actions::AssistantMessageAction,
+        actions::ThinkingAction,
+        actions::ToolCallAction,
+        actions::ToolReturnAction,
+        actions::SystemAction,
+        actions::OtherAction,
+        actions::Usage,
+        actions::ThinkingUsage,
+        content::TextContent,
+        content::ImageContent,
+        content::FileContent,
+        content::AudioContent,
+        content::VideoContent,
+        content::Attachment,
+        bulk::DocumentIssue,
+        bulk::Report,
+    );
+    module.add_function(wrap_pyfunction!(bulk::_convert_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(bulk::_convert_files, module)?)?;
+    module.add_function(wrap_pyfunction!(bulk::_formats, module)?)?;
+    module.add_class::<bulk_files::UnfinishedFile>()?;
+    module.add_class::<arrow::ArrowColumn>()?;
+    module.add_function(wrap_pyfunction!(arrow::_convert_column, module)?)?;
+    // Both protocols have a `Thread`, and the native module has one namespace.
+    module.add("ProtocolThread", module.py().get_type::<document::Thread>())?;
+    faces.add::<document::Thread>(module.py());
+    module.add_class::<vercel_ui::UiStreamReader>()?;
+    module.add_class::<vercel_ui::UiLiveStream>()?;
+    module.add_function(wrap_pyfunction!(vercel_ui::from_ui_messages, module)?)?;
+    module.add_function(wrap_pyfunction!(vercel_ui::ui_stream_headers, module)?)?;
+    module.add_function(wrap_pyfunction!(upp::thread_from_upp, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::pydantic_ai_version, module)?)?;
+    module.add_function(wrap_pyfunction!(versions::downgrade_pydantic_ai, module)?)?;
+    module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
+}
+
+/// `turntree.ValidationError` for an error of the core, with one entry for each place.
+pub(crate) fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
+    if let ThreadError::Parse(error) = error {
+        return super::error::validation(py, error, input);
+    }
+    exception(py, error).map_or_else(|error| error, PyErr::from_value)
+}
+
+fn exception<'py>(py: Python<'py>, error: &ThreadError) -> PyResult<Bound<'py, PyAny>> {
+    let details = PyList::empty(py);
+    let detail = |pointer: &str, rule: &str, message: &str| -> PyResult<()> {
+        let detail = PyDict::new(py);
+        detail.set_item("loc", location(py, pointer)?)?;
+        detail.set_item("pointer", pointer)?;
+        detail.set_item("type", rule)?;
+        detail.set_item("msg", message)?;
+        detail.set_item("input", py.None())?;
+        details.append(detail)
+    };
+    match error {
+        ThreadError::Invalid { issues } => {
+            issues.iter().try_for_each(|issue| detail(&issue.pointer, issue.rule.name(), &issue.message))?;
+        }
+        error => detail(&error.pointer(), error.rule(), &error.to_string())?,
+    }
+    let class = py.import(intern!(py, "turntree.exceptions"))?.getattr(intern!(py, "ValidationError"))?;
+    class.call1((format!("{error}; {}", error.hint()), details))
+}
+
+/// A JSON pointer as the tuple that error lists have.
+fn location<'py>(py: Python<'py>, pointer: &str) -> PyResult<Bound<'py, PyAny>> {
+    let steps = PyList::empty(py);
+    for step in pointer.split('/').skip(1) {
+        match step.parse::<usize>() {
+            Ok(index) => steps.append(index)?,
+            Err(_) => steps.append(step.replace("~1", "/").replace("~0", "~"))?,
+        }
+    }
+    Ok(steps.to_tuple().into_any())
+}
+
+/// Values from a list of handles or plain data; errors name the place.
+fn list_of<C: DataClass>(values: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Arc<C::Value>>> {
+    items_of(values, what)?
+        .into_iter()
+        .enumerate()
+        .map(|(place, item)| extract::<C>(&item, &format!("{what}[{place}]")))
+        .collect()
+}
+
+/// The items of what must be a list, or any other iterable that is neither text nor a dict.
+fn items_of<'py>(values: &Bound<'py, PyAny>, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let refuse = || {
+        let found = values.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a list, not {found}"))
+    };
+    if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
+        return Err(refuse());
+    }
+    values.try_iter().map_err(|_| refuse())?.collect()
+}
+
+/// A class of which only one kind of value is a member.
+fn wrong_kind(key: &str, wanted: &str, found: &str) -> turntree_core::json::ParseError {
+    let message = format!("must be \"{wanted}\" here, not \"{found}\"");
+    turntree_core::json::ParseError::shape(vec![PathSegment::Key(key.to_owned())], message)
+}

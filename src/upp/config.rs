@@ -1,224 +1,262 @@
-//! How to reach a provider. UPP-1.2 §9.
+//! How to reach a provider, from keyword arguments or from a dict. UPP-1.2 §9.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Mutex;
 
-use crate::core::http::{
-    CaCertificates, Fixed, HttpConfig, KeyStrategy, Proxy, Replay, RetryPolicy, RetryStrategy,
-};
-use crate::core::secret::Secret;
+use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString};
 
-/// Longest wait for the response's headers unless told otherwise.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+use super::held::Held;
+use super::keys::keys_from;
+use super::replay::Replay;
+use super::retry::{seconds, strategy_from};
+use crate::bridge::guard::lock;
+use turntree_core::http::{CaCertificates, Proxy};
+use turntree_core::secret::Secret;
+use turntree_upp::ProviderConfig as CoreConfig;
 
-/// Options of a provider, beside the model's own parameters. What is not given is the provider's default.
-///
-/// `Debug` shows neither keys nor values of headers.
-///
-/// ```
-/// use turntree::upp::ProviderConfig;
-///
-/// let factory = ProviderConfig::default().with_key("sk-of-the-factory").with_header("X-Team", "blue");
-/// let caller = ProviderConfig::default().with_header("x-team", "red");
-/// let effective = caller.over(&factory);
-/// assert!(effective.api_key.is_some());
-/// assert_eq!(effective.headers.len(), 1);
-/// assert!(!format!("{effective:?}").contains("sk-of"));
-/// ```
-#[derive(Clone, Default)]
-pub struct ProviderConfig {
-    /// Where the key comes from: fixed, a function, or a strategy over many. Default: the environment.
-    pub api_key: Option<Arc<dyn KeyStrategy>>,
-    /// A prefix as `https://api.openai.com/v1`, or a whole endpoint; see [`endpoint`].
-    pub base_url: Option<String>,
-    /// Longest wait for the response's headers. Default 120 s.
-    pub timeout: Option<Duration>,
-    /// Longest wait for a connection. Default 10 s, or the timeout where that is shorter.
-    pub connect_timeout: Option<Duration>,
-    /// Longest silence inside a body. Default: the timeout.
-    pub idle_timeout: Option<Duration>,
-    /// Headers that are sent over the provider's own, whatever their case. `None` drops one that a factory has set.
-    pub headers: Vec<(String, Option<Secret>)>,
-    /// The version of the vendor's API, where it has versions.
-    pub api_version: Option<String>,
-    /// Whether failed requests are sent again. Default: they are not.
-    pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
-    /// Longest wait that a server's `Retry-After` is followed for. Default one hour.
-    pub retry_after_max: Option<Duration>,
-    /// Authorities that are trusted beside the system's.
-    pub ca_certificates: Option<CaCertificates>,
-    /// Longest duration of everything: attempts, waits between them, body. Default: no limit.
-    pub total_timeout: Option<Duration>,
-    /// Requests to one host that are under way at once, streams included; the others wait in line. Default: no limit.
-    pub max_concurrency: Option<NonZeroUsize>,
-    /// Where connections go through. Default: what the environment says.
-    pub proxy: Option<Proxy>,
-    /// A recording that is made or played instead of the network.
-    pub transport: Option<Replay>,
+/// What can be said, as Python spells it.
+const OPTIONS: [&str; 14] = [
+    "api_key",
+    "base_url",
+    "timeout",
+    "connect_timeout",
+    "idle_timeout",
+    "total_timeout",
+    "headers",
+    "api_version",
+    "retry_strategy",
+    "retry_after_max",
+    "max_concurrency",
+    "proxy",
+    "ca_certificates",
+    "transport",
+];
+
+/// Options of a provider, beside the model's own parameters. Times are seconds. Shows no key, ever.
+#[pyclass(frozen, module = "turntree.upp")]
+pub(crate) struct ProviderConfig {
+    config: CoreConfig,
+    held: Held,
 }
 
+#[pymethods]
 impl ProviderConfig {
-    /// With this key.
-    #[must_use]
-    pub fn with_key(self, key: impl Into<Secret>) -> Self {
-        self.with_key_strategy(Fixed(key.into()))
+    #[new]
+    #[pyo3(signature = (base = None, /, **options))]
+    fn new(base: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let (base, mut held) = base.map_or_else(|| Ok(Default::default()), config_from)?;
+        let (config, more) =
+            options.map_or_else(|| Ok(Default::default()), |given| from_items(given.as_any()))?;
+        held.functions.extend(more.functions);
+        held.objects.extend(more.objects);
+        Ok(Self { config: config.over(&base), held })
     }
 
-    /// With keys from a strategy, which is asked for each request.
-    #[must_use]
-    pub fn with_key_strategy(self, keys: impl KeyStrategy + 'static) -> Self {
-        Self { api_key: Some(Arc::new(keys)), ..self }
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.config)
     }
 
-    /// With this prefix or endpoint.
-    #[must_use]
-    pub fn with_base_url(self, url: impl Into<String>) -> Self {
-        Self { base_url: Some(url.into()), ..self }
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
     }
 
-    /// With this longest wait.
-    #[must_use]
-    pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout: Some(timeout), ..self }
+    fn __clear__(&self) {
+        self.held.clear();
     }
+}
 
-    /// With this strategy for failed requests.
-    #[must_use]
-    pub fn with_retries(self, strategy: impl RetryStrategy + 'static) -> Self {
-        Self { retry_strategy: Some(Arc::new(strategy)), ..self }
+/// A configuration from an object or a dict, keys as Python or as the specification spells them; and what the
+/// collector must see of it.
+///
+/// # Errors
+/// `TypeError` naming an option that is unknown or of the wrong type.
+pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
+    if value.is_none() {
+        return Ok(Default::default());
     }
-
-    /// With a header; one of the same name in any case is replaced.
-    #[must_use]
-    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
-        self.set_header(name.into(), Some(value.into()));
-        self
+    if let Ok(config) = value.cast::<ProviderConfig>() {
+        let held = Held { objects: vec![value.clone().unbind()], ..Held::default() };
+        return Ok((config.get().config.clone(), held));
     }
+    if value.cast::<PyMapping>().is_err() {
+        let found = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("config must be a ProviderConfig or a dict, not {found}")));
+    }
+    from_items(value)
+}
 
-    /// This configuration, and another's where this one says nothing. Headers are put together name by name.
-    #[must_use]
-    pub fn over(&self, base: &Self) -> Self {
-        let mut merged = Self {
-            api_key: self.api_key.clone().or_else(|| base.api_key.clone()),
-            base_url: self.base_url.clone().or_else(|| base.base_url.clone()),
-            timeout: self.timeout.or(base.timeout),
-            connect_timeout: self.connect_timeout.or(base.connect_timeout),
-            idle_timeout: self.idle_timeout.or(base.idle_timeout),
-            headers: base.headers.clone(),
-            api_version: self.api_version.clone().or_else(|| base.api_version.clone()),
-            retry_strategy: self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
-            retry_after_max: self.retry_after_max.or(base.retry_after_max),
-            ca_certificates: self.ca_certificates.clone().or_else(|| base.ca_certificates.clone()),
-            total_timeout: self.total_timeout.or(base.total_timeout),
-            max_concurrency: self.max_concurrency.or(base.max_concurrency),
-            proxy: self.proxy.clone().or_else(|| base.proxy.clone()),
-            transport: self.transport.clone().or_else(|| base.transport.clone()),
+/// From any mapping.
+fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
+    let (mut config, mut held) = (CoreConfig::default(), Held::default());
+    for (name, value) in items(options)? {
+        let name = text(&name, "the name of an option")?;
+        if !value.is_none() {
+            set(&mut config, &mut held, &name, &value)?;
+        }
+    }
+    Ok((config, held))
+}
+
+fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match name {
+        "api_key" | "apiKey" => config.api_key = Some(keys_from(value, held)?),
+        "base_url" | "baseUrl" => config.base_url = Some(url(value)?),
+        "timeout" => config.timeout = Some(time(value, "timeout")?),
+        "connect_timeout" | "connectTimeout" => {
+            config.connect_timeout = Some(time(value, "connect_timeout")?)
+        }
+        "idle_timeout" | "idleTimeout" => config.idle_timeout = Some(time(value, "idle_timeout")?),
+        "api_version" | "apiVersion" => config.api_version = Some(text(value, "api_version")?),
+        "retry_strategy" | "retryStrategy" => config.retry_strategy = Some(strategy_from(value, held)?),
+        "retry_after_max" | "retryAfterMaxSeconds" => {
+            config.retry_after_max = Some(time(value, "retry_after_max")?);
+        }
+        "ca_certificates" | "caCertificates" => config.ca_certificates = Some(authorities(value)?),
+        "headers" => set_headers(config, value)?,
+        "total_timeout" | "totalTimeout" => config.total_timeout = Some(time(value, "total_timeout")?),
+        "max_concurrency" | "maxConcurrency" => config.max_concurrency = Some(count(value)?),
+        "proxy" => config.proxy = Some(proxy(value)?),
+        "transport" => {
+            let replay = value.cast::<Replay>().map_err(|_| {
+                let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+                PyTypeError::new_err(format!("transport must be a replay(\"…\"), not {found}"))
+            })?;
+            held.objects.push(value.clone().unbind());
+            config.transport = Some(replay.get().core().clone());
+        }
+        other => return Err(unknown(value.py(), other)?),
+    }
+    Ok(())
+}
+
+/// The pairs of any mapping, dicts in their order.
+fn items<'py>(mapping: &Bound<'py, PyAny>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    mapping.call_method0(intern!(mapping.py(), "items"))?.try_iter()?.map(|pair| pair?.extract()).collect()
+}
+
+/// An option that nobody knows, with the nearest that somebody does.
+fn unknown(py: Python<'_>, name: &str) -> PyResult<PyErr> {
+    let near: Vec<String> =
+        py.import("difflib")?.call_method1("get_close_matches", (name, OPTIONS, 1))?.extract()?;
+    let hint = near.first().map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+    let known = OPTIONS.join(", ");
+    Ok(PyTypeError::new_err(format!("unknown option \"{name}\"{hint} Known are {known}")))
+}
+
+/// A number of requests from 1.
+fn count(value: &Bound<'_, PyAny>) -> PyResult<NonZeroUsize> {
+    let number: usize = value
+        .extract()
+        .map_err(|_| PyTypeError::new_err("max_concurrency must be a whole number of requests from 1"))?;
+    NonZeroUsize::new(number)
+        .ok_or_else(|| PyValueError::new_err("max_concurrency must be 1 at least, not 0"))
+}
+
+/// A proxy's URL, or "direct" for none.
+fn proxy(value: &Bound<'_, PyAny>) -> PyResult<Proxy> {
+    let url = text(value, "proxy")?;
+    if url == "direct" {
+        return Ok(Proxy::Direct);
+    }
+    if url.starts_with("http://") || url.starts_with("https://") {
+        return Ok(Proxy::Url(Secret::from(url)));
+    }
+    // The URL may hold a password, so it is not repeated.
+    Err(PyValueError::new_err("proxy must be an http or https URL as http://host:port, or \"direct\""))
+}
+
+/// Warns, once a host, of a URL whose traffic anybody on the way can read. UPP-1.2 §9.
+///
+/// # Errors
+/// The warning itself, where warnings are errors.
+pub(crate) fn warn_of_plain_http(py: Python<'_>, url: &str) -> PyResult<()> {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let Some(rest) = url.trim().strip_prefix("http://") else { return Ok(()) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_loopback
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || !lock(&WARNED).insert(host.clone())
+    {
+        return Ok(());
+    }
+    let message =
+        format!("http://{host} is not encrypted: keys and conversations can be read on the way; use https");
+    let message = CString::new(message).map_err(|_| PyValueError::new_err("base_url must not hold NUL"))?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 2)
+}
+
+fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if value.cast::<PyMapping>().is_err() {
+        return Err(PyTypeError::new_err("headers must be a dict of str"));
+    }
+    for (name, value) in items(value)? {
+        let name = text(&name, "a header's name")?;
+        let value = if value.is_none() {
+            None
+        } else {
+            Some(Secret::from(text(&value, &format!("headers[\"{name}\"]"))?))
         };
-        for (name, value) in &self.headers {
-            merged.set_header(name.clone(), value.clone());
-        }
-        merged
+        config.headers.push((name, value));
     }
-
-    /// The limits and the transport of its requests.
-    pub fn http(&self) -> HttpConfig {
-        let defaults = HttpConfig::default();
-        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
-        HttpConfig {
-            connect_timeout: self.connect_timeout.unwrap_or_else(|| defaults.connect_timeout.min(timeout)),
-            header_timeout: timeout,
-            idle_timeout: self.idle_timeout.unwrap_or(timeout),
-            ca_certificates: self.ca_certificates.clone(),
-            total_deadline: self.total_timeout,
-            max_concurrency: self.max_concurrency,
-            proxy: self.proxy.clone().unwrap_or(Proxy::Environment),
-            replay: self.transport.clone(),
-            ..defaults
-        }
-    }
-
-    /// When its requests are sent again.
-    pub fn retries(&self) -> RetryPolicy {
-        let defaults = RetryPolicy::default();
-        RetryPolicy {
-            strategy: self.retry_strategy.clone(),
-            retry_after_max: self.retry_after_max.unwrap_or(defaults.retry_after_max),
-        }
-    }
-
-    /// Whether a header of this name is set, whatever its case.
-    pub fn has_header(&self, name: &str) -> bool {
-        self.headers.iter().any(|(known, value)| value.is_some() && known.eq_ignore_ascii_case(name))
-    }
-
-    fn set_header(&mut self, name: String, value: Option<Secret>) {
-        match self.headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
-            Some(known) => *known = (name, value),
-            None => self.headers.push((name, value)),
-        }
-    }
+    Ok(())
 }
 
-impl fmt::Debug for ProviderConfig {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let base_url = self.base_url.as_deref().map(without_secrets);
-        formatter
-            .debug_struct("ProviderConfig")
-            // A stranger's strategy may not hide its keys.
-            .field("api_key", &self.api_key.as_ref().map(|_| "***"))
-            .field("base_url", &base_url)
-            .field("timeout", &self.timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("idle_timeout", &self.idle_timeout)
-            .field("headers", &headers)
-            .field("api_version", &self.api_version)
-            .field("retry_strategy", &self.retry_strategy)
-            .field("retry_after_max", &self.retry_after_max)
-            .field("ca_certificates", &self.ca_certificates)
-            .field("total_timeout", &self.total_timeout)
-            .field("max_concurrency", &self.max_concurrency)
-            .field("proxy", &self.proxy)
-            .field("transport", &self.transport)
-            .finish()
-    }
-}
-
-/// A URL without its query and without user and password.
-fn without_secrets(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}{path}")
-        }
-        None => url.to_owned(),
-    }
-}
-
-/// Where requests go: the path is added to a prefix, unless the URL ends with it already; a query stays at the end.
+/// A text.
 ///
-/// ```
-/// use turntree::upp::config::endpoint;
-///
-/// let path = "/chat/completions";
-/// assert_eq!(endpoint("https://host/v1/", path), "https://host/v1/chat/completions");
-/// assert_eq!(endpoint("https://host/v1/chat/completions", path), "https://host/v1/chat/completions");
-/// assert_eq!(endpoint("https://host/v1?version=2", path), "https://host/v1/chat/completions?version=2");
-/// ```
-pub fn endpoint(base_url: &str, path: &str) -> String {
-    let (prefix, query) =
-        base_url.trim().split_at(base_url.trim().find('?').unwrap_or(base_url.trim().len()));
-    let prefix = prefix.trim_end_matches('/');
-    // A path may bring a query of its own, as `?alt=sse`.
-    let (path, path_query) = path.split_at(path.find('?').unwrap_or(path.len()));
-    let path = if prefix.ends_with(path) { "" } else { path };
-    match (path_query, query) {
-        ("", query) => format!("{prefix}{path}{query}"),
-        (own, "") => format!("{prefix}{path}{own}"),
-        (own, theirs) => format!("{prefix}{path}{own}&{}", theirs.trim_start_matches('?')),
+/// # Errors
+/// `TypeError` naming it.
+pub(crate) fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    let text = value.cast::<PyString>().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a str, not {found}"))
+    })?;
+    Ok(text.to_str()?.to_owned())
+}
+
+fn url(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let url = text(value, "base_url")?;
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#'])) {
+        warn_of_plain_http(value.py(), &url)?;
+        return Ok(url);
     }
+    Err(PyValueError::new_err("base_url must be an http or https URL as https://host/v1"))
+}
+
+/// Certificates of authorities: PEM as bytes, or the path of a file.
+fn authorities(value: &Bound<'_, PyAny>) -> PyResult<CaCertificates> {
+    let authorities = if let Ok(pem) = value.cast::<PyBytes>() {
+        CaCertificates::from_pem(pem.as_bytes().to_vec())
+    } else {
+        let path: PathBuf = value.extract().map_err(|_| {
+            let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!("ca_certificates must be a path or bytes in PEM, not {found}"))
+        })?;
+        value.py().detach(|| CaCertificates::from_file(&path))
+    };
+    authorities.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn time(value: &Bound<'_, PyAny>, what: &str) -> PyResult<std::time::Duration> {
+    let number: f64 = value.extract().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a number of seconds, not {found}"))
+    })?;
+    seconds(number, what)
 }

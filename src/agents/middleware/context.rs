@@ -1,169 +1,198 @@
-//! What the hooks of a run see, and may change. UAP-1.0 §10.1.
+//! What the hooks of a run see. UAP-1.0 §10.1.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 
-use super::budget::{Accounts, Spent};
-use crate::agents::Agent;
-use crate::agents::run::{Host, Identity};
-use crate::agents::session::Ledger;
-use crate::core::time::{Clock as _, SystemClock, Timestamp};
-use crate::message::message::History;
-use crate::message::{Message, TokenUsage};
-use crate::upp::middleware::State;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
 
-/// One run, as its middleware sees it. All hooks of a run share it.
-#[derive(Debug)]
-pub struct MiddlewareContext {
-    /// Whose run.
-    pub agent: Agent,
-    /// The run, and the session that it belongs to.
-    pub identity: Arc<Identity>,
-    /// Whose model; in errors.
-    pub provider: Arc<str>,
-    /// What middlewares keep with the run: `metadata`, by name, and each one's own by type.
-    pub state: State,
-    /// What middleware keeps with the session; lives as long as that.
-    pub ledger: Option<Arc<Ledger>>,
-    said: Mutex<Said>,
-    accounts: Mutex<Accounts>,
-    /// Not held: the application may keep the context longer than the run.
-    host: HostOfRun,
+use crate::agents::agent::input_from;
+use crate::agents::host::PyHost;
+use crate::bridge::guard::lock;
+use crate::show::Show;
+use crate::thread::history_from;
+use turntree_agents::middleware::MiddlewareContext as CoreContext;
+use turntree_core::ids::RandomIds;
+use turntree_core::message::Message;
+use turntree_core::time::SystemClock;
+use turntree_upp::llm::Input;
+
+/// One run of an agent, as its middleware sees it. All hooks of a run get the same object. UAP-1.0 §10.1.
+#[pyclass(frozen, weakref, module = "turntree.middleware")]
+pub(crate) struct MiddlewareContext {
+    core: Arc<CoreContext>,
+    agent: Py<PyAny>,
+    session: Option<Py<PyAny>>,
+    metadata: Py<PyDict>,
+    shown: Mutex<Shown>,
 }
 
-/// The application; says nothing of itself.
-#[derive(Clone)]
-struct HostOfRun(Weak<dyn Host>);
-
-impl std::fmt::Debug for HostOfRun {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Host")
-    }
-}
-
-/// What the run is about.
-#[derive(Debug, Clone, Default)]
-struct Said {
-    input: Option<Arc<Message>>,
-    history: History,
-    is_changed: bool,
-}
-
-/// What a run goes on from, as the hooks left it.
-pub(crate) struct Taken {
-    pub(crate) input: Option<Arc<Message>>,
-    pub(crate) history: History,
-    pub(crate) is_changed: bool,
+/// What was shown to hooks, or put by them.
+#[derive(Default)]
+struct Shown {
+    input: Option<Py<PyAny>>,
+    history: Option<Py<PyAny>>,
 }
 
 impl MiddlewareContext {
-    /// The context of a run that has not begun, or goes on.
-    pub(crate) fn new(
-        agent: Agent,
-        identity: Arc<Identity>,
-        provider: &str,
-        host: &Arc<dyn Host>,
-        ledger: Option<Arc<Ledger>>,
-    ) -> Self {
-        Self {
-            agent,
-            identity,
-            provider: provider.into(),
-            state: State::default(),
-            ledger,
-            said: Mutex::default(),
-            accounts: Mutex::default(),
-            host: HostOfRun(Arc::downgrade(host)),
+    /// The context of a run.
+    pub(super) fn of(py: Python<'_>, host: &PyHost, core: &Arc<CoreContext>) -> PyResult<Py<PyAny>> {
+        let session = match core.identity.session_id.as_deref() {
+            None => None,
+            Some(id) => {
+                // The run's context variables know in which sessions it is.
+                let variables = host.place().caller(py)?.context_copy(py)?;
+                let find = py.import("turntree._session")?.getattr("session_in_context")?;
+                let found = variables.call_method1("run", (find, id))?;
+                (!found.is_none()).then(|| found.unbind())
+            }
+        };
+        let context = Self {
+            core: Arc::clone(core),
+            agent: host.agent(py)?,
+            session,
+            metadata: PyDict::new(py).unbind(),
+            shown: Mutex::default(),
+        };
+        Ok(Py::new(py, context)?.into_any())
+    }
+
+    /// Takes over what was changed.
+    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let shown = std::mem::take(&mut *lock(&self.shown));
+        if let Some(input) = shown.input {
+            self.core.set_input(message_of(input.bind(py))?);
         }
+        if let Some(history) = shown.history {
+            let history = history_from(history.bind(py), "context.history")?;
+            let before = self.core.history();
+            let is_same = history.len() == before.len()
+                && history.iter().zip(&before).all(|(new, old)| Arc::ptr_eq(new, old));
+            if !is_same {
+                self.core.set_history(history);
+            }
+        }
+        Ok(())
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Forgets what was shown: what a hook does to it after the run has begun has no effect.
+    pub(super) fn forget(&self) {
+        let shown = std::mem::take(&mut *lock(&self.shown));
+        drop(shown);
+    }
+}
+
+fn message_of(input: &Bound<'_, PyAny>) -> PyResult<Arc<Message>> {
+    Ok(match input_from(input)? {
+        Input::Message(message) => message,
+        Input::Text(text) => Arc::new(Message::user(text, &RandomIds, &SystemClock)),
+        Input::Block(block) => {
+            let body = turntree_core::message::Body::User { content: vec![block] };
+            Arc::new(Message::new(body, &RandomIds, &SystemClock))
+        }
+    })
+}
+
+#[pymethods]
+impl MiddlewareContext {
+    /// The agent that runs.
+    #[getter]
+    fn agent(&self, py: Python<'_>) -> Py<PyAny> {
+        self.agent.clone_ref(py)
     }
 
-    /// What the run answers; `None` where it goes on from the history alone.
-    pub fn input(&self) -> Option<Arc<Message>> {
-        self.said().input.clone()
+    /// What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes.
+    #[getter]
+    fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(input) = &lock(&self.shown).input {
+            return Ok(input.bind(py).clone());
+        }
+        self.core.input().show(py)
     }
 
-    /// What was said before.
-    pub fn history(&self) -> History {
-        self.said().history.clone()
+    #[setter]
+    fn set_input(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let message = Some(message_of(value)?).show(value.py())?.unbind();
+        let before = lock(&self.shown).input.replace(message);
+        drop(before);
+        Ok(())
     }
 
-    /// Replaces the input; in `before`. The turn starts with it. Without effect on a run that goes on: its input was said.
-    pub fn set_input(&self, input: Arc<Message>) {
-        let mut said = self.said();
-        said.is_changed = true;
-        said.input = Some(input);
+    /// What was said before, a list. `before` may change it or set another; what is stored stays as it is.
+    #[getter]
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(history) = &lock(&self.shown).history {
+            return Ok(history.bind(py).clone());
+        }
+        let history = self.core.history().iter().cloned().collect::<Vec<_>>().show(py)?;
+        lock(&self.shown).history = Some(history.clone().unbind());
+        Ok(history)
     }
 
-    /// Replaces what was said before; in `before`. What is stored stays as it is.
-    pub fn set_history(&self, history: History) {
-        let mut said = self.said();
-        said.is_changed = true;
-        said.history = history;
+    #[setter]
+    fn set_history(&self, value: &Bound<'_, PyAny>) {
+        let before = lock(&self.shown).history.replace(value.clone().unbind());
+        drop(before);
     }
 
-    /// Starts anew with what a run is about.
-    pub(crate) fn begin(&self, input: Option<Arc<Message>>, history: History) {
-        *self.said() = Said { input, history, is_changed: false };
+    /// What middlewares keep with the run: a dict of anything, which all of them share. It is not saved.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
+        self.metadata.clone_ref(py)
     }
 
-    pub(crate) fn taken(&self) -> Taken {
-        let Said { input, history, is_changed } = self.said().clone();
-        Taken { input, history, is_changed }
+    /// The session, when the agent runs in one.
+    #[getter]
+    fn session(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.session.as_ref().map(|session| session.clone_ref(py))
     }
 
-    /// The application, while the run lasts.
-    pub fn host(&self) -> Option<Arc<dyn Host>> {
-        self.host.0.upgrade()
+    /// Another context of the same run, to be given by `before`: with another input, another history, or both.
+    #[pyo3(signature = (*, input = None, history = None))]
+    fn replace(
+        &self,
+        py: Python<'_>,
+        input: Option<&Bound<'_, PyAny>>,
+        history: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let shown = {
+            let shown = lock(&self.shown);
+            let copy = |slot: &Option<Py<PyAny>>| slot.as_ref().map(|value| value.clone_ref(py));
+            Shown { input: copy(&shown.input), history: copy(&shown.history) }
+        };
+        let other = Self {
+            core: Arc::clone(&self.core),
+            agent: self.agent.clone_ref(py),
+            session: self.session(py),
+            metadata: self.metadata.clone_ref(py),
+            shown: Mutex::new(shown),
+        };
+        if let Some(input) = input {
+            other.set_input(input)?;
+        }
+        if let Some(history) = history {
+            other.set_history(history);
+        }
+        Ok(other)
     }
 
-    /// The time, by the application's clock.
-    pub fn now(&self) -> Timestamp {
-        self.host().map_or_else(|| SystemClock.now(), |host| host.clock().now())
+    fn __repr__(&self) -> String {
+        let (id, messages) = (self.core.agent.id(), self.core.history().len());
+        format!("MiddlewareContext(agent=\"{id}\", history={messages} messages)")
     }
 
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.agent)?;
+        visit.call(&self.session)?;
+        visit.call(&self.metadata)?;
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
+        visit.call(&shown.input)?;
+        visit.call(&shown.history)
     }
 
-    /// What this run has spent.
-    pub fn spent(&self) -> Spent {
-        self.accounts().of_run(self.now())
-    }
-
-    /// What the session has spent with this run; without a session, what the run has.
-    pub fn spent_by_session(&self) -> Spent {
-        self.accounts().of_session(self.now())
-    }
-
-    /// Opens the books: what the run had spent before it was taken up again, and what the session had.
-    pub(crate) fn open(&self, before: Spent) {
-        let spent = self.ledger.as_ref().and_then(|ledger| ledger.get(Spent::KEY));
-        let by_session = spent.and_then(|raw| raw.to().ok()).unwrap_or_default();
-        *self.accounts() = Accounts::new(before, by_session, self.now());
-    }
-
-    /// A step of the run is about to call its model.
-    pub(crate) fn call(&self, step: u32) {
-        self.accounts().call(step);
-    }
-
-    /// Whether the step that is about to call its model has called it before.
-    pub(crate) fn calls_again(&self) -> bool {
-        self.accounts().calls_again()
-    }
-
-    /// Counts what a call of the model cost.
-    pub(crate) fn count(&self, usage: &TokenUsage) {
-        self.accounts().add(usage);
-    }
-
-    /// Writes what the session has spent into its ledger.
-    pub(crate) fn write_down(&self) {
-        let Some(ledger) = &self.ledger else { return };
-        let spent = self.spent_by_session();
-        ledger.set(Spent::KEY, &spent);
+    fn __clear__(&self) {
+        self.forget();
     }
 }

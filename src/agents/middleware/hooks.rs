@@ -1,124 +1,276 @@
-//! The hooks of a middleware.
+//! A Python object as a middleware of an agent: its functions by name.
 
 use std::fmt;
-use std::ops::BitOr;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, ready};
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
 
+use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
-use crate::agents::run::AgentStreamEvent;
-use crate::message::Turn;
-use crate::upp::{ModelRequest, ModelResponse, UppError};
+use crate::agents::host::{PyHost, host_error};
+use crate::agents::stream::AgentStreamEvent;
+use crate::bridge::callback::Call;
+use crate::bridge::guard;
+use crate::data::extract;
+use crate::error::Raised;
+use crate::records::Turn as PyTurn;
+use crate::thread::history_from;
+use crate::upp::held::{Function, Held};
+use crate::upp::middleware::finisher::PyFinisher;
+use crate::upp::model::ModelRequest as PyModelRequest;
+use turntree_agents::middleware::{HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion};
+use turntree_agents::run::AgentStreamEvent as CoreEvent;
+use turntree_core::message::Turn;
+use turntree_core::message::message::History;
+use turntree_upp::{ErrorCode, ModelRequest, UppError};
 
-/// What a hook gives, when it is over.
-pub type HookFuture<'a, T> = BoxFuture<'a, Result<T, UppError>>;
+/// The hooks by name.
+const HOOKS: [(&str, Hooks); 5] = [
+    ("before", Hooks::BEFORE),
+    ("after", Hooks::AFTER),
+    ("on_error", Hooks::ERROR),
+    ("on_event", Hooks::EVENT),
+    ("on_model_request", Hooks::MODEL_REQUEST),
+];
 
-/// Which hooks a middleware has. What is not in it is never called, and nothing is prepared for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hooks(u16);
-
-impl Hooks {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// [`Middleware::before`].
-    pub const BEFORE: Self = Self(1);
-    /// [`Middleware::after`].
-    pub const AFTER: Self = Self(1 << 1);
-    /// [`Middleware::on_error`].
-    pub const ERROR: Self = Self(1 << 2);
-    /// [`Middleware::on_event`].
-    pub const EVENT: Self = Self(1 << 3);
-    /// [`Middleware::on_model_request`].
-    pub const MODEL_REQUEST: Self = Self(1 << 4);
-    /// [`Middleware::on_model_response`].
-    pub const MODEL_RESPONSE: Self = Self(1 << 5);
-    /// What a model streams reaches nobody before [`Middleware::on_model_response`] has seen the whole answer.
-    pub const HOLD: Self = Self(1 << 6);
-
-    /// What runs spend is written down with the session.
-    pub const LEDGER: Self = Self(1 << 7);
-
-    /// Whether all hooks of `other` are in it.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Hooks {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// Stands around the runs of an agent. UAP-1.0 §10.1.
-///
-/// Each hook has a default that does nothing; a middleware tells in [`Middleware::hooks`] which it has. One middleware
-/// serves any number of runs at once: what belongs to one run is kept in [`MiddlewareContext::state`].
+/// The middlewares of an agent, in order. `held` shows their functions to the garbage collector.
 ///
 /// # Errors
-/// What a hook fails with ends the run; [`Middleware::on_error`] hears of it.
-///
-/// # Cancel safety
-/// Any hook may be dropped at any point: the run was cancelled. `before` is also dropped when the run is aborted.
-pub trait Middleware: Send + Sync + fmt::Debug {
-    /// Its name, for people.
-    fn name(&self) -> &str;
+/// `TypeError` for what is no list, for an object without any hook, and for a hook that is no function.
+pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Onion> {
+    let items = middleware.try_iter().map_err(|_| {
+        PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
+    })?;
+    let mut list: Vec<Arc<dyn Middleware>> = Vec::new();
+    for (place, item) in items.enumerate() {
+        let item = item?;
+        if let Ok(ours) = item.cast::<AgentMiddleware>() {
+            held.objects.push(item.clone().unbind());
+            list.push(ours.get().core());
+        } else {
+            list.push(Arc::new(PyMiddleware::of(&item, place, held)?));
+        }
+    }
+    Ok(list.into_iter().collect::<Onion>().with_finisher(Arc::new(PyFinisher)))
+}
 
-    /// The hooks that it has.
-    fn hooks(&self) -> Hooks;
+/// The functions of one object.
+struct PyMiddleware {
+    name: String,
+    by_name: Vec<(&'static str, Arc<Function>)>,
+    hooks: Hooks,
+}
 
-    /// The run begins: input and history may be replaced in the context. In order.
-    fn before<'a>(&'a self, _context: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
-        Box::pin(ready(Ok(())))
+impl fmt::Debug for PyMiddleware {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)
+    }
+}
+
+impl PyMiddleware {
+    fn of(object: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Self> {
+        let type_name = object.get_type().name()?.to_string();
+        let name = match object.getattr_opt("name")? {
+            Some(name) if name.is_instance_of::<PyString>() => name.extract()?,
+            Some(name) if !name.is_none() => {
+                let found = name.get_type().name()?;
+                let words = format!("middleware[{place}].name must be a str, not {found}");
+                return Err(PyTypeError::new_err(words));
+            }
+            _ => type_name.clone(),
+        };
+        let mut middleware = Self { name, by_name: Vec::new(), hooks: Hooks::NONE };
+        for (hook, flag) in HOOKS {
+            let Some(function) = object.getattr_opt(hook)?.filter(|hook| !hook.is_none()) else { continue };
+            if !function.is_callable() {
+                let found = function.get_type().name()?;
+                let words = format!("{hook} of middleware[{place}] must be a function, not {found}");
+                return Err(PyTypeError::new_err(words));
+            }
+            let function = Function::new(&function)?;
+            held.functions.push(Arc::clone(&function));
+            middleware.by_name.push((hook, function));
+            middleware.hooks = middleware.hooks | flag;
+        }
+        if middleware.by_name.is_empty() {
+            let words = format!(
+                "middleware[{place}] has none of the hooks; {type_name} must have one of {}",
+                HOOKS.map(|(name, _)| name).join(", ")
+            );
+            return Err(PyTypeError::new_err(words));
+        }
+        Ok(middleware)
     }
 
-    /// The turn is whole; gives it, or another. In reverse order.
-    fn after<'a>(
-        &'a self,
-        _context: &'a Arc<MiddlewareContext>,
-        turn: Arc<Turn>,
-    ) -> HookFuture<'a, Arc<Turn>> {
-        Box::pin(ready(Ok(turn)))
+    /// Starts a hook: its arguments are the context, and what `argument` makes.
+    fn start(
+        &self,
+        name: &'static str,
+        context: &Arc<CoreContext>,
+        argument: impl FnOnce(Python<'_>, &PyHost) -> PyResult<Option<Py<PyAny>>>,
+    ) -> PyResult<Call> {
+        let lost = || PyTypeError::new_err("the run of this middleware is over");
+        let host = context.host().ok_or_else(lost)?;
+        let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
+        let function = self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function);
+        let function = function.ok_or_else(lost)?;
+        guard::expect_held(|py| {
+            let mut arguments = vec![seen(py, host, context)?.unbind()];
+            arguments.extend(argument(py, host)?);
+            let arguments = PyTuple::new(py, arguments)?.unbind();
+            function.call_from(py, arguments, &host.place().caller(py)?)
+        })
     }
 
-    /// The run has failed, or was cancelled; a turn that it gives is what the run gives. In reverse order, until one
-    /// gives a turn. An error of its own takes the place of the run's.
+    /// What a hook gives, read while the GIL is held.
+    async fn given<T>(
+        &self,
+        name: &'static str,
+        context: &Arc<CoreContext>,
+        started: PyResult<Call>,
+        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+    ) -> Result<T, UppError> {
+        let value = match started {
+            Ok(call) => call.await,
+            Err(error) => Err(error),
+        };
+        let held = guard::expect_held(|py| {
+            let read = value.and_then(|value| read(value.bind(py)));
+            let place = format!("{name} of middleware '{}'", self.name);
+            Ok(read.map_err(|error| failed(py, &place, &context.provider, error)))
+        });
+        held.unwrap_or_else(|error| Err(UppError::invalid_request(&*context.provider, error.to_string())))
+    }
+}
+
+/// What the middleware of a run sees.
+fn seen<'py>(py: Python<'py>, host: &PyHost, context: &Arc<CoreContext>) -> PyResult<Bound<'py, PyAny>> {
+    host.seen_by_middleware(py, || MiddlewareContext::of(py, host, context))
+}
+
+/// What a function of the application raised, as the error of a run; comes out as the same object. What is no `Exception`
+/// (as `KeyboardInterrupt`) ends the run at once.
+pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr) -> UppError {
+    if crate::error::is_upp(py, &raised) {
+        return crate::error::to_upp(py, raised);
+    }
+    let is_exception = raised.value(py).is_instance_of::<PyException>();
+    let error = host_error(py, raised).into_error(place, provider);
+    let code = if is_exception { error.code } else { ErrorCode::Cancelled };
+    UppError { code, ..error }
+}
+
+/// Whether a run ended because the process is to stop, as by `KeyboardInterrupt` in a tool: nobody is asked then.
+fn ends_the_process(error: &UppError) -> bool {
+    let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else {
+        return false;
+    };
+    guard::expect_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
+}
+
+/// A turn that a hook gives.
+fn turn_from(value: &Bound<'_, PyAny>, hook: &str, or_none: &str) -> PyResult<Arc<Turn>> {
+    if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
+        let found = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{hook} must give a Turn{or_none}, not {found}")));
+    }
+    extract::<PyTurn>(value, &format!("the turn of {hook}"))
+}
+
+/// What `before` gives: nothing, or the context to go on with.
+fn context_from(value: &Bound<'_, PyAny>, core: &Arc<CoreContext>) -> PyResult<()> {
+    let py = value.py();
+    let lost = || PyTypeError::new_err("the run of this middleware is over");
+    let host = core.host().ok_or_else(lost)?;
+    let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
+    let now = seen(py, host, core)?;
+    if value.is_none() || value.is(&now) {
+        return now.cast_into::<MiddlewareContext>()?.get().settle(py);
+    }
+    let Ok(other) = value.cast::<MiddlewareContext>() else {
+        let found = value.get_type().name()?;
+        let words = format!(
+            "before must give a MiddlewareContext or None, not {found}; make one with context.replace"
+        );
+        return Err(PyTypeError::new_err(words));
+    };
+    if let Ok(now) = now.cast::<MiddlewareContext>() {
+        now.get().forget();
+    }
+    other.get().settle(py)?;
+    host.show_middleware(value.clone().unbind());
+    Ok(())
+}
+
+/// What is sent in place of a request: other messages.
+fn messages_from(value: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    history_from(value, "the messages of on_model_request").map(Some)
+}
+
+impl Middleware for PyMiddleware {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn hooks(&self) -> Hooks {
+        self.hooks
+    }
+
+    fn before<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a, ()> {
+        let started = self.start("before", context, |_, _| Ok(None));
+        Box::pin(self.given("before", context, started, |value| context_from(value, context)))
+    }
+
+    fn after<'a>(&'a self, context: &'a Arc<CoreContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
+        let started = self.start("after", context, |py, host| host.show_turn(py, turn).map(Some));
+        Box::pin(
+            self.given("after", context, started, |value| turn_from(value, "after", "; add `return turn`")),
+        )
+    }
+
     fn on_error<'a>(
         &'a self,
-        _context: &'a Arc<MiddlewareContext>,
-        _error: &'a UppError,
+        context: &'a Arc<CoreContext>,
+        error: &'a UppError,
     ) -> HookFuture<'a, Option<Arc<Turn>>> {
-        Box::pin(ready(Ok(None)))
+        if ends_the_process(error) {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
+        let started = self.start("on_error", context, |py, _| {
+            Ok(Some(crate::error::upp(py, error).into_value(py).into_any()))
+        });
+        Box::pin(self.given("on_error", context, started, |value| {
+            if value.is_none() { Ok(None) } else { turn_from(value, "on_error", " or None").map(Some) }
+        }))
     }
 
-    /// Something happens: steps, tools and, where somebody listens, what the model streams. In order, before the listener
-    /// hears of it.
-    fn on_event<'a>(
-        &'a self,
-        _context: &'a Arc<MiddlewareContext>,
-        _event: &'a AgentStreamEvent,
-    ) -> HookFuture<'a, ()> {
-        Box::pin(ready(Ok(())))
+    fn on_event<'a>(&'a self, context: &'a Arc<CoreContext>, event: &'a CoreEvent) -> HookFuture<'a, ()> {
+        let started = self.start("on_event", context, |py, _| {
+            Ok(Some(Py::new(py, AgentStreamEvent::new(event.clone()))?.into_any()))
+        });
+        Box::pin(self.given("on_event", context, started, |_| Ok(())))
     }
 
-    /// The model is about to be called; gives what is sent this time. What is stored stays as it is. In order.
     fn on_model_request<'a>(
         &'a self,
-        _context: &'a Arc<MiddlewareContext>,
+        context: &'a Arc<CoreContext>,
         request: ModelRequest,
     ) -> HookFuture<'a, ModelRequest> {
-        Box::pin(ready(Ok(request)))
-    }
-
-    /// The model has answered; gives the answer that counts. In reverse order.
-    fn on_model_response<'a>(
-        &'a self,
-        _context: &'a Arc<MiddlewareContext>,
-        response: ModelResponse,
-    ) -> HookFuture<'a, ModelResponse> {
-        Box::pin(ready(Ok(response)))
+        let shown = request.clone();
+        let started = self.start("on_model_request", context, |py, _| {
+            Ok(Some(Py::new(py, PyModelRequest(shown))?.into_any()))
+        });
+        let given = self.given("on_model_request", context, started, messages_from);
+        Box::pin(async move {
+            Ok(match given.await? {
+                Some(messages) => ModelRequest { messages, ..request },
+                None => request,
+            })
+        })
     }
 }

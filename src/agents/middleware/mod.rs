@@ -1,28 +1,11 @@
-//! Middleware of agents: what stands around whole runs. UAP-1.0 §10.
+//! Middleware of agents in Python: objects with hooks, what their hooks see, and the middlewares that come with turntree.
+//! UAP-1.0 §10.
 //!
-//! ```text
-//!   before ──> before ──> run: request ──> model ──> response ──> … ──> after ──> after ──> turn
-//!   (first)    (second)        (each call of the model)               (second)   (first)
-//! ```
-//!
-//! A [`Middleware`] has some of the [`hooks`], an [`Onion`] is a list of them, and a run shows its hooks one
-//! [`MiddlewareContext`]. What drives them is with the runs (`run::around`); a run without middleware has none of it. The
-//! rest are middlewares: [`logging`], [`guardrails`], [`memory`] and [`budget`].
-//!
-//! Middleware of models (UPP-1.2 §17, [`crate::upp::middleware`]) is another onion around another core.
+//! [`hooks`] makes a core middleware of a Python object, [`context`] is what its functions see, [`builtin`] wraps the core's
+//! own middlewares, whose functions of the application are [`functions`]. [`errors`] are what these raise.
 
-pub mod budget;
-pub mod context;
-pub mod guardrails;
-pub mod hooks;
-pub mod logging;
-pub mod memory;
-pub mod onion;
-
-pub use budget::{Budget, BudgetError, Resource, Spent};
-pub use context::MiddlewareContext;
-pub use guardrails::{GuardrailError, Guardrails, Place, Rule, RuleCheck, Verdict};
-pub use hooks::{HookFuture, Hooks, Middleware};
-pub use logging::{Line, Logging};
-pub use memory::{Counter, Memory, Overflow, Summarizer};
-pub use onion::Onion;
+pub(crate) mod builtin;
+pub(crate) mod context;
+pub(crate) mod errors;
+mod functions;
+pub(crate) mod hooks;

@@ -1,199 +1,123 @@
-//! What a hook sees of a call, and may change.
+//! What a hook sees of its call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::state::State;
-use crate::core::time::{Clock, Timestamp};
-use crate::message::Message;
-use crate::message::message::History;
-use crate::upp::embedding::{EmbeddingRequest, EmbeddingResult};
-use crate::upp::error::Modality;
-use crate::upp::image::{ImageRequest, ImageResult};
-use crate::upp::request::{ModelRequest, ModelResponse, StopReason};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
 
-/// What is asked. Cheap to clone.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Request {
-    /// Of a language model. Changes of all members take effect.
-    Llm(ModelRequest),
-    /// Of a model that makes vectors: all inputs of the call, before they are cut into batches.
-    Embedding(EmbeddingRequest),
-    /// Of a model that makes pictures.
-    Image(ImageRequest),
-}
+use super::request::{CallRequest, CallResponse};
+use super::state::{CallState, visit_objects};
+use crate::data::DataClass as _;
+use crate::show::Show;
+use crate::upp::embedding::EmbeddingResult;
+use crate::upp::image::ImageResult;
+use turntree_upp::middleware::{CallContext as CoreContext, Response};
 
-/// What was answered. Cheap to clone, except that of a language model.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Response {
-    /// By a language model: its last answer.
-    Llm(ModelResponse),
-    /// By a model that makes vectors: those of all inputs.
-    Embedding(Arc<EmbeddingResult>),
-    /// By a model that makes pictures.
-    Image(Arc<ImageResult>),
-}
-
-impl From<Arc<EmbeddingResult>> for Response {
-    fn from(result: Arc<EmbeddingResult>) -> Self {
-        Self::Embedding(result)
-    }
-}
-
-impl From<Arc<ImageResult>> for Response {
-    fn from(result: Arc<ImageResult>) -> Self {
-        Self::Image(result)
-    }
-}
-
-/// One call of a model, as its middleware sees it. UPP-1.2 §17.
-#[derive(Debug)]
-pub struct CallContext {
-    /// What kind of model.
-    pub modality: Modality,
-    /// The vendor's name for it.
-    pub model_id: Arc<str>,
-    /// Whose model.
-    pub provider: Arc<str>,
-    /// Whether somebody listens.
-    pub streaming: bool,
-    /// When the call began.
-    pub start_time: Timestamp,
-    /// What middlewares keep with the call.
-    pub state: State,
-    clock: Arc<dyn Clock>,
-    request: Mutex<Request>,
-    outcome: Mutex<Outcome>,
-    pub(super) given: Given,
-}
-
-#[derive(Debug, Default)]
-struct Outcome {
-    response: Option<Response>,
-    end_time: Option<Timestamp>,
-}
-
-/// The conversation as the caller gave it: history, then inputs. See [`super::turn_start`].
-#[derive(Debug, Default)]
-pub(super) struct Given {
-    pub(super) messages: History,
-    pub(super) history: usize,
-    /// What a middleware has put before it, as older than this call.
-    pub(super) stored: Mutex<Vec<Arc<Message>>>,
-}
-
-/// Who is called, and how.
-#[derive(Debug, Clone)]
-pub struct Called {
-    /// What kind of model.
-    pub modality: Modality,
-    /// The vendor's name for it.
-    pub model_id: Arc<str>,
-    /// Whose model.
-    pub provider: Arc<str>,
-    /// Whether somebody listens.
-    pub streaming: bool,
+/// One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17.
+#[pyclass(frozen, weakref, module = "turntree.upp.middleware")]
+pub(crate) struct CallContext {
+    core: Arc<CoreContext>,
+    request: std::sync::OnceLock<Py<CallRequest>>,
 }
 
 impl CallContext {
-    /// The context of a call of a language model; the first `history` messages of the request are not new.
-    pub fn llm(called: Called, request: ModelRequest, history: usize, clock: Arc<dyn Clock>) -> Self {
-        let given = Given { messages: request.messages.clone(), history, stored: Mutex::default() };
-        Self::with_request(called, Request::Llm(request), given, clock)
+    /// The one handle of a call.
+    pub(super) fn new(core: Arc<CoreContext>) -> Self {
+        Self { core, request: std::sync::OnceLock::new() }
     }
 
-    /// The context of a call of a model that makes vectors.
-    pub fn embedding(called: Called, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
-        Self::with_request(called, Request::Embedding(request), Given::default(), clock)
+    /// Takes over what a hook changed of the request.
+    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        self.request.get().map_or(Ok(()), |request| request.get().settle(py))
+    }
+}
+
+#[pymethods]
+impl CallContext {
+    /// What kind of model: "llm", "embedding" or "image".
+    #[getter]
+    fn modality(&self) -> &'static str {
+        self.core.modality.as_str()
     }
 
-    /// The context of a call of a model that makes pictures.
-    pub fn image(called: Called, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
-        Self::with_request(called, Request::Image(request), Given::default(), clock)
+    /// The vendor's name of the model.
+    #[getter]
+    fn model_id(&self) -> &str {
+        &self.core.model_id
     }
 
-    fn with_request(called: Called, request: Request, given: Given, clock: Arc<dyn Clock>) -> Self {
-        let Called { modality, model_id, provider, streaming } = called;
-        let start_time = clock.now();
-        Self {
-            modality,
-            model_id,
-            provider,
-            streaming,
-            start_time,
-            state: State::default(),
-            clock,
-            request: Mutex::new(request),
-            outcome: Mutex::default(),
-            given,
+    /// Whose model.
+    #[getter]
+    fn provider(&self) -> &str {
+        &self.core.provider
+    }
+
+    /// Whether somebody listens to a stream.
+    #[getter]
+    fn streaming(&self) -> bool {
+        self.core.streaming
+    }
+
+    /// What is asked. Changes made in `on_start` and `on_request` take effect.
+    #[getter]
+    fn request(&self, py: Python<'_>) -> PyResult<Py<CallRequest>> {
+        if let Some(request) = self.request.get() {
+            return Ok(request.clone_ref(py));
         }
+        let request = Py::new(py, CallRequest::new(Arc::clone(&self.core)))?;
+        Ok(self.request.get_or_init(|| request).clone_ref(py))
     }
 
-    fn outcome(&self) -> MutexGuard<'_, Outcome> {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The last answer, once there is one: a `CallResponse` of a language model, an `EmbeddingResult`, an `ImageResult`.
+    #[getter]
+    fn response(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(match self.core.response() {
+            Some(Response::Llm(response)) => Some(Py::new(py, CallResponse(response))?.into_any()),
+            Some(Response::Embedding(result)) => Some(EmbeddingResult::wrap(py, result)?),
+            Some(Response::Image(result)) => Some(ImageResult::wrap(py, result)?),
+            None => None,
+        })
     }
 
-    /// What is asked, as it stands.
-    pub fn request(&self) -> Request {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Why a language model stopped last, as `end_turn`; None before it has.
+    #[getter]
+    fn stop_reason(&self) -> Option<&'static str> {
+        self.core.stop_reason().map(turntree_upp::StopReason::as_str)
     }
 
-    /// Changes what is asked. Takes effect until the call is sent: in `on_start` and `on_request`.
-    pub fn set_request(&self, request: Request) {
-        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
+    /// What middlewares keep with the call.
+    #[getter]
+    fn state(&self) -> CallState {
+        CallState(Arc::clone(&self.core))
     }
 
-    /// What a language model is asked; `None` for other models.
-    pub fn llm_request(&self) -> Option<ModelRequest> {
-        match self.request() {
-            Request::Llm(request) => Some(request),
-            Request::Embedding(_) | Request::Image(_) => None,
+    /// When the call began.
+    #[getter]
+    fn start_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.core.start_time.show(py)
+    }
+
+    /// When the call was over; None while it is not.
+    #[getter]
+    fn end_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.core.end_time().show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let core = &self.core;
+        let modality = core.modality.as_str();
+        format!("CallContext({modality} {}/{}, streaming={})", core.provider, core.model_id, core.streaming)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Some(request) = self.request.get() {
+            visit.call(request)?;
         }
+        visit_objects(&self.core, &visit)
     }
 
-    /// What a model that makes vectors is asked; `None` for other models.
-    pub fn embedding_request(&self) -> Option<EmbeddingRequest> {
-        match self.request() {
-            Request::Embedding(request) => Some(request),
-            Request::Llm(_) | Request::Image(_) => None,
-        }
-    }
-
-    /// What a model that makes pictures is asked; `None` for other models.
-    pub fn image_request(&self) -> Option<ImageRequest> {
-        match self.request() {
-            Request::Image(request) => Some(request),
-            Request::Llm(_) | Request::Embedding(_) => None,
-        }
-    }
-
-    /// The last answer, once there is one.
-    pub fn response(&self) -> Option<Response> {
-        self.outcome().response.clone()
-    }
-
-    /// Why a language model stopped last.
-    pub fn stop_reason(&self) -> Option<StopReason> {
-        match &self.outcome().response {
-            Some(Response::Llm(response)) => Some(response.stop_reason),
-            _ => None,
-        }
-    }
-
-    /// When the call was over.
-    pub fn end_time(&self) -> Option<Timestamp> {
-        self.outcome().end_time
-    }
-
-    /// Remembers an answer; the last one counts.
-    pub fn set_response(&self, response: Response) {
-        self.outcome().response = Some(response);
-    }
-
-    /// Remembers when the call was over; the first time counts.
-    pub(super) fn finish(&self) {
-        let now = self.clock.now();
-        self.outcome().end_time.get_or_insert(now);
+    fn __clear__(&self) {
+        self.core.state.clear();
     }
 }

@@ -1,179 +1,292 @@
-//! The hooks of a middleware.
+//! A Python object as a middleware: its functions by name.
 
 use std::fmt;
-use std::ops::BitOr;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, ready};
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::chain::{Handle, kept_at};
 use super::context::CallContext;
-use crate::core::json::RawJson;
-use crate::message::{StreamEvent, ToolDefinition, Turn};
-use crate::upp::error::UppError;
+use crate::bridge::guard::{self, lock};
+use crate::bridge::kept::Kept;
+use crate::data::extract;
+use crate::error::Raised;
+use crate::records::{StreamEvent, wrap_turn};
+use crate::show::Show;
+use crate::upp::held::{Function, Held};
+use turntree_core::json::RawJson;
+use turntree_core::message::{StreamEvent as CoreEvent, ToolDefinition, Turn};
+use turntree_upp::middleware::hooks::HookFuture;
+use turntree_upp::middleware::{CallContext as CoreContext, Emitted, Hooks, Middleware};
+use turntree_upp::{ErrorCode, UppError};
 
-/// What a hook awaits.
-pub type HookFuture<'a> = BoxFuture<'a, Result<(), UppError>>;
+/// The hooks by name.
+pub(super) const HOOKS: [(&str, Hooks); 11] = [
+    ("on_start", Hooks::START),
+    ("on_request", Hooks::REQUEST),
+    ("on_response", Hooks::RESPONSE),
+    ("on_turn", Hooks::TURN),
+    ("on_end", Hooks::END),
+    ("on_error", Hooks::ERROR),
+    ("on_abort", Hooks::ABORT),
+    ("on_stream_event", Hooks::STREAM_EVENT),
+    ("on_stream_end", Hooks::STREAM_END),
+    ("on_tool_call", Hooks::TOOL_CALL),
+    ("on_tool_result", Hooks::TOOL_RESULT),
+];
 
-/// Something around the calls of a model. Every hook has a default that does nothing. UPP-1.2 §17.
-///
-/// One middleware serves any number of calls at once; what belongs to one call is kept in its
-/// [`CallContext::state`].
-///
-/// # Errors
-/// What a hook fails with ends the call, and [`Self::on_error`] of every middleware hears of it. A failed tool hook
-/// counts as the tool's failure. Failures of `on_error` and [`Self::on_abort`] are logged and go no further.
-///
-/// # Cancel safety
-/// The future of any hook may be dropped: the call was cancelled.
-pub trait Middleware: Send + Sync + fmt::Debug {
-    /// The hooks that it has; the others are not called, and nothing is prepared for them.
-    fn hooks(&self) -> Hooks {
-        Hooks::ALL
-    }
-    /// A call begins.
-    fn on_start<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The request is about to be sent: it may be changed.
-    fn on_request<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The last answer is there. Called in reverse order.
-    fn on_response<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The turn is whole; only for language models. Called in reverse order.
-    fn on_turn<'a>(&'a self, _turn: &'a Arc<Turn>, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The call has succeeded. Called in reverse order.
-    fn on_end<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The call has failed; a cancelled call without a stream too.
-    fn on_error<'a>(&'a self, _error: &'a UppError, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// The stream was aborted or dropped before its end. `on_error` is not called then.
-    fn on_abort<'a>(&'a self, _error: &'a UppError, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
-    }
-    /// An event on its way to the listener, as the middleware before this one left it. Must not block.
+/// The functions of one object.
+pub(super) struct Functions {
+    by_name: Vec<(&'static str, Arc<Function>)>,
+    hooks: Hooks,
+    /// The object's type, for messages.
+    of: String,
+}
+
+impl Functions {
+    /// The hooks that an object has. `held` shows them to the garbage collector.
     ///
     /// # Errors
-    /// Ends the call.
-    fn on_stream_event(&self, event: StreamEvent, _context: &Arc<CallContext>) -> Result<Emitted, UppError> {
-        Ok(Emitted::One(event))
+    /// `TypeError` for a hook that is no function, and for an `on_stream_event` that would have to be awaited.
+    pub(super) fn of(object: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
+        let of = object.get_type().name()?.to_string();
+        let mut functions = Self { by_name: Vec::new(), hooks: Hooks::NONE, of };
+        for (name, flag) in HOOKS {
+            let Some(hook) = object.getattr_opt(name)?.filter(|hook| !hook.is_none()) else { continue };
+            if !hook.is_callable() {
+                let found = hook.get_type().name()?;
+                let words = format!("{name} of {} must be a function, not {found}", functions.of);
+                return Err(PyTypeError::new_err(words));
+            }
+            let function = Function::new(&hook)?;
+            if flag == Hooks::STREAM_EVENT && function.is_async() {
+                let words =
+                    format!("{name} of {} must not be async: it is called for every event", functions.of);
+                return Err(PyTypeError::new_err(words));
+            }
+            held.functions.push(Arc::clone(&function));
+            functions.by_name.push((name, function));
+            functions.hooks = functions.hooks | flag;
+        }
+        Ok(functions)
     }
-    /// The model has said its last and no more events come; not after an error or an abort.
-    fn on_stream_end<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        done()
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
     }
-    /// The model wants a tool called.
+
+    fn get(&self, name: &str) -> Option<&Arc<Function>> {
+        self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function)
+    }
+}
+
+/// One Python middleware in one call.
+pub(super) struct PyMiddleware {
+    pub(super) functions: Arc<Functions>,
+    pub(super) kept: Kept,
+    pub(super) handle: Handle,
+}
+
+impl fmt::Debug for PyMiddleware {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.functions.of)
+    }
+}
+
+impl PyMiddleware {
+    /// The handle of the context: the same for all hooks of the call.
+    fn context<'py>(&self, py: Python<'py>, context: &Arc<CoreContext>) -> PyResult<Bound<'py, CallContext>> {
+        if let Some(index) = kept_at(&self.handle)
+            && let Ok(handle) = self.kept.get(py, index)
+        {
+            return Ok(handle.cast_into::<CallContext>()?);
+        }
+        let handle = Bound::new(py, CallContext::new(Arc::clone(context)))?;
+        let index = self.kept.add(handle.clone().into_any().unbind());
+        *lock(&self.handle) = Some(index);
+        Ok(handle)
+    }
+
+    /// Calls a hook; what it changed of the request takes effect when it is over.
+    fn hook<'a>(
+        &'a self,
+        name: &'static str,
+        context: &'a Arc<CoreContext>,
+        arguments: impl FnOnce(Python<'_>) -> PyResult<Vec<Py<PyAny>>>,
+    ) -> HookFuture<'a> {
+        let started = guard::expect_held(|py| {
+            let Some(function) = self.functions.get(name) else { return Ok(None) };
+            let mut positional = arguments(py)?;
+            positional.push(self.context(py, context)?.into_any().unbind());
+            function.call(py, PyTuple::new(py, positional)?.unbind()).map(Some)
+        });
+        Box::pin(async move {
+            let outcome = match started {
+                Ok(Some(call)) => call.await.map(drop),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            let settled = guard::expect_held(|py| {
+                let settled = outcome.and_then(|()| self.context(py, context)?.get().settle(py));
+                Ok(settled.map_err(|error| hook_error(py, name, error, context)))
+            });
+            settled.unwrap_or_else(|error| Err(away_from_python(&error, context)))
+        })
+    }
+
+    /// As [`Self::hook`], for hooks whose failures go no further than Python's log.
+    fn last_hook<'a>(
+        &'a self,
+        name: &'static str,
+        error: &'a UppError,
+        context: &'a Arc<CoreContext>,
+    ) -> HookFuture<'a> {
+        let hook =
+            self.hook(name, context, |py| Ok(vec![crate::error::upp(py, error).into_value(py).into_any()]));
+        Box::pin(async move {
+            if let Err(failure) = hook.await {
+                let logged = guard::expect_held(|py| log_failure(py, &self.functions.of, name, &failure));
+                drop(logged);
+            }
+            Ok(())
+        })
+    }
+
+    fn event(&self, event: CoreEvent, context: &Arc<CoreContext>) -> Result<Emitted, UppError> {
+        const NAME: &str = "on_stream_event";
+        let Some(function) = self.functions.get(NAME) else { return Ok(Emitted::One(event)) };
+        let passed = guard::expect_held(|py| {
+            let passed = self
+                .context(py, context)
+                .and_then(|handle| function.bound(py)?.call1((event.show(py)?, handle)))
+                .and_then(|given| emitted(&given));
+            Ok(passed.map_err(|error| hook_error(py, NAME, error, context)))
+        });
+        passed.unwrap_or_else(|error| Err(away_from_python(&error, context)))
+    }
+}
+
+/// An event, several, or none.
+fn emitted(given: &Bound<'_, PyAny>) -> PyResult<Emitted> {
+    if given.is_none() {
+        return Ok(Emitted::Nothing);
+    }
+    let read = |event: &Bound<'_, PyAny>| -> PyResult<CoreEvent> {
+        Ok(Arc::unwrap_or_clone(extract::<StreamEvent>(event, "the event of on_stream_event")?))
+    };
+    if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+        let events = given.try_iter()?.map(|event| read(&event?));
+        return events.collect::<PyResult<Vec<_>>>().map(Emitted::Many);
+    }
+    if given.is_instance_of::<StreamEvent>() || given.is_instance_of::<PyDict>() {
+        return read(given).map(Emitted::One);
+    }
+    let found = given.get_type().name()?;
+    let words = format!("on_stream_event must give a StreamEvent, a list of them, or None, not {found}");
+    Err(PyTypeError::new_err(words))
+}
+
+/// What a hook raised, as the error of the call; comes out as the same object. What is no `Exception` (as
+/// `KeyboardInterrupt`) cancels the call.
+fn hook_error(py: Python<'_>, hook: &str, raised: PyErr, context: &CoreContext) -> UppError {
+    let value = raised.value(py);
+    if crate::error::is_upp(py, &raised) {
+        let error = crate::error::to_upp(py, raised);
+        return UppError { modality: context.modality, ..error };
+    }
+    let is_exception = value.is_instance_of::<PyException>();
+    let code = if is_exception { ErrorCode::InvalidRequest } else { ErrorCode::Cancelled };
+    let name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
+    let words = value.str().map(|words| words.to_string()).unwrap_or_default();
+    // A model that is told of a failed tool hook needs the words alone.
+    let message = match (hook, words.is_empty()) {
+        ("on_tool_call" | "on_tool_result", false) => words,
+        ("on_tool_call" | "on_tool_result", true) => name,
+        _ => format!("{hook} of a middleware raised {name}: {words}"),
+    };
+    let error = UppError::new(code, &*context.provider, message);
+    UppError { modality: context.modality, host: Some(Arc::new(Raised::new(py, raised))), ..error }
+}
+
+fn away_from_python(error: &PyErr, context: &CoreContext) -> UppError {
+    UppError::invalid_request(&*context.provider, error.to_string())
+}
+
+/// Says in Python's log `turntree` that a last hook failed.
+fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyResult<()> {
+    let logger = py.import("logging")?.call_method1("getLogger", ("turntree",))?;
+    let exception = crate::error::upp(py, failure).into_value(py);
+    let options = PyDict::new(py);
+    options.set_item("exc_info", exception)?;
+    logger.call_method(intern!(py, "error"), ("%s of %s failed", hook, of), Some(&options))?;
+    Ok(())
+}
+
+/// The tool as the model sees it.
+fn tool_of(py: Python<'_>, tool: &ToolDefinition) -> PyResult<Py<PyAny>> {
+    let raw = RawJson::from_value(tool).map_err(|error| crate::error::serialization(py, &error))?;
+    Ok(raw.show(py)?.unbind())
+}
+
+impl Middleware for PyMiddleware {
+    fn hooks(&self) -> Hooks {
+        self.functions.hooks
+    }
+
+    fn on_start<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_start", context, |_| Ok(Vec::new()))
+    }
+
+    fn on_request<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_request", context, |_| Ok(Vec::new()))
+    }
+
+    fn on_response<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_response", context, |_| Ok(Vec::new()))
+    }
+
+    fn on_turn<'a>(&'a self, turn: &'a Arc<Turn>, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_turn", context, |py| Ok(vec![wrap_turn(py, Arc::clone(turn))?]))
+    }
+
+    fn on_end<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_end", context, |_| Ok(Vec::new()))
+    }
+
+    fn on_error<'a>(&'a self, error: &'a UppError, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.last_hook("on_error", error, context)
+    }
+
+    fn on_abort<'a>(&'a self, error: &'a UppError, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.last_hook("on_abort", error, context)
+    }
+
+    fn on_stream_event(&self, event: CoreEvent, context: &Arc<CoreContext>) -> Result<Emitted, UppError> {
+        self.event(event, context)
+    }
+
+    fn on_stream_end<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a> {
+        self.hook("on_stream_end", context, |_| Ok(Vec::new()))
+    }
+
     fn on_tool_call<'a>(
         &'a self,
-        _tool: &'a ToolDefinition,
-        _params: &'a RawJson,
-        _context: &'a Arc<CallContext>,
+        tool: &'a ToolDefinition,
+        params: &'a RawJson,
+        context: &'a Arc<CoreContext>,
     ) -> HookFuture<'a> {
-        done()
+        self.hook("on_tool_call", context, |py| Ok(vec![tool_of(py, tool)?, params.show(py)?.unbind()]))
     }
-    /// A tool has answered.
+
     fn on_tool_result<'a>(
         &'a self,
-        _tool: &'a ToolDefinition,
-        _result: &'a RawJson,
-        _context: &'a Arc<CallContext>,
+        tool: &'a ToolDefinition,
+        result: &'a RawJson,
+        context: &'a Arc<CoreContext>,
     ) -> HookFuture<'a> {
-        done()
-    }
-}
-
-/// Nothing to wait for.
-pub(super) fn done<'a>() -> HookFuture<'a> {
-    Box::pin(ready(Ok(())))
-}
-
-/// What becomes of an event.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Emitted {
-    /// It goes no further.
-    Nothing,
-    /// It goes on, or another in its place.
-    One(StreamEvent),
-    /// Several go on in its place, in this order.
-    Many(Vec<StreamEvent>),
-}
-
-impl From<StreamEvent> for Emitted {
-    fn from(event: StreamEvent) -> Self {
-        Self::One(event)
-    }
-}
-
-impl From<Vec<StreamEvent>> for Emitted {
-    fn from(events: Vec<StreamEvent>) -> Self {
-        Self::Many(events)
-    }
-}
-
-/// The events in order.
-impl IntoIterator for Emitted {
-    type Item = StreamEvent;
-    type IntoIter = std::iter::Chain<std::option::IntoIter<StreamEvent>, std::vec::IntoIter<StreamEvent>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        let (one, many) = match self {
-            Self::Nothing => (None, Vec::new()),
-            Self::One(event) => (Some(event), Vec::new()),
-            Self::Many(events) => (None, events),
-        };
-        one.into_iter().chain(many)
-    }
-}
-
-/// Which hooks a middleware has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hooks(u16);
-
-impl Hooks {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// [`Middleware::on_start`].
-    pub const START: Self = Self(1);
-    /// [`Middleware::on_request`].
-    pub const REQUEST: Self = Self(1 << 1);
-    /// [`Middleware::on_response`].
-    pub const RESPONSE: Self = Self(1 << 2);
-    /// [`Middleware::on_turn`].
-    pub const TURN: Self = Self(1 << 3);
-    /// [`Middleware::on_end`].
-    pub const END: Self = Self(1 << 4);
-    /// [`Middleware::on_error`].
-    pub const ERROR: Self = Self(1 << 5);
-    /// [`Middleware::on_abort`].
-    pub const ABORT: Self = Self(1 << 6);
-    /// [`Middleware::on_stream_event`].
-    pub const STREAM_EVENT: Self = Self(1 << 7);
-    /// [`Middleware::on_stream_end`].
-    pub const STREAM_END: Self = Self(1 << 8);
-    /// [`Middleware::on_tool_call`].
-    pub const TOOL_CALL: Self = Self(1 << 9);
-    /// [`Middleware::on_tool_result`].
-    pub const TOOL_RESULT: Self = Self(1 << 10);
-    /// All.
-    pub const ALL: Self = Self((1 << 11) - 1);
-
-    /// Whether all hooks of `other` are in it.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Hooks {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        self.hook("on_tool_result", context, |py| Ok(vec![tool_of(py, tool)?, result.show(py)?.unbind()]))
     }
 }

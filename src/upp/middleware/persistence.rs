@@ -1,139 +1,107 @@
-//! Keeps conversations in a store: what is stored goes before what is asked, and the turn is added to it.
+//! A store of one conversation, written in Python.
 
-use std::collections::HashSet;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Mutex as AsyncMutex;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 
-use super::context::{CallContext, Request};
-use super::hooks::{HookFuture, Hooks, Middleware};
-use crate::core::ids::{IdSource, RandomIds};
-use crate::core::time::{Clock, SystemClock};
-use crate::message::message::History;
-use crate::message::{Message, Thread, Turn};
-use crate::upp::error::{ErrorCode, UppError};
+use crate::bridge::guard;
+use crate::data::{DataClass as _, extract};
+use crate::thread::{Shared, Thread, history_from};
+use crate::upp::held::{Function, Held};
+use turntree_core::ids::RandomIds;
+use turntree_core::message::Thread as CoreThread;
+use turntree_core::time::SystemClock;
+use turntree_upp::UppError;
+use turntree_upp::middleware::PersistenceAdapter;
 
-/// Where one conversation is kept.
-pub trait PersistenceAdapter: Send + Sync {
-    /// The conversation's name in the store.
-    fn id(&self) -> &str;
-
-    /// The conversation so far; `None` when nothing is stored yet.
-    fn load(&self) -> BoxFuture<'_, Result<Option<Thread>, UppError>>;
-
-    /// Stores the whole conversation in the place of what is there.
-    fn save(&self, thread: Thread) -> BoxFuture<'_, Result<(), UppError>>;
+/// An object with `id`, `load(id)` and `save(id, thread)`; the two may be async.
+pub(super) struct PyAdapter {
+    id: String,
+    load: Arc<Function>,
+    save: Arc<Function>,
 }
 
-/// Puts the stored messages before each request and stores each turn.
-///
-/// Calls at once of one conversation are safe within one process: each turn is added to what is stored then.
-///
-/// # Errors
-/// A conversation that cannot be read ends the call before anything is sent. One that cannot be written ends it with
-/// the error of the store; what is stored stays as it was, and the error carries the turn.
-pub struct Persistence {
-    adapter: Arc<dyn PersistenceAdapter>,
-    ids: Arc<dyn IdSource>,
-    clock: Arc<dyn Clock>,
-    /// One turn is added at a time.
-    writing: AsyncMutex<()>,
-}
-
-impl fmt::Debug for Persistence {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Persistence").field("id", &self.adapter.id()).finish_non_exhaustive()
-    }
-}
-
-/// The messages that were asked, as this middleware left them.
-#[derive(Default)]
-struct Asked(Mutex<History>);
-
-impl Persistence {
-    /// Keeps the conversation of `adapter`.
-    pub fn new(adapter: Arc<dyn PersistenceAdapter>) -> Self {
-        let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
-        Self { adapter, ids, clock, writing: AsyncMutex::new(()) }
-    }
-
-    /// With other sources of ids and times, for a conversation that is new.
-    #[must_use]
-    pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
-        Self { ids, clock, ..self }
-    }
-
-    async fn prepend(&self, context: &CallContext) -> Result<(), UppError> {
-        // A conversation is what language models have.
-        let Some(mut request) = context.llm_request() else { return Ok(()) };
-        let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
-        let older: Vec<Arc<Message>> = match &stored {
-            Some(thread) => unseen(&thread.messages, request.messages.iter()).cloned().collect(),
-            None => Vec::new(),
+impl PyAdapter {
+    /// # Errors
+    /// `TypeError` for an object that lacks one of the three.
+    pub(super) fn new(adapter: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
+        let missing = |what: &str| {
+            let found = adapter.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+            PyTypeError::new_err(format!(
+                "adapter of persistence must have id, load(id) and save(id, thread); {found} has no {what}"
+            ))
         };
-        if !older.is_empty() {
-            context.add_history(older.iter().map(Arc::clone));
-            let mut messages: History = older.into_iter().collect();
-            messages.extend(request.messages.iter().map(Arc::clone));
-            request.messages = messages;
-            context.set_request(Request::Llm(request.clone()));
-        }
-        let asked: Arc<Asked> = context.state.of(self);
-        *asked.0.lock().unwrap_or_else(PoisonError::into_inner) = request.messages;
-        Ok(())
-    }
-
-    async fn append(&self, turn: &Turn, context: &CallContext) -> Result<(), UppError> {
-        let asked: Arc<Asked> = context.state.of(self);
-        let asked = asked.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let _alone = self.writing.lock().await;
-        let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
-        let mut thread = stored.unwrap_or_else(|| self.new_thread());
-        let said = asked.iter().chain(turn.messages.iter());
-        let mut seen: HashSet<&str> = HashSet::new();
-        let said = said.filter(|message| seen.insert(message.id.as_str()));
-        let new: Vec<_> = unseen(said, thread.messages.iter()).cloned().collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        thread.push(new, &*self.clock);
-        self.adapter.save(thread).await.map_err(|error| self.failed("save", error, context))
-    }
-
-    fn new_thread(&self) -> Thread {
-        let thread = Thread::new(History::new(), &*self.ids, &*self.clock);
-        Thread { id: self.adapter.id().to_owned(), ..thread }
-    }
-
-    /// A failure of the store, as an error of the call. What failed is its cause.
-    fn failed(&self, what: &str, error: UppError, context: &CallContext) -> UppError {
-        let words = format!("persistence could not {what} \"{}\": {}", self.adapter.id(), error.message);
-        let failed = UppError::new(ErrorCode::ProviderError, &*context.provider, words);
-        UppError { modality: context.modality, ..failed.with_cause(error) }
+        let id = adapter.getattr_opt("id")?.and_then(|id| id.extract::<String>().ok());
+        let mut function = |name: &str| -> PyResult<Arc<Function>> {
+            let callable = adapter.getattr_opt(name)?.filter(PyAnyMethods::is_callable);
+            let function = Function::new(&callable.ok_or_else(|| missing(name))?)?;
+            held.functions.push(Arc::clone(&function));
+            Ok(function)
+        };
+        let (load, save) = (function("load")?, function("save")?);
+        Ok(Self { id: id.ok_or_else(|| missing("id, a str,"))?, load, save })
     }
 }
 
-/// The messages whose ids are not among `known`.
-fn unseen<'a>(
-    messages: impl IntoIterator<Item = &'a Arc<Message>>,
-    known: impl Iterator<Item = &'a Arc<Message>>,
-) -> impl Iterator<Item = &'a Arc<Message>> {
-    let known: HashSet<&str> = known.map(|message| message.id.as_str()).collect();
-    messages.into_iter().filter(move |message| !known.contains(message.id.as_str()))
+fn raised(py: Python<'_>, error: PyErr) -> UppError {
+    crate::error::to_upp(py, error)
 }
 
-impl Middleware for Persistence {
-    fn hooks(&self) -> Hooks {
-        Hooks::REQUEST | Hooks::TURN
+fn away_from_python(error: &PyErr) -> UppError {
+    UppError::invalid_request("", error.to_string())
+}
+
+/// A thread from a handle, from its dict, or from a list of messages.
+fn thread_from(value: &Bound<'_, PyAny>, id: &str) -> PyResult<Option<CoreThread>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let is_thread = value.is_instance_of::<Thread>()
+        || value.cast::<PyDict>().is_ok_and(|dict| dict.contains("createdAt").unwrap_or(false));
+    if is_thread {
+        return Ok(Some(extract::<Thread>(value, "what load gave")?.read()?));
+    }
+    let messages = history_from(value, "what load gave")?;
+    let thread = CoreThread::new(messages, &RandomIds, &SystemClock);
+    Ok(Some(CoreThread { id: id.to_owned(), ..thread }))
+}
+
+impl PersistenceAdapter for PyAdapter {
+    fn id(&self) -> &str {
+        &self.id
     }
 
-    fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        Box::pin(self.prepend(context))
+    fn load(&self) -> BoxFuture<'_, Result<Option<CoreThread>, UppError>> {
+        Box::pin(async move {
+            let started =
+                guard::expect_held(|py| self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind()));
+            let loaded = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let read = guard::expect_held(|py| {
+                let thread = loaded.and_then(|value| thread_from(value.bind(py), &self.id));
+                Ok(thread.map_err(|error| raised(py, error)))
+            });
+            read.unwrap_or_else(|error| Err(away_from_python(&error)))
+        })
     }
 
-    fn on_turn<'a>(&'a self, turn: &'a Arc<Turn>, context: &'a Arc<CallContext>) -> HookFuture<'a> {
-        Box::pin(self.append(turn, context))
+    fn save(&self, thread: CoreThread) -> BoxFuture<'_, Result<(), UppError>> {
+        Box::pin(async move {
+            let started = guard::expect_held(|py| {
+                let thread = Thread::wrap(py, Arc::new(Shared::new(thread)))?;
+                self.save.call(py, (self.id.as_str(), thread).into_pyobject(py)?.unbind())
+            });
+            let saved = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let read = guard::expect_held(|py| Ok(saved.map(drop).map_err(|error| raised(py, error))));
+            read.unwrap_or_else(|error| Err(away_from_python(&error)))
+        })
     }
 }

@@ -1,99 +1,144 @@
-//! What middlewares keep with a call: named values that all of them see, and each one's own by type.
+//! What middlewares keep with a call, as a mapping.
 
-use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use crate::core::json::RawJson;
-use crate::upp::error::HostPayload;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
-/// A named value.
-#[derive(Clone)]
-pub enum StateValue {
-    /// Data.
-    Json(RawJson),
-    /// An object of the application.
-    Host(HostPayload),
+use crate::convert::json::to_raw;
+use crate::show::Show;
+use turntree_upp::middleware::{CallContext as CoreContext, StateValue};
+
+/// An object of the application in the state of a call.
+struct Stored(Py<PyAny>);
+
+/// The state of one call, a mapping from names to anything; its hooks and its stream share it.
+#[pyclass(frozen, mapping, module = "turntree.upp.middleware")]
+pub(crate) struct CallState(pub(super) Arc<CoreContext>);
+
+/// Plain values are data, which turntree's own middlewares read; other objects are kept as they are.
+fn to_value(value: &Bound<'_, PyAny>) -> StateValue {
+    let is_plain = value.is_none()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>();
+    if is_plain && let Ok(raw) = to_raw(value, "the value") {
+        return StateValue::Json(raw);
+    }
+    StateValue::Host(Arc::new(Stored(value.clone().unbind())))
 }
 
-impl fmt::Debug for StateValue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(json) => write!(formatter, "{}", json.get()),
-            Self::Host(_) => formatter.write_str("<object>"),
+fn to_object<'py>(py: Python<'py>, value: &StateValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        StateValue::Json(raw) => raw.show(py),
+        StateValue::Host(host) => match host.downcast_ref::<Stored>() {
+            Some(stored) => Ok(stored.0.bind(py).clone()),
+            None => Ok(py.None().into_bound(py)),
+        },
+    }
+}
+
+/// For `__traverse__` of the context's one handle.
+pub(super) fn visit_objects(core: &CoreContext, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    core.state.look(|value| match value {
+        StateValue::Host(host) => match host.downcast_ref::<Stored>() {
+            Some(stored) => visit.call(&stored.0),
+            None => Ok(()),
+        },
+        StateValue::Json(_) => Ok(()),
+    })
+}
+
+#[pymethods]
+impl CallState {
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.get(name) {
+            Some(value) => to_object(py, &value),
+            None => Err(PyKeyError::new_err(name.to_owned())),
         }
     }
-}
 
-/// The state of one call; its hooks and its stream share it.
-#[derive(Default)]
-pub struct State {
-    named: Mutex<BTreeMap<String, StateValue>>,
-    typed: Mutex<HashMap<(TypeId, usize), Arc<dyn Any + Send + Sync>>>,
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.named().fmt(formatter)
-    }
-}
-
-impl State {
-    fn named(&self) -> MutexGuard<'_, BTreeMap<String, StateValue>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    fn __setitem__(&self, name: String, value: &Bound<'_, PyAny>) {
+        let replaced = self.0.state.insert(name, to_value(value));
+        drop(replaced);
     }
 
-    /// The value under a name.
-    pub fn get(&self, name: &str) -> Option<StateValue> {
-        self.named().get(name).cloned()
+    fn __delitem__(&self, name: &str) -> PyResult<()> {
+        let removed = self.0.state.remove(name);
+        removed.map(drop).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
-    /// Puts a value under a name and gives the one that stood there.
-    pub fn insert(&self, name: impl Into<String>, value: StateValue) -> Option<StateValue> {
-        self.named().insert(name.into(), value)
+    fn __contains__(&self, name: &str) -> bool {
+        self.0.state.get(name).is_some()
     }
 
-    /// Takes the value under a name away.
-    pub fn remove(&self, name: &str) -> Option<StateValue> {
-        self.named().remove(name)
+    fn __len__(&self) -> usize {
+        self.0.state.names().len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyList::new(py, self.0.state.names())?.try_iter()?.into_any())
+    }
+
+    /// The value under a name, or `default`.
+    #[pyo3(signature = (name, default = None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.get(name) {
+            Some(value) => to_object(py, &value),
+            None => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
+        }
+    }
+
+    /// The value under a name; `default`, which is put there, when there is none.
+    #[pyo3(signature = (name, default = None))]
+    fn setdefault<'py>(
+        &self,
+        py: Python<'py>,
+        name: String,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(value) = self.0.state.get(&name) {
+            return to_object(py, &value);
+        }
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        self.__setitem__(name, &default);
+        Ok(default)
+    }
+
+    /// Takes a value away and gives it, or `default`.
+    #[pyo3(signature = (name, default = None))]
+    fn pop<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.state.remove(name) {
+            Some(value) => to_object(py, &value),
+            None => Ok(default.unwrap_or_else(|| py.None().into_bound(py))),
+        }
     }
 
     /// The names, sorted.
-    pub fn names(&self) -> Vec<String> {
-        self.named().keys().cloned().collect()
+    fn keys(&self) -> Vec<String> {
+        self.0.state.names()
     }
 
-    /// Shows each named value to `see`, until it fails. While another thread changes the state, nothing is shown.
-    ///
-    /// # Errors
-    /// That of `see`.
-    pub fn look<E>(&self, mut see: impl FnMut(&StateValue) -> Result<(), E>) -> Result<(), E> {
-        match self.named.try_lock() {
-            Ok(named) => named.values().try_for_each(&mut see),
-            Err(_) => Ok(()),
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shown = PyDict::new(py);
+        for name in self.0.state.names() {
+            if let Some(value) = self.0.state.get(&name) {
+                shown.set_item(name, to_object(py, &value)?)?;
+            }
         }
-    }
-
-    /// Takes all named values away.
-    pub fn clear(&self) {
-        let named = std::mem::take(&mut *self.named());
-        drop(named);
-    }
-
-    /// The whole number under a name.
-    pub fn number(&self, name: &str) -> Option<usize> {
-        match self.get(name)? {
-            StateValue::Json(json) => json.to().ok(),
-            StateValue::Host(_) => None,
-        }
-    }
-
-    /// What `owner` keeps with this call, made at first use. Two middlewares of one type have each their own.
-    pub(crate) fn of<T: Default + Send + Sync + 'static, O>(&self, owner: &O) -> Arc<T> {
-        let key = (TypeId::of::<T>(), std::ptr::from_ref(owner).addr());
-        let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = typed.entry(key).or_insert_with(|| Arc::<T>::default());
-        Arc::clone(slot).downcast().unwrap_or_default()
+        Ok(format!("CallState({})", shown.repr()?))
     }
 }

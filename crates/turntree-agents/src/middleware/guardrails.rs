@@ -1,0 +1,348 @@
+//! Rules for what goes into a run and what comes out of it. UAP-1.0 §10.4, §16.3.
+//!
+//! Rules see texts: each text block of the input, and each text and thought that a model writes, of every answer of the
+//! run, before anything is stored, sent on or told to a listener. Rules of data see the structured answer.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, ready};
+
+use super::context::MiddlewareContext;
+use super::hooks::{HookFuture, Hooks, Middleware};
+use crate::structure::{Structure, Violation, unwrapped};
+use turntree_core::json::RawJson;
+use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
+use turntree_upp::{ErrorCode, ModelResponse, UppError};
+
+/// Where a text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In what the run is asked.
+    Input,
+    /// In what a model says.
+    Output,
+}
+
+impl Place {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// What a rule says of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may pass.
+    Pass,
+    /// It may not, and why.
+    Reject(String),
+    /// Another text passes in its place.
+    Replace(String),
+}
+
+/// Judges texts.
+pub trait RuleCheck: Send + Sync {
+    /// What is to become of a text.
+    ///
+    /// # Errors
+    /// What the application's own code failed with; it ends the run.
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>>;
+}
+
+impl<F: Fn(&str) -> Verdict + Send + Sync> RuleCheck for F {
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>> {
+        Box::pin(ready(Ok(self(text))))
+    }
+}
+
+/// A rule, by name.
+#[derive(Clone)]
+pub struct Rule {
+    /// Its name; errors say it.
+    pub name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Text(Arc<dyn RuleCheck>),
+    Data(Arc<Structure>),
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)
+    }
+}
+
+impl Rule {
+    /// A rule of texts.
+    pub fn of_text(name: impl Into<String>, check: Arc<dyn RuleCheck>) -> Self {
+        Self { name: name.into(), kind: Kind::Text(check) }
+    }
+
+    /// A rule of data: what is said must be JSON that keeps to a JSON Schema.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`] for a schema that breaks the rules of JSON Schema.
+    pub fn of_data(name: impl Into<String>, schema: RawJson) -> Result<Self, UppError> {
+        let structure = Structure::as_given(Arc::new(schema));
+        structure.check_schema("")?;
+        Ok(Self { name: name.into(), kind: Kind::Data(Arc::new(structure)) })
+    }
+}
+
+/// A text that a rule has rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("guardrail '{rule}' rejected the {}: {reason}", place.as_str())]
+pub struct GuardrailError {
+    /// The rule's name.
+    pub rule: String,
+    /// Where the text stands.
+    pub place: Place,
+    /// Why.
+    pub reason: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Rejects or rewrites what goes in and what comes out.
+#[derive(Debug, Clone)]
+pub struct Guardrails {
+    /// Its name.
+    pub name: String,
+    /// Rules of the input, in order; each sees what the one before it left.
+    pub input: Vec<Rule>,
+    /// Rules of the output, in order.
+    pub output: Vec<Rule>,
+    /// Whether listeners hear of an answer only when all of it has passed; by default. Otherwise they hear of it as it
+    /// comes, and the turn alone is what the rules left.
+    pub hold: bool,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        let name = "guardrails".to_owned();
+        Self { name, input: Vec::new(), output: Vec::new(), hold: true }
+    }
+}
+
+/// Messages of a run that have passed.
+#[derive(Default)]
+struct Passed(Mutex<Vec<Arc<Message>>>);
+
+impl Passed {
+    fn add(&self, message: &Arc<Message>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(message));
+    }
+
+    fn has(&self, message: &Arc<Message>) -> bool {
+        let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.iter().any(|known| Arc::ptr_eq(known, message))
+    }
+}
+
+/// Whose rules, for errors.
+struct Judge<'a> {
+    rules: &'a [Rule],
+    place: Place,
+    provider: &'a str,
+}
+
+impl Judge<'_> {
+    fn rejected(&self, rule: &Rule, reason: String, text: &str) -> UppError {
+        let error =
+            GuardrailError { rule: rule.name.clone(), place: self.place, reason, text: text.to_owned() };
+        let code = match self.place {
+            Place::Input => ErrorCode::InvalidRequest,
+            Place::Output => ErrorCode::ContentFiltered,
+        };
+        UppError::new(code, self.provider, error.to_string()).with_cause(error)
+    }
+
+    /// What is left of a text; `None` where nothing has changed.
+    async fn text(&self, text: &str) -> Result<Option<String>, UppError> {
+        let mut left: Option<String> = None;
+        for rule in self.rules {
+            let Kind::Text(check) = &rule.kind else { continue };
+            let seen = left.as_deref().unwrap_or(text);
+            match check.check(seen).await? {
+                Verdict::Pass => {}
+                Verdict::Reject(reason) => return Err(self.rejected(rule, reason, seen)),
+                Verdict::Replace(other) if other == seen => {}
+                Verdict::Replace(other) => left = Some(other),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Checks data: those given, else the JSON that a text is.
+    fn data(&self, text: &str, data: Option<&RawJson>) -> Result<(), UppError> {
+        for rule in self.rules {
+            let Kind::Data(structure) = &rule.kind else { continue };
+            let read = match data {
+                Some(data) => Some(data.clone()),
+                None => RawJson::from_text(text.to_owned()).ok(),
+            };
+            let violations = match &read {
+                Some(data) => structure.violations(data),
+                None => vec![Violation::no_json()],
+            };
+            if !violations.is_empty() {
+                let text = data.map_or(text, RawJson::get);
+                return Err(self.rejected(rule, Violation::list(&violations, "; "), text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The blocks as the rules leave them; `None` where nothing has changed. A thought that would have to be rewritten
+    /// goes away: vendors take back none but their own.
+    async fn blocks(&self, content: &[ContentBlock]) -> Result<Option<Vec<ContentBlock>>, UppError> {
+        let mut left = Vec::with_capacity(content.len());
+        let mut is_changed = false;
+        for block in content {
+            let changed = match block {
+                ContentBlock::Text(block) => self.text(&block.text).await?.map(|text| {
+                    let mut block = block.clone();
+                    block.text = text;
+                    Some(ContentBlock::Text(block))
+                }),
+                ContentBlock::Reasoning(block) => self.text(&block.text).await?.map(|_| None),
+                _ => None,
+            };
+            is_changed |= changed.is_some();
+            left.extend(changed.unwrap_or_else(|| Some(block.clone())));
+        }
+        Ok(is_changed.then_some(left))
+    }
+
+    /// The message as the rules leave it: the same one where nothing has changed.
+    async fn message(&self, message: &Arc<Message>) -> Result<Arc<Message>, UppError> {
+        let Some(left) = self.blocks(message.content()).await? else { return Ok(Arc::clone(message)) };
+        let mut message = Message::clone(message);
+        if let Body::User { content } | Body::Assistant { content, .. } = &mut message.body {
+            *content = left;
+        }
+        Ok(Arc::new(message))
+    }
+}
+
+impl Guardrails {
+    fn judge<'a>(&'a self, place: Place, context: &'a MiddlewareContext) -> Judge<'a> {
+        let rules = match place {
+            Place::Input => &self.input,
+            Place::Output => &self.output,
+        };
+        Judge { rules: rules.as_slice(), place, provider: &context.provider }
+    }
+
+    async fn check_input(&self, context: &MiddlewareContext) -> Result<(), UppError> {
+        let Some(input) = context.input() else { return Ok(()) };
+        let judge = self.judge(Place::Input, context);
+        let left = judge.message(&input).await?;
+        judge.data(&left.text(), None)?;
+        if !Arc::ptr_eq(&left, &input) {
+            context.set_input(left);
+        }
+        Ok(())
+    }
+
+    async fn check_response(
+        &self,
+        mut response: ModelResponse,
+        context: &MiddlewareContext,
+    ) -> Result<ModelResponse, UppError> {
+        let judge = self.judge(Place::Output, context);
+        let message = judge.message(&response.message).await?;
+        if let Some(data) = &response.data {
+            response.data = Some(self.checked_data(data, &judge).await?);
+        }
+        // An answer that wants tools is not the one that was asked for.
+        if !message.has_tool_calls() {
+            let is_wrapped = context.agent.structure().is_some_and(Structure::is_wrapped);
+            let inner = response.data.as_ref().filter(|_| is_wrapped).and_then(unwrapped);
+            judge.data(&message.text(), inner.as_ref().or(response.data.as_ref()))?;
+        }
+        let passed: Arc<Passed> = context.state.of(self);
+        passed.add(&message);
+        response.message = message;
+        Ok(response)
+    }
+
+    /// Data are texts too: what a rule rewrites must still be JSON.
+    async fn checked_data(&self, data: &RawJson, judge: &Judge<'_>) -> Result<RawJson, UppError> {
+        let Some(left) = judge.text(data.get()).await? else { return Ok(data.clone()) };
+        RawJson::from_text(left).map_err(|_| {
+            let words = format!("{}: a rule rewrote the structured answer to what is no JSON", self.name);
+            UppError::invalid_request(judge.provider, words)
+        })
+    }
+
+    /// What no model has just said, as what was aborted or what another middleware put in its place.
+    async fn check_turn(&self, turn: Arc<Turn>, context: &MiddlewareContext) -> Result<Arc<Turn>, UppError> {
+        let judge = self.judge(Place::Output, context);
+        let passed: Arc<Passed> = context.state.of(self);
+        let mut messages = Vec::with_capacity(turn.messages.len());
+        let mut is_changed = false;
+        for message in &turn.messages {
+            let left = if message.kind() == MessageKind::Assistant && !passed.has(message) {
+                judge.message(message).await?
+            } else {
+                Arc::clone(message)
+            };
+            is_changed |= !Arc::ptr_eq(&left, message);
+            messages.push(left);
+        }
+        if !is_changed {
+            return Ok(turn);
+        }
+        let Turn { tool_executions, usage, cycles, data, extra, .. } = Turn::clone(&turn);
+        let rewritten = Turn::new(messages, tool_executions, usage, cycles, data);
+        // It has as many responses as before.
+        Ok(rewritten.map_or(turn, |mut rewritten| {
+            rewritten.extra = extra;
+            Arc::new(rewritten)
+        }))
+    }
+}
+
+impl Middleware for Guardrails {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn hooks(&self) -> Hooks {
+        let input = if self.input.is_empty() { Hooks::NONE } else { Hooks::BEFORE };
+        if self.output.is_empty() {
+            return input;
+        }
+        let hold = if self.hold { Hooks::HOLD } else { Hooks::NONE };
+        input | Hooks::MODEL_RESPONSE | Hooks::AFTER | hold
+    }
+
+    fn before<'a>(&'a self, context: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
+        Box::pin(self.check_input(context))
+    }
+
+    fn after<'a>(
+        &'a self,
+        context: &'a Arc<MiddlewareContext>,
+        turn: Arc<Turn>,
+    ) -> HookFuture<'a, Arc<Turn>> {
+        Box::pin(self.check_turn(turn, context))
+    }
+
+    fn on_model_response<'a>(
+        &'a self,
+        context: &'a Arc<MiddlewareContext>,
+        response: ModelResponse,
+    ) -> HookFuture<'a, ModelResponse> {
+        Box::pin(self.check_response(response, context))
+    }
+}

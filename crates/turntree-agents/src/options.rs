@@ -1,0 +1,57 @@
+//! What an agent is made of. UAP-1.0 §4.2.
+
+use std::sync::Arc;
+
+use super::middleware::Onion;
+use super::strategy::{LoopOptions, Strategy};
+use super::tool::Tool;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_upp::{Model, System};
+
+/// Options of an agent. All have a default; a model must come from somewhere by the time it runs.
+#[derive(Debug, Clone, Default)]
+pub struct AgentOptions {
+    /// The model; without one the agent runs with the model of whoever runs it (decision A1).
+    pub model: Option<Arc<dyn Model>>,
+    /// The model's own parameters, passed on as they are.
+    pub params: Arc<RawObject>,
+    /// The system prompt.
+    pub system: Option<Arc<System>>,
+    /// The tools.
+    pub tools: Vec<Tool>,
+    /// JSON Schema of the structured answer.
+    pub structure: Option<Arc<RawJson>>,
+    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
+    pub structure_repair: bool,
+    /// How it runs; `loop` when not given.
+    pub strategy: Option<Strategy>,
+    /// What stands around each run.
+    pub middleware: Onion,
+    /// How tools are used (decision A3).
+    pub tool_strategy: ToolUseStrategy,
+    /// Its id, a UUIDv4; a fresh one when not given.
+    pub id: Option<Arc<str>>,
+    /// Its name, for people.
+    pub name: Option<Arc<str>>,
+    /// How many agents may run inside one another under it. Not given: what the agents around it leave, and
+    /// [`DEFAULT_DEPTH`](super::run::context::DEFAULT_DEPTH) where there are none. At most
+    /// [`GREATEST_DEPTH`](super::run::context::GREATEST_DEPTH) counts.
+    pub max_sub_agent_depth: Option<u32>,
+}
+
+/// How tools are used, beside the hooks, which the host has. UPP-1.2 §5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToolUseStrategy {
+    /// Most tool rounds, where the agent's strategy does not say; 10 when not given.
+    pub max_iterations: Option<u32>,
+}
+
+impl AgentOptions {
+    /// The strategy in effect: the one given, else `loop` with the limit of the tool strategy.
+    pub fn effective_strategy(&self) -> Strategy {
+        let limit = self.tool_strategy.max_iterations;
+        let fallback =
+            || limit.map_or_else(LoopOptions::default, |max_iterations| LoopOptions { max_iterations });
+        self.strategy.clone().unwrap_or_else(|| Strategy::Loop(fallback()))
+    }
+}

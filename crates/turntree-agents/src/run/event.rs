@@ -1,0 +1,319 @@
+//! What a listener hears of a run. UAP-1.0 §12.2, decisions A54, A55, A104.
+
+use std::sync::Arc;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+
+use turntree_core::json::tagged::CowStr;
+use turntree_core::json::{RawJson, RawObject, json_object};
+use turntree_core::message::{StreamEvent, TokenUsage, ToolCall, ToolResult};
+
+/// One event of a streamed run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentStreamEvent {
+    /// Of the agent: `source` is `uap`.
+    Uap(UapEvent),
+    /// Of the model or a tool, unchanged: `source` is `upp`.
+    Upp(StreamEvent),
+    /// Of an agent that runs as a tool, at any depth; only where the listener wants them (decision A60).
+    SubAgent(Box<SubAgentEvent>),
+}
+
+/// An event of an agent that runs as a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubAgentEvent {
+    /// Whose event it is.
+    pub run: Arc<SubAgentRun>,
+    /// The event as a listener of that run gets it: one of the other two kinds.
+    pub event: AgentStreamEvent,
+}
+
+json_object! {
+    /// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SubAgentRun {
+        /// The agent.
+        pub agent_id: Arc<str> = "agentId",
+        /// This run of it.
+        pub turn_id: Arc<str> = "turnId",
+        /// The agent whose tool it is; none in a call of a bare model.
+        pub parent_agent_id: Option<Arc<str>> = "parentAgentId",
+        /// The run whose tool it is; none in a call of a bare model.
+        pub parent_turn_id: Option<Arc<str>> = "parentTurnId",
+        /// What the tool is called.
+        pub tool_name: Arc<str> = "toolName",
+        /// The call.
+        pub tool_call_id: Arc<str> = "toolCallId",
+        /// How many runs it is inside of, from 1.
+        pub depth: u32 = "depth",
+    }
+}
+
+/// An event of the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UapEvent {
+    /// The step, from 1.
+    pub step: u32,
+    /// The agent.
+    pub agent_id: Arc<str>,
+    /// What happened.
+    pub data: UapData,
+}
+
+json_object! {
+    /// A step begins.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct StepStart {
+        /// The step, from 1.
+        pub step_number: u32 = "stepNumber",
+        /// The step's id.
+        pub step_id: Option<Arc<str>> = "stepId",
+        /// The step of the plan that it carries out, where the strategy makes plans.
+        pub plan_step_id: Option<Arc<str>> = "planStepId",
+    }
+}
+
+json_object! {
+    /// A step has ended.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct StepEnd {
+        /// The step, from 1.
+        pub step_number: u32 = "stepNumber",
+        /// The step's id.
+        pub step_id: Option<Arc<str>> = "stepId",
+        /// As in [`StepStart`].
+        pub plan_step_id: Option<Arc<str>> = "planStepId",
+        /// Tokens of this step alone.
+        pub usage: TokenUsage = "usage", default,
+    }
+}
+
+json_object! {
+    /// What a model thought.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Reasoning {
+        /// Its words.
+        pub text: String = "text",
+    }
+}
+
+json_object! {
+    /// Tools that the model wants called.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ActionTaken {
+        /// The calls.
+        pub tool_calls: Vec<ToolCall> = "toolCalls",
+    }
+}
+
+json_object! {
+    /// What the tools gave back.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Observation {
+        /// One result a call, in the order of the calls.
+        pub results: Vec<ToolResult> = "results",
+    }
+}
+
+json_object! {
+    /// A checkpoint was made.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct CheckpointMade {
+        /// Its id.
+        pub checkpoint_id: String = "checkpointId",
+    }
+}
+
+macro_rules! data {
+    ($( $(#[$meta:meta])* $variant:ident($type:ty) = $kind:literal, )*) => {
+        /// What happened, by type.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum UapData {
+            $( $(#[$meta])* $variant($type), )*
+            /// A type this version does not know.
+            Unknown {
+                /// Its name.
+                kind: Box<str>,
+                /// Its data.
+                data: RawObject,
+            },
+        }
+
+        impl UapData {
+            /// Every type of UAP-1.0, in the order of its table.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            /// Its name in JSON.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$variant(_) => $kind, )*
+                    Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            /// Its data as JSON.
+            ///
+            /// # Errors
+            /// As [`RawJson::from_value`].
+            pub fn to_raw(&self) -> Result<RawJson, serde_json::Error> {
+                match self {
+                    $( Self::$variant(data) => RawJson::from_value(data), )*
+                    Self::Unknown { data, .. } => RawJson::from_value(data),
+                }
+            }
+
+            fn read(kind: &str, data: &RawJson) -> Result<Self, serde_json::Error> {
+                Ok(match kind {
+                    $( $kind => Self::$variant(data.to()?), )*
+                    _ => Self::Unknown { kind: kind.into(), data: data.to()? },
+                })
+            }
+        }
+    };
+}
+
+data! {
+    /// A step begins.
+    StepStart(StepStart) = "step_start",
+    /// A step has ended.
+    StepEnd(StepEnd) = "step_end",
+    /// What a model thought.
+    Reasoning(Reasoning) = "reasoning",
+    /// Tools that the model wants called.
+    Action(ActionTaken) = "action",
+    /// What the tools gave back.
+    Observation(Observation) = "observation",
+    /// A checkpoint was made.
+    Checkpoint(CheckpointMade) = "checkpoint",
+}
+
+impl Serialize for UapEvent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("type", self.data.kind())?;
+        map.serialize_entry("step", &self.step)?;
+        map.serialize_entry("agentId", &self.agent_id)?;
+        map.serialize_entry("data", &self.data.to_raw().map_err(serde::ser::Error::custom)?)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for UapEvent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = UapEvent;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("an agent event")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UapEvent, A::Error> {
+                let (mut kind, mut step, mut agent_id) = (None, None, None);
+                let mut data = RawJson::empty_object();
+                while let Some(key) = map.next_key::<CowStr<'de>>()? {
+                    match key.as_str() {
+                        "type" => kind = Some(map.next_value::<CowStr<'de>>()?),
+                        "step" => step = Some(map.next_value()?),
+                        "agentId" => agent_id = Some(map.next_value::<Arc<str>>()?),
+                        "data" => data = map.next_value()?,
+                        _ => {
+                            map.next_value::<serde::de::IgnoredAny>()?;
+                        }
+                    }
+                }
+                let kind = kind.ok_or_else(|| A::Error::missing_field("type"))?;
+                Ok(UapEvent {
+                    step: step.ok_or_else(|| A::Error::missing_field("step"))?,
+                    agent_id: agent_id.ok_or_else(|| A::Error::missing_field("agentId"))?,
+                    data: UapData::read(kind.as_str(), &data).map_err(A::Error::custom)?,
+                })
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+impl AgentStreamEvent {
+    /// `uap` or `upp`.
+    pub const fn source(&self) -> &'static str {
+        match self {
+            Self::Uap(_) => "uap",
+            Self::Upp(_) => "upp",
+            Self::SubAgent(sub) => match sub.event {
+                Self::Uap(_) => "uap",
+                _ => "upp",
+            },
+        }
+    }
+
+    /// The run of a sub-agent whose event it is.
+    pub fn sub_agent(&self) -> Option<&Arc<SubAgentRun>> {
+        match self {
+            Self::SubAgent(sub) => Some(&sub.run),
+            Self::Uap(_) | Self::Upp(_) => None,
+        }
+    }
+
+    /// The agent's event.
+    pub fn as_uap(&self) -> Option<&UapEvent> {
+        match self {
+            Self::Uap(event) => Some(event),
+            Self::SubAgent(sub) => sub.event.as_uap(),
+            Self::Upp(_) => None,
+        }
+    }
+
+    /// The model's or the tool's event.
+    pub fn as_upp(&self) -> Option<&StreamEvent> {
+        match self {
+            Self::Upp(event) => Some(event),
+            Self::SubAgent(sub) => sub.event.as_upp(),
+            Self::Uap(_) => None,
+        }
+    }
+}
+
+/// `{"source": "uap", "uap": {…}}` or `{"source": "upp", "upp": {…}}`; of a sub-agent with `"subAgent": {…}` after it.
+impl Serialize for AgentStreamEvent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("source", self.source())?;
+        if let Some(event) = self.as_uap() {
+            map.serialize_entry("uap", event)?;
+        }
+        if let Some(event) = self.as_upp() {
+            map.serialize_entry("upp", event)?;
+        }
+        if let Some(run) = self.sub_agent() {
+            map.serialize_entry("subAgent", run)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentStreamEvent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Members {
+            source: String,
+            uap: Option<UapEvent>,
+            upp: Option<StreamEvent>,
+            sub_agent: Option<Arc<SubAgentRun>>,
+        }
+        let members = Members::deserialize(deserializer)?;
+        let event = match (members.source.as_str(), members.uap, members.upp) {
+            ("uap", Some(event), _) => Self::Uap(event),
+            ("upp", _, Some(event)) => Self::Upp(event),
+            ("uap" | "upp", _, _) => return Err(D::Error::custom("the event of the source is missing")),
+            (other, _, _) => {
+                return Err(D::Error::custom(format_args!("unknown source: {other}; use uap or upp")));
+            }
+        };
+        Ok(match members.sub_agent {
+            Some(run) => Self::SubAgent(Box::new(SubAgentEvent { run, event })),
+            None => event,
+        })
+    }
+}

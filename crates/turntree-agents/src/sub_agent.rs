@@ -1,0 +1,236 @@
+//! Agents as tools of other agents. UAP-1.0 §8, decisions A4–A6 and A88–A95.
+//!
+//! ```text
+//!   the model calls the tool ──> task ──> a run of the agent, in the future of the run that called it
+//!                                          model, params: its own, or those of that run
+//!                                          depth, parent:  counted from that run
+//!                                          session:        a child of that run's, where that has one
+//!   the tool's result <── text, or the structured answer, or the failure in words
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::agent::Agent;
+use super::run::drive::Drive;
+use super::run::event::SubAgentRun;
+use super::run::{Host, HostError, RunContext, ToolInvocation};
+use super::structure::{Structure, Violation, unwrapped};
+use super::tool::Tool;
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::{ToolDefinition, Turn};
+use turntree_upp::System;
+
+/// Longest description that is made from a system prompt, in characters.
+const LONGEST_DESCRIPTION: usize = 200;
+
+/// The argument that holds the task, unless the application's own schema has another one.
+const TASK: &str = "task";
+
+/// How an agent looks as a tool. UAP-1.0 §8.2.
+#[derive(Debug, Clone, Default)]
+pub struct ToToolOptions {
+    /// The tool's name; `agent_` and the agent's id when not given (decision A4).
+    pub name: Option<String>,
+    /// What it does; the first sentence of the system prompt when not given (decision A5).
+    pub description: Option<String>,
+    /// JSON Schema of its arguments; one text, `task`, when not given.
+    pub parameter_schema: Option<RawJson>,
+}
+
+/// An agent that is a tool of another one.
+pub struct SubAgent {
+    agent: Agent,
+    arguments: Structure,
+}
+
+impl fmt::Debug for SubAgent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SubAgent").field("agent", &self.agent.label()).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// The agent as a tool: called, it runs with the task that the arguments name, and answers with the text of its
+    /// response, or with its structured answer where it has a structure. UAP-1.0 §8.2.
+    ///
+    /// The task is the text in `task`; where there is none, the only argument if that is a text; else all arguments as
+    /// JSON (decision A6).
+    pub fn to_tool(&self, options: ToToolOptions) -> Tool {
+        let parameters = options.parameter_schema.unwrap_or_else(task_schema);
+        let definition = ToolDefinition {
+            name: options.name.unwrap_or_else(|| format!("agent_{}", self.id())),
+            description: options.description.unwrap_or_else(|| description(self)),
+            parameters,
+            metadata: None,
+            extra: Extra::new(),
+        };
+        Tool::new(definition).with_agent(self.clone())
+    }
+}
+
+/// The conversion of an agent among the tools of another one. UAP-1.0 §8.1.
+impl From<&Agent> for Tool {
+    fn from(agent: &Agent) -> Self {
+        agent.to_tool(ToToolOptions::default())
+    }
+}
+
+impl Tool {
+    /// With an agent that runs it.
+    #[must_use]
+    pub fn with_agent(self, agent: Agent) -> Self {
+        let arguments = Structure::new(&Arc::new(self.definition.parameters.clone()));
+        Self { agent: Some(Arc::new(SubAgent { agent, arguments })), ..self }
+    }
+}
+
+impl SubAgent {
+    /// The agent.
+    pub const fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Runs the agent for a call.
+    ///
+    /// # Errors
+    /// Arguments that break the schema, a run too deep inside of others, and whatever the run failed with.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the run; a session keeps how far it was.
+    pub(crate) fn answer<'a>(
+        &'a self,
+        drive: &'a Drive,
+        invocation: &'a ToolInvocation,
+    ) -> BoxFuture<'a, Result<RawJson, HostError>> {
+        Box::pin(async move {
+            let task = self.task(&invocation.call.arguments)?;
+            let mut context = Self::context(drive, invocation);
+            let failure = |error| drive.host.sub_agent_failure(error);
+            self.agent.check_depth(&context).map_err(failure)?;
+            let run = Arc::new(self.run_of(drive, invocation, &context));
+            context.turn_id = Some(Arc::clone(&run.turn_id));
+            let keeper = drive.keeper.as_ref();
+            let child = keeper.and_then(|keeper| keeper.child(&self.agent, &run, &invocation.message));
+            if let Some(child) = &child {
+                context.metadata = child.metadata_of_run();
+            }
+            context.host = drive.host.sub_host(&self.agent, invocation, &context.metadata)?;
+            let wanted = drive.events.as_ref().filter(|_| drive.sub_agent_events);
+            context.events = wanted.map(|events| Arc::new(events.of_sub_agent(run)));
+            let answer = match child {
+                Some(child) => child.answer(task, context).await,
+                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)),
+            };
+            answer.map_err(failure)
+        })
+    }
+
+    /// Where the run starts from; it has the host of the run that calls it, until it has its own.
+    fn context(drive: &Drive, invocation: &ToolInvocation) -> RunContext {
+        let host: Arc<dyn Host> = Arc::clone(&drive.host);
+        let context = match &invocation.enclosing {
+            Some(enclosing) => RunContext::inside(host, enclosing),
+            None => {
+                RunContext { cancellation: Some(invocation.cancellation.clone()), ..RunContext::new(host) }
+            }
+        };
+        RunContext { sub_agent_events: drive.sub_agent_events, ..context }
+    }
+
+    fn run_of(&self, drive: &Drive, invocation: &ToolInvocation, context: &RunContext) -> SubAgentRun {
+        let parent = context.parent.as_ref();
+        SubAgentRun {
+            agent_id: Arc::clone(self.agent.id()),
+            turn_id: drive.host.ids().string().into(),
+            parent_agent_id: parent.map(|parent| Arc::clone(&parent.agent_id)),
+            parent_turn_id: parent.map(|parent| Arc::clone(&parent.turn_id)),
+            tool_name: invocation.call.tool_name.as_str().into(),
+            tool_call_id: invocation.call.tool_call_id.as_str().into(),
+            depth: context.depth(),
+            extra: Extra::new(),
+        }
+    }
+
+    /// The task that the arguments name, once they are those that the schema wants.
+    fn task(&self, arguments: &RawJson) -> Result<String, HostError> {
+        let violations =
+            if self.arguments.is_wrapped() { Vec::new() } else { self.arguments.violations(arguments) };
+        if violations.is_empty() {
+            return Ok(task_of(arguments));
+        }
+        let words = Violation::list(&violations, "; ").replace("the answer: ", "");
+        Err(HostError::invalid_arguments(words))
+    }
+}
+
+/// The task that the arguments of a call name (decision A6).
+pub fn task_of(arguments: &RawJson) -> String {
+    let members = RawObject::from_raw(arguments).unwrap_or_default();
+    let text = |value: &RawJson| value.as_string();
+    if let Some(task) = members.get(TASK).and_then(text) {
+        return task;
+    }
+    let mut values = members.iter().map(|(_, value)| value);
+    match (values.next().and_then(text), values.next()) {
+        (Some(task), None) => task,
+        _ => arguments.get().to_owned(),
+    }
+}
+
+/// What the tool answers for a turn of its agent: the structured answer, or the text.
+pub fn result_of(turn: &Turn) -> RawJson {
+    turn.data.clone().unwrap_or_else(|| RawJson::from_str_value(&turn.response().text()))
+}
+
+/// What [`result_of`] gave for a turn of which only the text of the response is known.
+pub(crate) fn result_of_text(agent: &Agent, text: &str) -> Option<RawJson> {
+    let Some(structure) = agent.structure() else { return Some(RawJson::from_str_value(text)) };
+    let data = RawJson::from_text(text.to_owned()).ok()?;
+    if structure.is_wrapped() { unwrapped(&data) } else { Some(data) }
+}
+
+fn task_schema() -> RawJson {
+    let schema = r#"{"type":"object","properties":{"task":{"type":"string","description":"The task for the sub-agent to perform"}},"required":["task"]}"#;
+    RawJson::from_text(schema.to_owned()).unwrap_or_default()
+}
+
+/// The first sentence of the system prompt, never all of a longer one: it may hold what the other model is not to know.
+fn description(agent: &Agent) -> String {
+    let told = agent.options().system.as_deref().map(system_text).unwrap_or_default();
+    let sentence = first_sentence(told.trim());
+    match (sentence.is_empty(), &agent.options().name) {
+        (false, _) => sentence,
+        (true, Some(name)) => format!("Hands a task to the agent '{name}' and gives its answer."),
+        (true, None) => "Hands a task to another agent and gives its answer.".to_owned(),
+    }
+}
+
+fn system_text(system: &System) -> String {
+    match system {
+        System::Text(text) => text.clone(),
+        System::Blocks(blocks) => {
+            let blocks: Vec<RawJson> = blocks.to().unwrap_or_default();
+            let texts =
+                blocks.iter().filter_map(|block| RawObject::from_raw(block)?.get("text")?.as_string());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+/// The text up to the end of its first sentence or line, cut where that is long.
+fn first_sentence(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    let mut ends = line.match_indices(['.', '!', '?']).map(|(place, mark)| place + mark.len());
+    let end = ends
+        .find(|end| line.get(*end..).is_some_and(|rest| rest.starts_with(char::is_whitespace)))
+        .unwrap_or(line.len());
+    let sentence = line.get(..end).unwrap_or(line);
+    if sentence.chars().count() <= LONGEST_DESCRIPTION {
+        return sentence.to_owned();
+    }
+    let cut: String = sentence.chars().take(LONGEST_DESCRIPTION - 1).collect();
+    format!("{}…", cut.trim_end())
+}

@@ -1,0 +1,304 @@
+//! What can go wrong with a request.
+//!
+//! ```text
+//! HttpError
+//!   Request       the request itself is wrong: URL, header, client configuration
+//!   Status        the server refused (StatusError: status, headers, body, retry_after, request_id)
+//!   Timeout       connect | headers | idle | total
+//!   Network       connection refused, reset, TLS, body cut short
+//!   ContentType   a success with the wrong kind of body
+//!   TooLarge      the body passed the limit
+//!   Cancelled     the caller stopped it
+//!   Task          the background task failed
+//!   Host          the caller's own code failed: a key function, a retry strategy
+//!   Replay        a recording has no answer
+//! ```
+//!
+//! Messages name the server without user, password and query, because keys travel there; headers of
+//! requests never appear.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{StatusCode, Url};
+
+use super::replay::Cut;
+use super::retry::{parse_retry_after, parse_retry_info};
+use crate::runtime::TaskError;
+
+/// Headers under which servers name a request, for support; the first one present counts.
+pub(super) const REQUEST_ID_HEADERS: [&str; 5] =
+    ["x-request-id", "request-id", "x-amzn-requestid", "x-ms-request-id", "cf-ray"];
+
+/// Longest piece of a body that an error shows.
+const EXCERPT_CHARACTERS: usize = 200;
+
+/// What can go wrong with a request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The request or the configuration is wrong; nothing was sent.
+    #[error("cannot make the request: {message}")]
+    Request {
+        /// What is wrong and how to put it right.
+        message: String,
+    },
+    /// The server answered with a status other than 2xx.
+    #[error(transparent)]
+    Status(Box<StatusError>),
+    /// The server took too long.
+    #[error("{address} took longer than {} ms {phase}; try again or raise the limit", after.as_millis())]
+    Timeout {
+        /// What was waited for.
+        phase: TimeoutPhase,
+        /// How long.
+        after: Duration,
+        /// The server, without secrets.
+        address: String,
+    },
+    /// The connection failed or ended in the middle of a message.
+    #[error("network error with {address}: {message}; check the connection or try again")]
+    Network {
+        /// The server, without secrets.
+        address: String,
+        /// What happened, from the outermost cause to the innermost.
+        message: String,
+        /// The transport's own error.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+    /// The body is not of the expected kind, for instance a gateway's HTML page.
+    #[error(
+        "{address} sent {found} where {expected} was expected; check the base URL and proxies: {excerpt}"
+    )]
+    ContentType {
+        /// The server, without secrets.
+        address: String,
+        /// The media type that was expected.
+        expected: &'static str,
+        /// The media type that came.
+        found: String,
+        /// The beginning of the body, at most 200 characters.
+        excerpt: String,
+    },
+    /// The body passed the limit.
+    #[error("the body from {address} is larger than {limit} bytes; raise the limit if the server is trusted")]
+    TooLarge {
+        /// The server, without secrets.
+        address: String,
+        /// The limit that was passed.
+        limit: usize,
+    },
+    /// The caller cancelled.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// The background task did not deliver.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The caller's own code failed.
+    #[error(transparent)]
+    Host(#[from] HostFailure),
+    /// A recording is played and has no answer; nothing was sent.
+    #[error("{message}")]
+    Replay {
+        /// What was asked, and what the recording has instead.
+        message: String,
+    },
+}
+
+/// A failure of the caller's own code, kept as it is. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct HostFailure(Arc<dyn Error + Send + Sync>);
+
+impl HostFailure {
+    /// Keeps a failure.
+    pub fn new(failure: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(failure))
+    }
+
+    /// The failure, if it is of this type.
+    pub fn downcast_ref<T: Error + 'static>(&self) -> Option<&T> {
+        let failure: &(dyn Error + 'static) = &*self.0;
+        failure.downcast_ref()
+    }
+}
+
+impl fmt::Display for HostFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl Error for HostFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The same failure, not one like it.
+impl PartialEq for HostFailure {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for HostFailure {}
+
+impl HttpError {
+    /// Whether the same request may succeed later: 408, 429, 5xx, network failures and timeouts other
+    /// than that of the whole operation. UPP-1.2 §13.3.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Status(error) => {
+                let status = error.status;
+                status.is_server_error()
+                    || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+            }
+            Self::Timeout { phase, .. } => *phase != TimeoutPhase::Total,
+            Self::Network { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the server says that it is asked too often.
+    pub fn is_rate_limit(&self) -> bool {
+        self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// Whether no strategy is asked: the caller stopped it, the whole time is over, or nothing was sent.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Timeout { phase, .. } => *phase == TimeoutPhase::Total,
+            Self::Cancelled | Self::Host(_) | Self::Replay { .. } | Self::Request { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The status the server answered with, if it did.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Status(error) => Some(error.status),
+            _ => None,
+        }
+    }
+
+    /// How long the server asks to wait, as it says; a retry policy puts a bound to it.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status(error) => error.retry_after,
+            _ => None,
+        }
+    }
+
+    /// A transport error, with what reqwest knows about its phase.
+    pub(super) fn transport(address: &str, error: reqwest::Error, connect_timeout: Duration) -> Self {
+        let address = address.to_owned();
+        if error.is_timeout() && error.is_connect() {
+            return Self::Timeout { phase: TimeoutPhase::Connect, after: connect_timeout, address };
+        }
+        if let Some(cut) = Cut::within(&error) {
+            return Self::Network { address, message: cut.to_string(), source: None };
+        }
+        // The URL inside may carry a key in its query.
+        let error = error.without_url();
+        Self::Network { address, message: causes(&error), source: Some(Box::new(error)) }
+    }
+}
+
+/// The server's refusal, with what is needed to explain it.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} answered {status}{}", request_id.as_ref().map(|id| format!(" (request {id})")).unwrap_or_default())]
+pub struct StatusError {
+    /// The server, without secrets.
+    pub address: String,
+    /// The status; never 2xx.
+    pub status: StatusCode,
+    /// The response's headers; cookies are marked as sensitive.
+    pub headers: HeaderMap,
+    /// The response's body, at most 1 MiB of it; empty if it could not be read.
+    pub body: Bytes,
+    /// How long the server asks to wait, as it says.
+    pub retry_after: Option<Duration>,
+    /// The server's name for the request.
+    pub request_id: Option<String>,
+}
+
+impl StatusError {
+    pub(super) fn new(address: String, status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        let retry_after = parse_retry_after(&headers).or_else(|| parse_retry_info(&body));
+        let request_id = request_id(&headers).map(str::to_owned);
+        Self { address, status, headers, body, retry_after, request_id }
+    }
+}
+
+/// What a timeout was waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimeoutPhase {
+    /// A connection, TLS included.
+    Connect,
+    /// The headers of the response.
+    Headers,
+    /// The next chunk of the body.
+    Idle,
+    /// Everything.
+    Total,
+}
+
+impl fmt::Display for TimeoutPhase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Connect => "to accept a connection",
+            Self::Headers => "to send its headers",
+            Self::Idle => "to send the next part of its body",
+            Self::Total => "for the whole operation",
+        })
+    }
+}
+
+/// The server's name for a request.
+pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
+    REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)).and_then(|value| value.to_str().ok())
+}
+
+/// Cookies are credentials: `Debug` of the headers must not show them.
+pub(super) fn hide_cookies(headers: &mut HeaderMap) {
+    if let reqwest::header::Entry::Occupied(mut cookies) = headers.entry(reqwest::header::SET_COOKIE) {
+        cookies.iter_mut().for_each(|value: &mut HeaderValue| value.set_sensitive(true));
+    }
+}
+
+/// Scheme, host, port and path: what of a URL may be shown.
+pub(super) fn safe_address(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+/// The beginning of a body on one line, for an error.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    // Four bytes a character at most, and the last one may be cut.
+    let beginning = body.get(..EXCERPT_CHARACTERS * 4).unwrap_or(body);
+    let text = String::from_utf8_lossy(beginning);
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(EXCERPT_CHARACTERS).collect()
+}
+
+/// An error with its causes, from the outermost to the innermost, each said once.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        cause = error.source();
+    }
+    message
+}

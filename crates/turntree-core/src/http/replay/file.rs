@@ -1,0 +1,304 @@
+//! The file of a recording: JSON, version 1, described in `docs/replay.md`. Members that are not ours are kept.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::http::error::HostFailure;
+
+/// What the member `format` says.
+const FORMAT: &str = "turntree.replay";
+
+/// The newest version that is understood, and the one that is written.
+const VERSION: u64 = 1;
+
+/// A recording larger than this is not read.
+const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+/// What is wrong with a recording.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// There is no such file.
+    #[error("there is no recording at {}; make it with mode=\"record\"", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read or written.
+    #[error("cannot {action} the recording {}: {reason}", path.display())]
+    File {
+        /// Read or write.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// The file is none of ours, cut short, or damaged.
+    #[error("{} is no recording that can be played: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Where, what, and what to do.
+        reason: String,
+    },
+    /// What is to be ignored is no JSON pointer.
+    #[error("{text:?} is no JSON pointer; write one as \"/messages/0/id\", with * for any key or index")]
+    Pointer {
+        /// As given.
+        text: String,
+    },
+    /// The redaction hook failed.
+    #[error("the redaction hook failed on an exchange of {}: {failure}", path.display())]
+    Hook {
+        /// The file.
+        path: PathBuf,
+        /// What it failed with.
+        failure: HostFailure,
+    },
+}
+
+/// All of a file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Recording {
+    pub(super) format: String,
+    pub(super) version: u64,
+    pub(super) exchanges: Vec<Recorded>,
+    /// Members that are not ours.
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
+}
+
+impl Default for Recording {
+    fn default() -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION, exchanges: Vec::new(), rest: Map::new() }
+    }
+}
+
+/// A request with what came of it: a response, or a failure before there was one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Recorded {
+    pub(super) request: RecordedRequest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<RecordedResponse>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<RecordedFailure>,
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct RecordedRequest {
+    pub(super) method: String,
+    pub(super) url: String,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) headers: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) body: Option<Payload>,
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct RecordedResponse {
+    pub(super) status: u16,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(super) headers: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) body: Option<Payload>,
+    /// The body broke off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<RecordedFailure>,
+    #[serde(flatten)]
+    pub(super) rest: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RecordedFailure {
+    pub(super) kind: FailureKind,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FailureKind {
+    /// The connection failed.
+    Network,
+    /// No connection came about in time.
+    ConnectTimeout,
+    /// The headers did not come in time.
+    HeadersTimeout,
+    /// The reader went away before the end.
+    Closed,
+}
+
+/// A body.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Payload {
+    /// One JSON document.
+    Json(Value),
+    /// Text in one piece.
+    Text(String),
+    /// Bytes in one piece.
+    Base64(String),
+    /// A stream, piece by piece as it arrived.
+    Chunks(Vec<Chunk>),
+}
+
+/// A piece of a stream: text, or bytes where it is none (a character may be cut in two).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Chunk {
+    Text(String),
+    Binary { base64: String },
+}
+
+impl Payload {
+    /// A body in one piece; `None` when it is empty.
+    pub(super) fn of(bytes: &[u8], is_json: bool) -> Option<Self> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let Ok(text) = std::str::from_utf8(bytes) else { return Some(Self::Base64(STANDARD.encode(bytes))) };
+        let json = is_json.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
+        // Numbers and doubled keys may not survive; then the text is kept.
+        let json = json.filter(|value| {
+            let written = value.to_string();
+            written == without_spaces(text)
+        });
+        Some(json.map_or_else(|| Self::Text(text.to_owned()), Self::Json))
+    }
+
+    /// The bytes, piece by piece.
+    ///
+    /// # Errors
+    /// What is wrong with the base64.
+    pub(super) fn pieces(&self) -> Result<Vec<Vec<u8>>, String> {
+        let decode = |text: &str| {
+            STANDARD.decode(text).map_err(|error| format!("its base64 does not decode ({error})"))
+        };
+        match self {
+            Self::Json(value) => Ok(vec![value.to_string().into_bytes()]),
+            Self::Text(text) => Ok(vec![text.clone().into_bytes()]),
+            Self::Base64(text) => Ok(vec![decode(text)?]),
+            Self::Chunks(chunks) => {
+                let piece = |chunk: &Chunk| match chunk {
+                    Chunk::Text(text) => Ok(text.clone().into_bytes()),
+                    Chunk::Binary { base64 } => decode(base64),
+                };
+                chunks.iter().map(piece).collect()
+            }
+        }
+    }
+}
+
+impl Chunk {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Binary { base64: STANDARD.encode(bytes) },
+        }
+    }
+}
+
+/// JSON text without the spaces between its tokens.
+fn without_spaces(text: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let keep = |character: &char| {
+        if in_string {
+            in_string = escaped || *character != '"';
+            escaped = !escaped && *character == '\\';
+            return true;
+        }
+        in_string = *character == '"';
+        !matches!(character, ' ' | '\t' | '\n' | '\r')
+    };
+    text.chars().filter(keep).collect()
+}
+
+/// Reads a recording and checks all of it.
+pub(super) fn read(path: &Path) -> Result<Recording, ReplayError> {
+    let unreadable = |reason: String| ReplayError::File { action: "read", path: path.to_owned(), reason };
+    let wrong = |reason: String| ReplayError::Format { path: path.to_owned(), reason };
+    let size = match std::fs::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(ReplayError::Missing { path: path.to_owned() });
+        }
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    if size > MAX_FILE {
+        return Err(wrong(format!("{size} bytes are more than the limit of {MAX_FILE}; split it")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = simdutf8::compat::from_utf8(&bytes)
+        .map_err(|error| wrong(format!("it is not UTF-8 ({error}); record it again")))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        let why = if error.is_eof() { "it is cut short" } else { "it is not JSON" };
+        wrong(format!("{why} ({error}); restore it or record it again"))
+    })?;
+    if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
+        return Err(wrong(format!("its member \"format\" is not \"{FORMAT}\"; check the path")));
+    }
+    match value.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => (),
+        Some(newer) if newer > VERSION => {
+            return Err(wrong(format!(
+                "its version is {newer} and this package knows {VERSION}; upgrade it"
+            )));
+        }
+        _ => return Err(wrong(format!("its member \"version\" is not {VERSION}; record it again"))),
+    }
+    let recording: Recording = serde_path_to_error::deserialize(value)
+        .map_err(|error| wrong(format!("{} at {}; record it again", error.inner(), error.path())))?;
+    for (index, exchange) in recording.exchanges.iter().enumerate() {
+        check(exchange).map_err(|why| wrong(format!("exchange {index}: {why}; record it again")))?;
+    }
+    Ok(recording)
+}
+
+/// What types do not say.
+fn check(exchange: &Recorded) -> Result<(), String> {
+    match (&exchange.response, &exchange.failure) {
+        (None, None) => return Err("it has neither a response nor a failure".to_owned()),
+        (Some(_), Some(_)) => return Err("it has both a response and a failure".to_owned()),
+        _ => (),
+    }
+    let Some(response) = &exchange.response else { return Ok(()) };
+    if reqwest::StatusCode::from_u16(response.status).is_err() {
+        return Err(format!("{} is no status", response.status));
+    }
+    response.body.as_ref().map_or(Ok(()), |body| body.pieces().map(|_| ()))
+}
+
+/// Writes a recording beside its place and moves it there, so that a reader sees the old one or the new one.
+pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), ReplayError> {
+    let failed = |reason: String| ReplayError::File { action: "write", path: path.to_owned(), reason };
+    let mut text = serde_json::to_string_pretty(recording).map_err(|error| failed(error.to_string()))?;
+    text.push('\n');
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let name = path.file_name().ok_or_else(|| failed("the path names no file".to_owned()))?;
+    let mut beside = name.to_owned();
+    beside.push(format!(".{}.part", uuid::Uuid::new_v4().simple()));
+    let part = folder.map_or_else(|| PathBuf::from(&beside), |folder| folder.join(&beside));
+    let written = || -> std::io::Result<()> {
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut file = std::fs::File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    written().map_err(|error| {
+        // It may not even exist.
+        let _ = std::fs::remove_file(&part);
+        failed(error.to_string())
+    })
+}

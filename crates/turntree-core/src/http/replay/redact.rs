@@ -1,0 +1,211 @@
+//! What never reaches a file: the credentials of the request, whatever looks like one, and what a hook takes out.
+//!
+//! Headers are recorded by a list of harmless ones, so that an unknown one cannot leak. This file is about the rest:
+//! queries and bodies.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::file::{Chunk, Payload, Recorded, ReplayError};
+use super::{RedactionHook, file};
+use crate::http::error::HostFailure;
+
+/// Stands where a secret was.
+pub(super) const MARK: &str = "REDACTED";
+
+/// Shorter ones would be words themselves.
+pub(super) const SHORTEST_SECRET: usize = 6;
+
+/// Where Unicode begins to have characters that mean nothing.
+const PRIVATE_USE: u32 = 0xE000;
+
+/// Names of query parameters and JSON members that hold credentials, in lower case without `-` and `_`.
+const SECRET_NAMES: [&str; 15] = [
+    "accesskey",
+    "accesstoken",
+    "apikey",
+    "authorization",
+    "authtoken",
+    "clientsecret",
+    "idtoken",
+    "password",
+    "privatekey",
+    "refreshtoken",
+    "secret",
+    "secretkey",
+    "sig",
+    "signature",
+    "xgoogsignature",
+];
+
+/// How vendors' keys begin, and how many characters follow at least.
+const KEY_SHAPES: [(&str, usize); 11] = [
+    ("AIza", 30),
+    ("Bearer ", 12),
+    ("csk-", 20),
+    ("ghp_", 20),
+    ("gsk_", 20),
+    ("hf_", 20),
+    ("pplx-", 20),
+    ("r8_", 20),
+    ("sk-", 16),
+    ("sk_", 20),
+    ("xai-", 20),
+];
+
+/// Whether a name says that its value is a credential.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    plain == "key" || plain == "token" || is_secret_member(&plain)
+}
+
+/// `key` and `token` are ordinary words inside a document.
+fn is_secret_member(plain: &str) -> bool {
+    SECRET_NAMES.contains(&plain)
+}
+
+/// A body without credentials.
+pub(super) fn payload(body: Payload, secrets: &[String]) -> Payload {
+    match body {
+        Payload::Json(value) => Payload::Json(json(value, secrets)),
+        Payload::Text(told) => Payload::Text(text(&told, secrets).into_owned()),
+        // Base64 hides a secret from a search of the file, but not from a reader.
+        Payload::Base64(told) => {
+            let hidden = STANDARD.decode(&told).ok().and_then(|whole| bytes(&whole, secrets));
+            Payload::Base64(hidden.map_or(told, |hidden| STANDARD.encode(hidden)))
+        }
+        Payload::Chunks(chunks) => Payload::Chunks(stream(chunks, secrets)),
+    }
+}
+
+/// A stream piece by piece, or in one piece where a cut goes through a secret.
+fn stream(chunks: Vec<Chunk>, secrets: &[String]) -> Vec<Chunk> {
+    let whole: Option<Vec<&str>> = chunks
+        .iter()
+        .map(|chunk| match chunk {
+            Chunk::Text(text) => Some(text.as_str()),
+            Chunk::Binary { .. } => None,
+        })
+        .collect();
+    let Some(whole) = whole.map(|pieces| pieces.concat()) else {
+        let pieces = Payload::Chunks(chunks.clone()).pieces().unwrap_or_default().concat();
+        return bytes(&pieces, secrets).map_or(chunks, |hidden| vec![Chunk::of(&hidden)]);
+    };
+    let hidden: Vec<Chunk> = chunks
+        .into_iter()
+        .map(|chunk| match chunk {
+            Chunk::Text(told) => Chunk::Text(text(&told, secrets).into_owned()),
+            binary @ Chunk::Binary { .. } => binary,
+        })
+        .collect();
+    let at_once = text(&whole, secrets);
+    let joined: String = hidden
+        .iter()
+        .map(|chunk| match chunk {
+            Chunk::Text(text) => text.as_str(),
+            Chunk::Binary { .. } => "",
+        })
+        .collect();
+    if *at_once == joined { hidden } else { vec![Chunk::Text(at_once.into_owned())] }
+}
+
+fn json(value: Value, secrets: &[String]) -> Value {
+    match value {
+        Value::String(told) => Value::String(text(&told, secrets).into_owned()),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| json(item, secrets)).collect()),
+        Value::Object(members) => {
+            let hide = |(name, value): (String, Value)| {
+                let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+                let is_secret = value.is_string() && is_secret_member(&plain.to_ascii_lowercase());
+                let value = if is_secret { Value::from(MARK) } else { json(value, secrets) };
+                (name, value)
+            };
+            Value::Object(members.into_iter().map(hide).collect())
+        }
+        plain => plain,
+    }
+}
+
+/// A text without the given secrets and without what has the shape of a key.
+pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
+    let mut hidden = Cow::Borrowed(told);
+    for secret in secrets {
+        if hidden.contains(secret.as_str()) {
+            hidden = Cow::Owned(hidden.replace(secret.as_str(), MARK));
+        }
+    }
+    for (beginning, shortest) in KEY_SHAPES {
+        if let Some(changed) = without_shape(&hidden, beginning, shortest) {
+            hidden = Cow::Owned(changed);
+        }
+    }
+    hidden
+}
+
+/// Bytes that are no text, without the secrets among them; `None` when there are none. The others stay as they are.
+fn bytes(told: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
+    // Each byte as a character: those of ASCII as themselves, the others as ones that are in no word.
+    let spelled = |bytes: &[u8]| -> String {
+        let letter = |byte: &u8| match byte {
+            0..0x80 => char::from(*byte),
+            0x80.. => char::from_u32(PRIVATE_USE + u32::from(*byte)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        };
+        bytes.iter().map(letter).collect()
+    };
+    let secrets: Vec<String> = secrets.iter().map(|secret| spelled(secret.as_bytes())).collect();
+    let told = spelled(told);
+    let hidden = text(&told, &secrets);
+    let byte = |letter: char| {
+        let code = u32::from(letter);
+        u8::try_from(code).or_else(|_| u8::try_from(code.saturating_sub(PRIVATE_USE))).unwrap_or(b'?')
+    };
+    (*hidden != *told).then(|| hidden.chars().map(byte).collect())
+}
+
+/// The text without keys that begin so; `None` when there is none.
+fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String> {
+    let is_part =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | '+' | '=');
+    let (mut clean, mut rest, mut is_changed) = (String::new(), told, false);
+    while let Some(place) = rest.find(beginning) {
+        let (before, found) = rest.split_at(place);
+        let tail = found.get(beginning.len()..).unwrap_or_default();
+        let length = tail.find(|letter| !is_part(letter)).unwrap_or(tail.len());
+        let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
+        clean.push_str(before);
+        if length >= shortest && !is_word {
+            // The scheme of a header is no secret.
+            clean.push_str(if beginning.ends_with(' ') { beginning } else { "" });
+            clean.push_str(MARK);
+            is_changed = true;
+            rest = tail.get(length..).unwrap_or_default();
+        } else {
+            clean.push_str(beginning);
+            rest = tail;
+        }
+    }
+    clean.push_str(rest);
+    is_changed.then_some(clean)
+}
+
+/// An exchange as the caller's hook leaves it.
+///
+/// # Errors
+/// [`ReplayError::Hook`] when it fails, or gives what is no exchange.
+pub(super) fn with_hook(
+    hook: &RedactionHook,
+    exchange: &Recorded,
+    path: &Path,
+) -> Result<Recorded, ReplayError> {
+    let failed = |failure: HostFailure| ReplayError::Hook { path: path.to_owned(), failure };
+    let wrong = |reason: String| failed(HostFailure::new(std::io::Error::other(reason)));
+    let value = serde_json::to_value(exchange).map_err(|error| wrong(error.to_string()))?;
+    let changed = hook(value).map_err(failed)?;
+    serde_path_to_error::deserialize::<_, file::Recorded>(changed)
+        .map_err(|error| wrong(format!("it returned no exchange: {} at {}", error.inner(), error.path())))
+}

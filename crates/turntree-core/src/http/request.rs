@@ -1,0 +1,257 @@
+//! A request before it is sent.
+
+use std::fmt;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+
+use super::error::{HttpError, safe_address};
+use crate::secret::Secret;
+
+/// Headers that carry credentials whoever sets them, so that custom ones are hidden as well.
+const SECRET_HEADERS: [&str; 7] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "xi-api-key",
+];
+
+/// A request before it is sent. Cloning shares the body.
+///
+/// `Debug` shows neither secret headers nor the URL's user and query nor the body.
+///
+/// ```
+/// use turntree_core::http::{Expect, HttpRequest};
+/// use turntree_core::secret::Secret;
+///
+/// let request = HttpRequest::post("https://api.example/v1/chat?key=hidden", r#"{"stream":true}"#)
+///     .header("Content-Type", "application/json")
+///     .bearer(&Secret::from("sk-1"))
+///     .header("content-type", "application/json; charset=utf-8")
+///     .expect(Expect::EventStream);
+/// assert_eq!(request.headers().len(), 2);
+/// assert!(!format!("{request:?}").contains("hidden") && !format!("{request:?}").contains("sk-1"));
+/// ```
+#[derive(Clone)]
+pub struct HttpRequest {
+    method: Method,
+    url: String,
+    headers: Vec<Header>,
+    body: Bytes,
+    expect: Expect,
+}
+
+#[derive(Clone)]
+struct Header {
+    name: String,
+    value: String,
+    is_secret: bool,
+}
+
+impl HttpRequest {
+    /// A request with nothing but a method and a URL.
+    pub fn new(method: Method, url: impl Into<String>) -> Self {
+        Self { method, url: url.into(), headers: Vec::new(), body: Bytes::new(), expect: Expect::Anything }
+    }
+
+    /// A GET.
+    pub fn get(url: impl Into<String>) -> Self {
+        Self::new(Method::GET, url)
+    }
+
+    /// A POST with a body; its media type is for the caller to say.
+    pub fn post(url: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self { body: body.into(), ..Self::new(Method::POST, url) }
+    }
+
+    /// Sets a header. An earlier one of the same name in any case is replaced, so that custom headers
+    /// win over required ones (UPP-1.2 §9).
+    #[must_use]
+    pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        let is_secret = SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+        self.set(Header { name, value: value.into(), is_secret })
+    }
+
+    /// Sets a header whose value must not be shown.
+    #[must_use]
+    pub fn secret_header(self, name: impl Into<String>, value: &Secret) -> Self {
+        self.set(Header { name: name.into(), value: value.expose().to_owned(), is_secret: true })
+    }
+
+    /// Sets `Authorization: Bearer …`.
+    #[must_use]
+    pub fn bearer(self, key: &Secret) -> Self {
+        let value = format!("Bearer {}", key.expose());
+        self.set(Header { name: "Authorization".to_owned(), value, is_secret: true })
+    }
+
+    /// Says which kind of body a success must have, and asks the server for it with `Accept`.
+    #[must_use]
+    pub fn expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The URL as given; it may hold a key in its query.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Names and values of the headers in the order they were set, secrets included.
+    pub fn headers(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.headers.iter().map(|header| (header.name.as_str(), header.value.as_str()))
+    }
+
+    /// The body.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    fn set(mut self, header: Header) -> Self {
+        match self.headers.iter_mut().find(|known| known.name.eq_ignore_ascii_case(&header.name)) {
+            Some(known) => *known = header,
+            None => self.headers.push(header),
+        }
+        self
+    }
+
+    /// Checks everything and makes what reqwest sends; also what errors may say of the server.
+    pub(super) fn prepare(self, streamed: bool) -> Result<Prepared, HttpError> {
+        let url = parse_url(&self.url)?;
+        let address = safe_address(&url);
+        let mut request = reqwest::Request::new(self.method, url);
+        let headers = request.headers_mut();
+        headers.reserve(self.headers.len() + 2);
+        if let Some(accept) = self.expect.accept() {
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        }
+        if streamed {
+            // Compression would hold events back until a block is full.
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        for header in self.headers {
+            let (name, value) = header.parse()?;
+            headers.insert(name, value);
+        }
+        if !self.body.is_empty() {
+            *request.body_mut() = Some(self.body.into());
+        }
+        Ok(Prepared { request, address, expect: self.expect })
+    }
+}
+
+impl Header {
+    fn parse(self) -> Result<(HeaderName, HeaderValue), HttpError> {
+        let name = HeaderName::from_bytes(self.name.as_bytes()).map_err(|_| HttpError::Request {
+            message: format!("{:?} is not a header name; use letters, digits and hyphens", self.name),
+        })?;
+        let mut value = HeaderValue::try_from(self.value).map_err(|_| HttpError::Request {
+            message: format!("the value of header {name} has line breaks or control characters; remove them"),
+        })?;
+        value.set_sensitive(self.is_secret);
+        Ok((name, value))
+    }
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = Url::parse(&self.url).map_or_else(|_| "(not a URL)".to_owned(), |url| safe_address(&url));
+        formatter
+            .debug_struct("HttpRequest")
+            .field("method", &self.method)
+            .field("url", &url)
+            .field("headers", &self.headers)
+            .field("body_bytes", &self.body.len())
+            .field("expect", &self.expect)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = if self.is_secret { "***" } else { self.value.as_str() };
+        write!(formatter, "{}: {value}", self.name)
+    }
+}
+
+/// A request that is known to be sound.
+pub(super) struct Prepared {
+    pub(super) request: reqwest::Request,
+    /// The server for errors, without secrets.
+    pub(super) address: String,
+    pub(super) expect: Expect,
+}
+
+/// Which kind of body a success must have.
+///
+/// A missing `Content-Type` and `text/plain` are let through where servers are known to forget the right
+/// one; a gateway's HTML page never is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Expect {
+    /// Whatever comes.
+    #[default]
+    Anything,
+    /// One JSON document.
+    Json,
+    /// Server-sent events.
+    EventStream,
+    /// One JSON document a line.
+    JsonLines,
+}
+
+impl Expect {
+    /// What is asked for; the first of the media types that are taken.
+    fn accept(self) -> Option<&'static str> {
+        self.media_types().first().copied()
+    }
+
+    fn media_types(self) -> &'static [&'static str] {
+        match self {
+            Self::Anything => &[],
+            Self::Json => &["application/json", "text/json", "text/plain"],
+            Self::EventStream => &["text/event-stream", "text/plain", "application/octet-stream"],
+            Self::JsonLines => &[
+                "application/x-ndjson",
+                "application/ndjson",
+                "application/jsonl",
+                "application/x-jsonlines",
+                "application/json",
+                "text/plain",
+                "application/octet-stream",
+            ],
+        }
+    }
+
+    /// `Err` with the expected media type when a response of this `Content-Type` is not wanted.
+    pub(super) fn check(self, content_type: Option<&HeaderValue>) -> Result<(), &'static str> {
+        let (Some(expected), Some(found)) = (self.accept(), content_type) else { return Ok(()) };
+        let found = found.to_str().unwrap_or_default();
+        let essence = found.split(';').next().unwrap_or_default().trim();
+        let is_suffixed_json = self == Self::Json
+            && essence.rsplit('+').next().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+        let is_known = self.media_types().iter().any(|known| essence.eq_ignore_ascii_case(known));
+        if essence.is_empty() || is_known || is_suffixed_json { Ok(()) } else { Err(expected) }
+    }
+}
+
+fn parse_url(text: &str) -> Result<Url, HttpError> {
+    let wrong = |why: &str| HttpError::Request {
+        message: format!("the URL {why}; give a whole one such as https://host/path"),
+    };
+    let url = Url::parse(text).map_err(|error| wrong(&format!("does not parse ({error})")))?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        _ => Err(wrong("is not http or https")),
+    }
+}

@@ -1,0 +1,242 @@
+//! Typed objects that keep the members they do not know.
+//!
+//! serde's `flatten` would buffer every object as a tree, lose number digits and refuse raw values. [`json_object!`](crate::json_object)
+//! writes the two visitors by hand instead: known members go straight into fields, the rest into [`Extra`].
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+
+use super::raw::{RawJson, RawObject};
+use crate::shared::SharedString;
+
+/// Members that a type does not know, in the order they were read. Costs one word where there are none.
+#[derive(Clone, Default, PartialEq)]
+pub struct Extra(Option<Box<RawObject>>);
+
+impl Extra {
+    /// No unknown members.
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Keeps a member.
+    pub fn insert(&mut self, key: impl Into<SharedString>, value: RawJson) {
+        self.0.get_or_insert_default().insert(key, value);
+    }
+
+    /// Keeps a member while an object is read; [`Self::settle`] follows the last one.
+    #[doc(hidden)]
+    pub fn push(&mut self, key: &str, value: RawJson) {
+        self.0.get_or_insert_default().push(key, value);
+    }
+
+    /// All members have been read: of those that came twice, the last value counts.
+    #[doc(hidden)]
+    pub fn settle(&mut self) {
+        if let Some(members) = &mut self.0 {
+            members.settle();
+        }
+    }
+
+    /// The value of a member.
+    pub fn get(&self, key: &str) -> Option<&RawJson> {
+        self.0.as_ref()?.get(key)
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
+        self.0.iter().flat_map(|object| object.iter())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|object| object.is_empty())
+    }
+
+    /// Writes the members into an object that is being written.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+    }
+}
+
+impl fmt::Debug for Extra {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// How a field of a [`json_object!`](crate::json_object) is read and written, by its type.
+///
+/// An `Option` may be missing or `null`, and is not written when it is `None`. Everything else is required, unless the
+/// field says `default`: then a missing member gives the default, and it is always written.
+pub trait Field: Sized {
+    /// The value when the member is missing; `None` when it must not be.
+    fn missing() -> Option<Self> {
+        None
+    }
+
+    /// Whether to write it.
+    fn is_written(&self) -> bool {
+        true
+    }
+}
+
+impl<T> Field for Option<T> {
+    fn missing() -> Option<Self> {
+        Some(None)
+    }
+
+    fn is_written(&self) -> bool {
+        self.is_some()
+    }
+}
+
+macro_rules! required {
+    ($($type:ty),* $(,)?) => { $(impl Field for $type {})* };
+}
+
+required!(
+    String,
+    Box<str>,
+    std::sync::Arc<str>,
+    crate::shared::SharedString,
+    bool,
+    u32,
+    u64,
+    i64,
+    f64,
+    RawJson,
+    RawObject,
+    crate::time::Timestamp
+);
+
+impl<T> Field for Vec<T> {}
+impl<T> Field for std::sync::Arc<T> {}
+
+/// Defines a struct that is a JSON object: named members, in the order of their fields, then the unknown ones.
+///
+/// Each field names its member and, after the type, may say `default`. The struct gets `extra: Extra`, and
+/// `Serialize` and `Deserialize`. `tag "type" = "text"` before the fields writes that member first; reading skips it.
+///
+/// ```
+/// turntree_core::json::json_object! {
+///     /// A call.
+///     #[derive(Debug, Clone, PartialEq)]
+///     pub struct Call {
+///         /// Its id.
+///         pub id: String = "callId",
+///         /// Tries so far.
+///         pub tries: u32 = "tries", default,
+///         /// A note.
+///         pub note: Option<String> = "note",
+///     }
+/// }
+/// let call: Call = serde_json::from_str(r#"{"callId":"1","new":[1.0]}"#).unwrap();
+/// assert_eq!(serde_json::to_string(&call).unwrap(), r#"{"callId":"1","tries":0,"new":[1.0]}"#);
+/// ```
+#[macro_export]
+macro_rules! json_object {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident {
+            $(tag $tag_key:literal = $tag_value:literal,)?
+            $( $(#[doc = $field_doc:literal])* pub $field:ident : $type:ty = $key:literal $(, $default:ident)? ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $visibility struct $name {
+            $( $(#[doc = $field_doc])* pub $field: $type, )*
+            /// Members this version does not know; they are written back as they were read.
+            pub extra: $crate::json::Extra,
+        }
+
+        impl $name {
+            /// Reads the members of an object; the tag, if there is one, may have been read already.
+            ///
+            /// # Errors
+            /// Those of the deserializer, and a missing or ill-typed member.
+            $visibility fn from_members<'de, A: serde::de::MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+                $( let mut $field: Option<$type> = None; )*
+                let mut extra = $crate::json::Extra::new();
+                while let Some(key) = map.next_key::<$crate::json::tagged::CowStr<'de>>()? {
+                    match key.as_str() {
+                        $( $key => $field = Some(map.next_value()?), )*
+                        $( $tag_key => { map.next_value::<serde::de::IgnoredAny>()?; } )?
+                        _ => { let value = map.next_value()?; extra.push(key.as_str(), value); }
+                    }
+                }
+                extra.settle();
+                Ok(Self {
+                    $( $field: match $field {
+                        Some(value) => value,
+                        None => $crate::json_object!(@missing $type, $key $(, $default)?),
+                    }, )*
+                    extra,
+                })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap as _;
+                let mut map = serializer.serialize_map(None)?;
+                $( map.serialize_entry($tag_key, $tag_value)?; )?
+                $( $crate::json_object!(@write map, self.$field, $key $(, $default)?); )*
+                self.extra.serialize_into(&mut map)?;
+                map.end()
+            }
+        }
+
+        impl $crate::json::schema::JsonSchema for $name {
+            fn schema(definitions: &mut $crate::json::schema::Definitions) -> serde_json::Value {
+                definitions.reference($crate::json::schema::title(stringify!($name)), |_definitions| {
+                    #[allow(unused_mut, clippy::allow_attributes, reason = "an object may have no members")]
+                    let mut object = $crate::json::schema::ObjectSchema::new($crate::json::schema::title(stringify!($name)));
+                    $( object.tag($tag_key, $tag_value); )?
+                    $( object.member(
+                        $key,
+                        <$type as $crate::json::schema::JsonSchema>::schema(_definitions),
+                        concat!($($field_doc),*),
+                        $crate::json_object!(@required $type $(, $default)?),
+                    ); )*
+                    object.finish()
+                })
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Members;
+                impl<'de> serde::de::Visitor<'de> for Members {
+                    type Value = $name;
+                    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        formatter.write_str(concat!("an object (", stringify!($name), ")"))
+                    }
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<$name, A::Error> {
+                        $name::from_members(map)
+                    }
+                }
+                deserializer.deserialize_map(Members)
+            }
+        }
+    };
+    (@missing $type:ty, $key:literal) => {
+        match <$type as $crate::json::object::Field>::missing() {
+            Some(value) => value,
+            None => return Err(<A::Error as serde::de::Error>::missing_field($key)),
+        }
+    };
+    (@missing $type:ty, $key:literal, default) => { <$type as Default>::default() };
+    (@required $type:ty) => { <$type as $crate::json::object::Field>::missing().is_none() };
+    (@required $type:ty, default) => { false };
+    (@write $map:ident, $value:expr, $key:literal) => {
+        if $crate::json::object::Field::is_written(&$value) {
+            $map.serialize_entry($key, &$value)?;
+        }
+    };
+    (@write $map:ident, $value:expr, $key:literal, default) => { $map.serialize_entry($key, &$value)? };
+}

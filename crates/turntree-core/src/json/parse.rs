@@ -1,0 +1,152 @@
+//! The one door through which JSON comes in: UTF-8, limits, types, and an error that names the place.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use crate::limits::{LimitError, Limits};
+
+/// What was wrong with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParseErrorKind {
+    /// Not UTF-8.
+    Encoding,
+    /// Not JSON.
+    Syntax,
+    /// JSON that ends too early.
+    Truncated,
+    /// JSON of another shape than asked for.
+    Shape,
+    /// Over a limit.
+    Limit,
+}
+
+impl ParseErrorKind {
+    /// The name that validation errors give to it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Encoding => "invalid_utf8",
+            Self::Syntax => "json_invalid",
+            Self::Truncated => "json_truncated",
+            Self::Shape => "invalid",
+            Self::Limit => "limit_exceeded",
+        }
+    }
+}
+
+/// A document that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// What was wrong.
+    pub kind: ParseErrorKind,
+    /// Where: member names and indices from the root, in order.
+    pub path: Vec<PathSegment>,
+    /// What the rule is and what to do.
+    pub message: String,
+}
+
+/// One step of a path into a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathSegment {
+    /// A member of an object.
+    Key(String),
+    /// An element of an array.
+    Index(usize),
+}
+
+impl ParseError {
+    /// A wrong shape at a path.
+    pub fn shape(path: Vec<PathSegment>, message: impl Into<String>) -> Self {
+        Self { kind: ParseErrorKind::Shape, path, message: message.into() }
+    }
+
+    /// The place as a JSON pointer (RFC 6901); empty for the whole document.
+    pub fn pointer(&self) -> String {
+        pointer(&self.path)
+    }
+}
+
+/// A path as a JSON pointer (RFC 6901).
+pub fn pointer(path: &[PathSegment]) -> String {
+    let mut text = String::new();
+    for segment in path {
+        text.push('/');
+        match segment {
+            PathSegment::Key(key) => text.push_str(&key.replace('~', "~0").replace('/', "~1")),
+            PathSegment::Index(index) => text.push_str(&index.to_string()),
+        }
+    }
+    text
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            formatter.write_str(&self.message)
+        } else {
+            write!(formatter, "{}: {}", self.pointer(), self.message)
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads a document from bytes.
+///
+/// # Errors
+/// [`ParseError`], with the kind, the place and the rule.
+pub fn parse_bytes<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Result<T, ParseError> {
+    parse(check_utf8(bytes)?, limits)
+}
+
+/// The text of bytes.
+///
+/// # Errors
+/// [`ParseErrorKind::Encoding`], naming the first byte that is not UTF-8.
+pub fn check_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
+        kind: ParseErrorKind::Encoding,
+        path: Vec::new(),
+        message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
+    })
+}
+
+/// Reads a document from text.
+///
+/// The quick parse knows no paths. Only when it fails is the text read a second time to find where.
+///
+/// # Errors
+/// [`ParseError`], with the kind, the place and the rule.
+pub fn parse<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, ParseError> {
+    limits.check(text).map_err(|error: LimitError| ParseError {
+        kind: ParseErrorKind::Limit,
+        path: Vec::new(),
+        message: error.to_string(),
+    })?;
+    serde_json::from_str(text).map_err(|error| locate::<T>(text, &error))
+}
+
+fn locate<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> ParseError {
+    let kind = match error.classify() {
+        serde_json::error::Category::Eof => ParseErrorKind::Truncated,
+        serde_json::error::Category::Data => ParseErrorKind::Shape,
+        _ => ParseErrorKind::Syntax,
+    };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let path = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Err(located) if kind == ParseErrorKind::Shape => segments(located.path()),
+        _ => Vec::new(),
+    };
+    ParseError { kind, path, message: error.to_string() }
+}
+
+fn segments(path: &serde_path_to_error::Path) -> Vec<PathSegment> {
+    use serde_path_to_error::Segment;
+    path.iter()
+        .filter_map(|segment| match segment {
+            Segment::Seq { index } => Some(PathSegment::Index(*index)),
+            Segment::Map { key } => Some(PathSegment::Key(key.clone())),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        })
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! JSON Schema (2020-12) of our own types, written from the same definitions that read and write them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::raw::{RawJson, RawObject};
+use crate::shared::SharedString;
+use crate::time::Timestamp;
+
+/// A type that can describe its JSON.
+pub trait JsonSchema {
+    /// The schema of a value of this type. A named type puts itself into `definitions` and answers with a reference.
+    fn schema(definitions: &mut Definitions) -> Value;
+}
+
+/// Named types met on the way; each is described once.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    described: BTreeMap<&'static str, Value>,
+}
+
+impl Definitions {
+    /// A reference to the type `name`; `describe` is asked when it is met for the first time.
+    pub fn reference(&mut self, name: &'static str, describe: impl FnOnce(&mut Self) -> Value) -> Value {
+        if !self.described.contains_key(name) {
+            // In place before it is described, so that a type may contain itself.
+            self.described.insert(name, Value::Null);
+            let description = describe(self);
+            self.described.insert(name, description);
+        }
+        json!({ "$ref": format!("#/$defs/{name}") })
+    }
+}
+
+/// The schema of a type as a document of its own.
+pub fn document<T: JsonSchema + ?Sized>() -> Value {
+    let mut definitions = Definitions::default();
+    let root = T::schema(&mut definitions);
+    let mut document = Map::new();
+    document.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    let root_name =
+        root.get("$ref").and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
+    if let Some(Value::Object(members)) = root_name.and_then(|name| definitions.described.get(name)) {
+        document.extend(members.clone());
+    } else if let Value::Object(members) = &root {
+        document.extend(members.clone());
+    }
+    if !definitions.described.is_empty() {
+        document.insert("$defs".to_owned(), json!(definitions.described));
+    }
+    Value::Object(document)
+}
+
+/// The name a type has in schemas: its own, without the `Json` that marks the written form of a richer type.
+pub fn title(type_name: &'static str) -> &'static str {
+    type_name.strip_suffix("Json").unwrap_or(type_name)
+}
+
+/// The members of an object schema while it is written. Used by [`crate::json::json_object!`].
+#[derive(Debug)]
+pub struct ObjectSchema {
+    properties: Map<String, Value>,
+    required: Vec<Value>,
+    title: &'static str,
+}
+
+impl ObjectSchema {
+    /// An object without members.
+    pub fn new(title: &'static str) -> Self {
+        Self { properties: Map::new(), required: Vec::new(), title }
+    }
+
+    /// A member with a fixed value.
+    pub fn tag(&mut self, key: &str, value: &str) {
+        self.properties.insert(key.to_owned(), json!({ "const": value, "type": "string" }));
+        self.required.push(json!(key));
+    }
+
+    /// A member.
+    pub fn member(&mut self, key: &str, mut schema: Value, description: &str, required: bool) {
+        if let (Value::Object(members), false) = (&mut schema, description.is_empty()) {
+            members.insert("description".to_owned(), json!(description.trim()));
+        }
+        self.properties.insert(key.to_owned(), schema);
+        if required {
+            self.required.push(json!(key));
+        }
+    }
+
+    /// The schema. Unknown members are allowed: they are kept.
+    pub fn finish(self) -> Value {
+        json!({ "title": self.title, "type": "object", "properties": self.properties, "required": self.required })
+    }
+}
+
+macro_rules! described {
+    ($($type:ty => $schema:tt,)*) => {
+        $(impl JsonSchema for $type {
+            fn schema(_: &mut Definitions) -> Value {
+                json!($schema)
+            }
+        })*
+    };
+}
+
+described! {
+    String => { "type": "string" },
+    Box<str> => { "type": "string" },
+    Arc<str> => { "type": "string" },
+    SharedString => { "type": "string" },
+    bool => { "type": "boolean" },
+    u32 => { "type": "integer", "minimum": 0 },
+    u64 => { "type": "integer", "minimum": 0 },
+    i64 => { "type": "integer" },
+    f64 => { "type": "number" },
+    Timestamp => { "type": "string", "format": "date-time" },
+    RawJson => {},
+    RawObject => { "type": "object" },
+}
+
+impl<T: JsonSchema> JsonSchema for Option<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({ "anyOf": [T::schema(definitions), { "type": "null" }] })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Vec<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({ "type": "array", "items": T::schema(definitions) })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Box<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Arc<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        T::schema(definitions)
+    }
+}

@@ -1,0 +1,116 @@
+//! Unions of [`json_object!`](crate::json_object) types that keep the kinds they do not know.
+
+use serde::de::MapAccess;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serializer};
+
+use super::raw::RawObject;
+
+/// A value whose tag this version does not know; it is carried as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unknown {
+    /// Its tag.
+    pub kind: Box<str>,
+    /// Its members but for the tag.
+    pub members: RawObject,
+}
+
+impl Unknown {
+    /// Writes the tag, then the members.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn write<S: Serializer>(&self, tag: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(tag, &self.kind)?;
+        for (key, value) in self.members.iter() {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Reads the members of an unknown kind; the tag, should it stand there a second time, is left out.
+///
+/// # Errors
+/// Those of the reader.
+pub fn members<'de, A: MapAccess<'de>>(tag: &str, members: A) -> Result<RawObject, A::Error> {
+    let mut members = RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))?;
+    members.remove(tag);
+    Ok(members)
+}
+
+/// Defines a union of [`json_object!`] types that keeps unknown tags.
+#[macro_export]
+macro_rules! tagged_union {
+    ($(#[$meta:meta])* pub enum $name:ident by $tag:literal { $( $(#[$variant_meta:meta])* $variant:ident($type:ty) = $value:literal, )* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum $name {
+            $( $(#[$variant_meta])* $variant($type), )*
+            /// A kind this version does not know.
+            Unknown($crate::json::union::Unknown),
+        }
+
+        impl $name {
+            /// Its tag.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$variant(_) => $value, )*
+                    Self::Unknown(unknown) => &unknown.kind,
+                }
+            }
+        }
+
+        $( impl From<$type> for $name {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        } )*
+
+        impl<'de> $crate::json::tagged::Tagged<'de> for $name {
+            const TAG: &'static str = $tag;
+            fn variant<A: serde::de::MapAccess<'de>>(tag: &str, members: A) -> Result<Self, A::Error> {
+                Ok(match tag {
+                    $( $value => Self::$variant(<$type>::from_members(members)?), )*
+                    _ => {
+                        let members = $crate::json::union::members($tag, members)?;
+                        Self::Unknown($crate::json::union::Unknown { kind: tag.into(), members })
+                    }
+                })
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::json::tagged::read(deserializer)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $( Self::$variant(value) => serde::Serialize::serialize(value, serializer), )*
+                    Self::Unknown(unknown) => unknown.write($tag, serializer),
+                }
+            }
+        }
+
+        impl $crate::json::object::Field for $name {}
+
+        impl $crate::json::schema::JsonSchema for $name {
+            fn schema(definitions: &mut $crate::json::schema::Definitions) -> serde_json::Value {
+                definitions.reference(stringify!($name), |definitions| {
+                    let known = serde_json::Value::Array(vec![$( <$type as $crate::json::schema::JsonSchema>::schema(definitions) ),*]);
+                    let other = serde_json::json!({
+                        "type": "object",
+                        "properties": { $tag: { "type": "string", "not": { "enum": [$($value),*] } } },
+                        "required": [$tag],
+                    });
+                    serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
+                })
+            }
+        }
+    };
+}
+pub use crate::tagged_union;

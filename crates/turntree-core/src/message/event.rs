@@ -1,0 +1,301 @@
+//! Stream events: a message as it arrives. UPP-1.2 §11.1.
+
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::media::Binary;
+use crate::json::schema::{Definitions, JsonSchema};
+use crate::json::tagged::CowStr;
+use crate::json::{Extra, RawJson, RawObject, json_object};
+
+/// One step of a stream.
+///
+/// Index is the block's place in its message; within one message no two blocks share one, whatever the vendor does.
+/// For tool executions it is the call's place in the response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamEvent {
+    /// Which block, or which call.
+    pub index: u32,
+    /// What happened.
+    pub delta: Delta,
+    /// Members this version does not know.
+    pub extra: Extra,
+}
+
+json_object! {
+    /// Text that arrived.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct TextDelta {
+        /// The new piece.
+        pub text: String = "text",
+    }
+}
+
+json_object! {
+    /// Data that arrived.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct DataDelta {
+        /// The new piece.
+        pub data: Binary = "data",
+    }
+}
+
+json_object! {
+    /// A piece of a tool call.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ToolCallDelta {
+        /// The call.
+        pub tool_call_id: std::sync::Arc<str> = "toolCallId",
+        /// The tool's name.
+        pub tool_name: std::sync::Arc<str> = "toolName",
+        /// The new piece of the arguments' JSON.
+        pub arguments_json: String = "argumentsJson",
+    }
+}
+
+json_object! {
+    /// A tool starts to run.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ToolExecutionStart {
+        /// The call.
+        pub tool_call_id: String = "toolCallId",
+        /// The tool's name.
+        pub tool_name: String = "toolName",
+        /// Milliseconds since 1970.
+        pub timestamp: i64 = "timestamp",
+    }
+}
+
+json_object! {
+    /// A tool has run.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ToolExecutionEnd {
+        /// The call.
+        pub tool_call_id: String = "toolCallId",
+        /// The tool's name.
+        pub tool_name: String = "toolName",
+        /// What the model will be told.
+        pub result: RawJson = "result",
+        /// Whether it went wrong.
+        pub is_error: bool = "isError",
+        /// Milliseconds since 1970.
+        pub timestamp: i64 = "timestamp",
+    }
+}
+
+json_object! {
+    /// Nothing but the fact.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct Empty {}
+}
+
+macro_rules! deltas {
+    ($( $(#[$meta:meta])* $variant:ident($type:ty) = $kind:literal, )*) => {
+        /// What happened, by type.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Delta {
+            $( $(#[$meta])* $variant($type), )*
+            /// A type this version does not know.
+            Unknown {
+                /// Its name.
+                kind: Box<str>,
+                /// Its delta.
+                delta: RawObject,
+            },
+        }
+
+        impl Delta {
+            /// Every type of UPP-1.2, in the order of its table.
+            pub const KINDS: &'static [&'static str] = &[$($kind),*];
+
+            /// Its name in JSON.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$variant(_) => $kind, )*
+                    Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            fn schemas(definitions: &mut Definitions) -> Vec<serde_json::Value> {
+                vec![$( event_schema($kind, &<$type>::schema(definitions)) ),*]
+            }
+
+            fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                match self {
+                    $( Self::$variant(delta) => map.serialize_entry("delta", delta), )*
+                    Self::Unknown { delta, .. } => map.serialize_entry("delta", delta),
+                }
+            }
+
+        }
+
+        /// Reads a delta whose type is known.
+        struct OfKind<'a>(&'a str);
+
+        impl<'de> DeserializeSeed<'de> for OfKind<'_> {
+            type Value = Delta;
+            fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Delta, D::Error> {
+                Ok(match self.0 {
+                    $( $kind => Delta::$variant(<$type>::deserialize(deserializer)?), )*
+                    _ => Delta::Unknown { kind: self.0.into(), delta: RawObject::deserialize(deserializer)? },
+                })
+            }
+        }
+    };
+}
+
+deltas! {
+    /// A piece of text.
+    Text(TextDelta) = "text_delta",
+    /// A piece of thinking.
+    Reasoning(TextDelta) = "reasoning_delta",
+    /// A piece of an image.
+    Image(DataDelta) = "image_delta",
+    /// A piece of sound.
+    Audio(DataDelta) = "audio_delta",
+    /// A piece of film.
+    Video(DataDelta) = "video_delta",
+    /// A piece of a tool call.
+    ToolCall(ToolCallDelta) = "tool_call_delta",
+    /// A piece of the structured answer's JSON.
+    Object(TextDelta) = "object_delta",
+    /// A tool starts to run.
+    ToolExecutionStart(ToolExecutionStart) = "tool_execution_start",
+    /// A tool has run.
+    ToolExecutionEnd(ToolExecutionEnd) = "tool_execution_end",
+    /// A model starts to answer.
+    MessageStart(Empty) = "message_start",
+    /// A model has answered.
+    MessageStop(Empty) = "message_stop",
+    /// A block starts.
+    ContentBlockStart(Empty) = "content_block_start",
+    /// A block is whole.
+    ContentBlockStop(Empty) = "content_block_stop",
+}
+
+impl StreamEvent {
+    /// An event.
+    pub const fn new(index: u32, delta: Delta) -> Self {
+        Self { index, delta, extra: Extra::new() }
+    }
+
+    /// A piece of text.
+    pub fn text(index: u32, text: impl Into<String>) -> Self {
+        Self::new(index, Delta::Text(TextDelta { text: text.into(), extra: Extra::new() }))
+    }
+
+    /// A piece of thinking.
+    pub fn reasoning(index: u32, text: impl Into<String>) -> Self {
+        Self::new(index, Delta::Reasoning(TextDelta { text: text.into(), extra: Extra::new() }))
+    }
+
+    /// A piece of the structured answer's JSON.
+    pub fn object(index: u32, text: impl Into<String>) -> Self {
+        Self::new(index, Delta::Object(TextDelta { text: text.into(), extra: Extra::new() }))
+    }
+
+    /// A piece of a tool call.
+    pub fn tool_call(
+        index: u32,
+        tool_call_id: std::sync::Arc<str>,
+        tool_name: std::sync::Arc<str>,
+        arguments_json: impl Into<String>,
+    ) -> Self {
+        let arguments_json = arguments_json.into();
+        let delta = ToolCallDelta { tool_call_id, tool_name, arguments_json, extra: Extra::new() };
+        Self::new(index, Delta::ToolCall(delta))
+    }
+
+    /// A model starts to answer.
+    pub fn message_start() -> Self {
+        Self::new(0, Delta::MessageStart(Empty::default()))
+    }
+
+    /// A model has answered.
+    pub fn message_stop() -> Self {
+        Self::new(0, Delta::MessageStop(Empty::default()))
+    }
+
+    /// A block starts.
+    pub fn block_start(index: u32) -> Self {
+        Self::new(index, Delta::ContentBlockStart(Empty::default()))
+    }
+
+    /// A block is whole.
+    pub fn block_stop(index: u32) -> Self {
+        Self::new(index, Delta::ContentBlockStop(Empty::default()))
+    }
+}
+
+impl Serialize for StreamEvent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", self.delta.kind())?;
+        map.serialize_entry("index", &self.index)?;
+        self.delta.write(&mut map)?;
+        self.extra.serialize_into(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for StreamEvent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = StreamEvent;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a stream event")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StreamEvent, A::Error> {
+                let (mut kind, mut index, mut extra) = (None::<CowStr<'de>>, 0, Extra::new());
+                // Read at once where the type came first, as it does in what we write; else kept as text.
+                let (mut delta, mut unread) = (None, None);
+                while let Some(key) = map.next_key::<CowStr<'de>>()? {
+                    match (key.as_str(), &kind) {
+                        ("type", _) => kind = Some(map.next_value()?),
+                        ("index", _) => index = map.next_value()?,
+                        ("delta", Some(kind)) => delta = Some(map.next_value_seed(OfKind(kind.as_str()))?),
+                        ("delta", None) => unread = Some(map.next_value::<&'de RawValue>()?),
+                        (key, _) => extra.push(key, map.next_value()?),
+                    }
+                }
+                extra.settle();
+                let kind = kind.ok_or_else(|| A::Error::missing_field("type"))?;
+                let delta = match delta {
+                    Some(delta) => delta,
+                    None => OfKind(kind.as_str())
+                        .deserialize(&mut serde_json::Deserializer::from_str(
+                            unread.map_or("{}", RawValue::get),
+                        ))
+                        .map_err(A::Error::custom)?,
+                };
+                Ok(StreamEvent { index, delta, extra })
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+fn event_schema(kind: &str, delta: &serde_json::Value) -> serde_json::Value {
+    serde_json::json!({
+        "type": "object",
+        "properties": { "type": { "const": kind, "type": "string" }, "index": { "type": "integer" }, "delta": delta },
+        "required": ["type"],
+    })
+}
+
+impl JsonSchema for StreamEvent {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        definitions.reference("StreamEvent", |definitions| {
+            let known = Delta::schemas(definitions);
+            let other = serde_json::json!({
+                "type": "object",
+                "properties": { "type": { "type": "string", "not": { "enum": Delta::KINDS } } },
+                "required": ["type"],
+            });
+            serde_json::json!({ "anyOf": [{ "oneOf": known }, other] })
+        })
+    }
+}

@@ -1,0 +1,515 @@
+//! Media from files, URLs, bytes and texts, and back: what the four kinds of media blocks can do. UPP-1.2 §8.
+//!
+//! A media type comes from the caller, else from the extension, else from the first bytes.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::content::{
+    AudioBlock, Base64Source, BytesSource, DocumentBlock, DocumentSource, ImageBlock, ImageSource,
+    TextSource, UrlSource, VideoBlock,
+};
+use super::media::{Base64Error, Binary};
+use crate::json::Extra;
+
+/// Largest file that is read: no vendor takes more inside a request.
+pub const MAX_FILE: u64 = 512 * 1024 * 1024;
+
+/// The media type of what nothing is known of.
+const UNKNOWN: &str = "application/octet-stream";
+const PDF: &str = "application/pdf";
+const PLAIN_TEXT: &str = "text/plain";
+
+/// Why there is no media, or not in the form that is asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no file but a directory, a pipe or a device.
+    #[error("{path} is not a file; give the path of a file", path = path.display())]
+    NotAFile {
+        /// What was given.
+        path: PathBuf,
+        /// Whether it is a directory.
+        is_directory: bool,
+    },
+    /// Nothing is in it.
+    #[error("{path} is empty; a model cannot be given an empty file", path = path.display())]
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// More than fits into a request.
+    #[error(
+        "{path} has more than {MAX_FILE} bytes; upload it to the vendor and refer to it by URL",
+        path = path.display()
+    )]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The text is not base64.
+    #[error("data: {0}")]
+    Base64(#[from] Base64Error),
+    /// The text is no URL of the kind that is taken.
+    #[error("url: \"{url}\" is not {expected}")]
+    NotAUrl {
+        /// The beginning of what was given.
+        url: String,
+        /// What is taken.
+        expected: &'static str,
+    },
+    /// The media is here in another form.
+    #[error("the {kind} {has}; {remedy}")]
+    OtherForm {
+        /// What kind of media.
+        kind: &'static str,
+        /// In which form it is.
+        has: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+/// The four kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A picture.
+    Image,
+    /// A document.
+    Document,
+    /// A sound.
+    Audio,
+    /// A film.
+    Video,
+}
+
+impl Kind {
+    /// The media type that the extension of a path or URL means for this kind; `None` for others.
+    ///
+    /// ```
+    /// use turntree_core::message::files::Kind;
+    ///
+    /// assert_eq!(Kind::Image.media_type("https://host/a.JPG?size=2"), Some("image/jpeg"));
+    /// assert_eq!(Kind::Video.media_type("talk.ogg"), Some("video/ogg"));
+    /// assert_eq!(Kind::Audio.media_type("README"), None);
+    /// ```
+    pub fn media_type(self, path_or_url: &str) -> Option<&'static str> {
+        let path = path_or_url.split(['?', '#']).next().unwrap_or_default();
+        let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+        let (_, extension) = name.rsplit_once('.')?;
+        let extension = extension.to_ascii_lowercase();
+        Some(match (self, extension.as_str()) {
+            (Self::Image, "jpg" | "jpeg") => "image/jpeg",
+            (Self::Image, "png") => "image/png",
+            (Self::Image, "gif") => "image/gif",
+            (Self::Image, "webp") => "image/webp",
+            (Self::Image, "svg") => "image/svg+xml",
+            (Self::Image, "bmp") => "image/bmp",
+            (Self::Image, "ico") => "image/x-icon",
+            (Self::Document, "pdf") => PDF,
+            (Self::Document, "txt" | "text" | "md" | "markdown") => PLAIN_TEXT,
+            (Self::Audio, "mp3") => "audio/mp3",
+            (Self::Audio, "wav") => "audio/wav",
+            (Self::Audio, "ogg" | "oga") => "audio/ogg",
+            (Self::Audio, "flac") => "audio/flac",
+            (Self::Audio, "aac") => "audio/aac",
+            (Self::Audio, "m4a") => "audio/mp4",
+            (Self::Audio, "webm") => "audio/webm",
+            (Self::Audio, "aiff" | "aif") => "audio/aiff",
+            (Self::Video, "mp4" | "m4v") => "video/mp4",
+            (Self::Video, "webm") => "video/webm",
+            (Self::Video, "ogv" | "ogg") => "video/ogg",
+            (Self::Video, "mov") => "video/quicktime",
+            (Self::Video, "avi") => "video/x-msvideo",
+            (Self::Video, "mpeg" | "mpg") => "video/mpeg",
+            (Self::Video, "wmv") => "video/x-ms-wmv",
+            (Self::Video, "3gp" | "3gpp") => "video/3gpp",
+            (Self::Video, "flv") => "video/x-flv",
+            _ => return None,
+        })
+    }
+
+    /// By the extension, else by the first bytes, if they are of this kind.
+    fn media_type_of(self, path: &Path, content: &[u8]) -> String {
+        let by_name = self.media_type(&path.to_string_lossy());
+        let by_content = || sniff(content).filter(|found| self.includes(found));
+        by_name.or_else(by_content).unwrap_or(UNKNOWN).to_owned()
+    }
+
+    fn includes(self, media_type: &str) -> bool {
+        match self {
+            Self::Image => media_type.starts_with("image/"),
+            Self::Document => media_type == PDF,
+            Self::Audio => media_type.starts_with("audio/"),
+            Self::Video => media_type.starts_with("video/"),
+        }
+    }
+}
+
+/// The media type that the first bytes of a file tell.
+pub fn sniff(content: &[u8]) -> Option<&'static str> {
+    const MAGIC: [(usize, &[u8], &str); 14] = [
+        (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+        (0, b"\xff\xd8\xff", "image/jpeg"),
+        (0, b"GIF8", "image/gif"),
+        (8, b"WEBP", "image/webp"),
+        (0, b"BM", "image/bmp"),
+        (0, b"\0\0\x01\0", "image/x-icon"),
+        (0, b"%PDF-", PDF),
+        (8, b"WAVE", "audio/wav"),
+        (8, b"AIFF", "audio/aiff"),
+        (0, b"OggS", "audio/ogg"),
+        (0, b"fLaC", "audio/flac"),
+        (0, b"ID3", "audio/mp3"),
+        (8, b"AVI ", "video/x-msvideo"),
+        (0, b"\x1a\x45\xdf\xa3", "video/webm"),
+    ];
+    let holds = |place: usize, magic: &[u8]| content.get(place..).is_some_and(|rest| rest.starts_with(magic));
+    if holds(4, b"ftyp") {
+        return Some(if holds(8, b"qt") { "video/quicktime" } else { "video/mp4" });
+    }
+    MAGIC.iter().find(|(place, magic, _)| holds(*place, magic)).map(|(_, _, media_type)| *media_type)
+}
+
+/// As [`sniff`], for base64 text; only its beginning is decoded.
+pub fn sniff_base64(text: &str) -> Option<&'static str> {
+    sniff(Binary::from_base64(text.get(..24)?).ok()?.as_slice())
+}
+
+/// Reads a file of at most [`MAX_FILE`] bytes. Blocks; only regular files are opened.
+///
+/// # Errors
+/// [`MediaError`] naming the path.
+pub fn read(path: &Path) -> Result<Bytes, MediaError> {
+    let unreadable = |source| MediaError::Unreadable { path: path.to_owned(), source };
+    let facts = std::fs::metadata(path).map_err(unreadable)?;
+    if !facts.is_file() {
+        return Err(MediaError::NotAFile { path: path.to_owned(), is_directory: facts.is_dir() });
+    }
+    let mut content = Vec::with_capacity(usize::try_from(facts.len().min(MAX_FILE)).unwrap_or_default());
+    if facts.len() <= MAX_FILE {
+        File::open(path)
+            .map_err(unreadable)?
+            .take(MAX_FILE + 1)
+            .read_to_end(&mut content)
+            .map_err(unreadable)?;
+    }
+    if facts.len() > MAX_FILE || content.len() as u64 > MAX_FILE {
+        return Err(MediaError::TooLarge { path: path.to_owned() });
+    }
+    if content.is_empty() {
+        return Err(MediaError::Empty { path: path.to_owned() });
+    }
+    Ok(content.into())
+}
+
+/// A URL that a vendor can fetch, with one of these schemes.
+fn check_url(url: &str, schemes: &[&str], expected: &'static str) -> Result<(), MediaError> {
+    let rest = schemes.iter().find_map(|scheme| {
+        let (found, rest) = url.split_once("://")?;
+        found.eq_ignore_ascii_case(scheme).then_some(rest)
+    });
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']));
+    if has_host && !url.contains(|character: char| character.is_whitespace() || character.is_control()) {
+        return Ok(());
+    }
+    Err(MediaError::NotAUrl { url: url.chars().take(80).collect(), expected })
+}
+
+/// Media type and base64 of a `data:` URL; `None` for any other text.
+fn data_url(url: &str) -> Option<Result<(String, String), MediaError>> {
+    let rest = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:")).and(url.get(5..))?;
+    let parted = rest.split_once(',').and_then(|(head, data)| {
+        let media_type = head.strip_suffix(";base64")?;
+        let media_type = if media_type.is_empty() { PLAIN_TEXT } else { media_type };
+        Some((media_type.to_owned(), data.to_owned()))
+    });
+    let Some((media_type, data)) = parted else {
+        let url = url.chars().take(40).collect();
+        return Some(Err(MediaError::NotAUrl { url, expected: "a data: URL with base64" }));
+    };
+    Some(Binary::from_base64(&data).map(|_| (media_type, data)).map_err(MediaError::from))
+}
+
+fn checked(data: String) -> Result<Base64Source, MediaError> {
+    Binary::from_base64(&data)?;
+    Ok(Base64Source { data, extra: Extra::new() })
+}
+
+fn at_url(kind: &'static str) -> MediaError {
+    MediaError::OtherForm { kind, has: "is at a URL and has no data here", remedy: "fetch it, or use to_url" }
+}
+
+fn without_url(kind: &'static str) -> MediaError {
+    MediaError::OtherForm { kind, has: "has no URL", remedy: "its data is here: use to_base64 or to_text" }
+}
+
+impl ImageBlock {
+    /// A picture whose data is where the source says.
+    pub fn new(source: ImageSource, mime_type: impl Into<String>) -> Self {
+        Self { source, mime_type: mime_type.into(), width: None, height: None, extra: Extra::new() }
+    }
+
+    /// Reads a picture. Blocks.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn from_path(path: &Path) -> Result<Self, MediaError> {
+        let content = read(path)?;
+        let mime_type = Kind::Image.media_type_of(path, &content);
+        Ok(Self::from_bytes(Binary::new(content), mime_type))
+    }
+
+    /// Refers to a picture that somebody serves, at any kind of URL; a `data:` URL is taken apart.
+    ///
+    /// # Errors
+    /// [`MediaError::NotAUrl`], and [`MediaError::Base64`] for a `data:` URL.
+    pub fn from_url(url: String, mime_type: Option<String>) -> Result<Self, MediaError> {
+        if let Some(data) = data_url(&url) {
+            let (stated, data) = data?;
+            let source = Base64Source { data, extra: Extra::new() };
+            return Ok(Self::new(source.into(), mime_type.unwrap_or(stated)));
+        }
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+        check_url(&url, &[scheme], "a URL as https://host/picture.png")?;
+        if scheme.is_empty() || !scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '+')
+        {
+            return Err(MediaError::NotAUrl { url, expected: "a URL as https://host/picture.png" });
+        }
+        let guessed = || Kind::Image.media_type(&url).unwrap_or(UNKNOWN).to_owned();
+        let mime_type = mime_type.unwrap_or_else(guessed);
+        Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), mime_type))
+    }
+
+    /// Takes a picture that is in memory.
+    pub fn from_bytes(data: Binary, mime_type: impl Into<String>) -> Self {
+        Self::new(BytesSource { data, extra: Extra::new() }.into(), mime_type)
+    }
+
+    /// Takes a picture that is base64 text.
+    ///
+    /// # Errors
+    /// [`MediaError::Base64`].
+    pub fn from_base64(data: String, mime_type: impl Into<String>) -> Result<Self, MediaError> {
+        Ok(Self::new(checked(data)?.into(), mime_type))
+    }
+
+    /// Whether the data is here, not at a URL.
+    pub const fn has_data(&self) -> bool {
+        matches!(self.source, ImageSource::Base64(_) | ImageSource::Bytes(_))
+    }
+
+    /// The data as base64 text.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a picture at a URL.
+    pub fn to_base64(&self) -> Result<String, MediaError> {
+        let data = self.source.to_base64().ok_or_else(|| at_url("image"))?;
+        Ok(data.into_owned())
+    }
+
+    /// The data.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a picture at a URL; [`MediaError::Base64`] for base64 that is none.
+    pub fn to_bytes(&self) -> Result<Binary, MediaError> {
+        match &self.source {
+            ImageSource::Bytes(source) => Ok(source.data.clone()),
+            ImageSource::Base64(source) => Ok(Binary::from_base64(&source.data)?),
+            ImageSource::Url(_) | ImageSource::Unknown(_) => Err(at_url("image")),
+        }
+    }
+
+    /// The data as a `data:` URL.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a picture at a URL.
+    pub fn to_data_url(&self) -> Result<String, MediaError> {
+        Ok(format!("data:{};base64,{}", self.mime_type, self.to_base64()?))
+    }
+
+    /// The URL.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a picture that has none.
+    pub fn to_url(&self) -> Result<&str, MediaError> {
+        match &self.source {
+            ImageSource::Url(source) => Ok(&source.url),
+            _ => Err(without_url("image")),
+        }
+    }
+}
+
+impl DocumentBlock {
+    /// A document whose data is where the source says.
+    pub fn new(source: DocumentSource, mime_type: impl Into<String>, title: Option<String>) -> Self {
+        Self { source, mime_type: mime_type.into(), title, extra: Extra::new() }
+    }
+
+    /// Reads a document; its data is base64, also that of a text. Blocks.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn from_path(path: &Path, title: Option<String>) -> Result<Self, MediaError> {
+        let content = read(path)?;
+        let mime_type = Kind::Document.media_type_of(path, &content);
+        Ok(Self::from_bytes(&Binary::new(content), mime_type, title))
+    }
+
+    /// Refers to a PDF that somebody serves over http or https; a `data:` URL is taken apart.
+    ///
+    /// # Errors
+    /// [`MediaError::NotAUrl`], and [`MediaError::Base64`] for a `data:` URL.
+    pub fn from_url(url: String, title: Option<String>) -> Result<Self, MediaError> {
+        if let Some(data) = data_url(&url) {
+            let (mime_type, data) = data?;
+            return Ok(Self::new(Base64Source { data, extra: Extra::new() }.into(), mime_type, title));
+        }
+        check_url(&url, &["https", "http"], "an http or https URL")?;
+        Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), PDF, title))
+    }
+
+    /// Takes a document that is plain text.
+    pub fn from_text(text: impl Into<String>, title: Option<String>) -> Self {
+        Self::new(TextSource { data: text.into(), extra: Extra::new() }.into(), PLAIN_TEXT, title)
+    }
+
+    /// Takes a document that is base64 text.
+    ///
+    /// # Errors
+    /// [`MediaError::Base64`].
+    pub fn from_base64(
+        data: String,
+        mime_type: impl Into<String>,
+        title: Option<String>,
+    ) -> Result<Self, MediaError> {
+        Ok(Self::new(checked(data)?.into(), mime_type, title))
+    }
+
+    /// Takes a document that is in memory.
+    pub fn from_bytes(data: &Binary, mime_type: impl Into<String>, title: Option<String>) -> Self {
+        Self::new(Base64Source { data: data.to_base64(), extra: Extra::new() }.into(), mime_type, title)
+    }
+
+    /// Whether the data is here, not at a URL.
+    pub const fn has_data(&self) -> bool {
+        matches!(self.source, DocumentSource::Base64(_) | DocumentSource::Text(_))
+    }
+
+    /// Whether it is a PDF.
+    pub fn is_pdf(&self) -> bool {
+        self.mime_type == PDF
+    }
+
+    /// Whether it is plain text.
+    pub fn is_text(&self) -> bool {
+        self.mime_type == PLAIN_TEXT
+    }
+
+    /// The data as base64 text.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a document at a URL, and for one that is text.
+    pub fn to_base64(&self) -> Result<&str, MediaError> {
+        match &self.source {
+            DocumentSource::Base64(source) => Ok(&source.data),
+            DocumentSource::Text(_) => {
+                Err(MediaError::OtherForm { kind: "document", has: "is text", remedy: "use to_text" })
+            }
+            DocumentSource::Url(_) | DocumentSource::Unknown(_) => Err(at_url("document")),
+        }
+    }
+
+    /// The text.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a document that was not given as text.
+    pub fn to_text(&self) -> Result<&str, MediaError> {
+        match &self.source {
+            DocumentSource::Text(source) => Ok(&source.data),
+            DocumentSource::Base64(_) => Err(MediaError::OtherForm {
+                kind: "document",
+                has: "is base64",
+                remedy: "use to_base64, or to_bytes and decode them",
+            }),
+            DocumentSource::Url(_) | DocumentSource::Unknown(_) => Err(at_url("document")),
+        }
+    }
+
+    /// The data: bytes of the file, or the text as UTF-8.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a document at a URL; [`MediaError::Base64`] for base64 that is none.
+    pub fn to_bytes(&self) -> Result<Binary, MediaError> {
+        match &self.source {
+            DocumentSource::Text(source) => Ok(Binary::new(source.data.clone().into_bytes())),
+            _ => Ok(Binary::from_base64(self.to_base64()?)?),
+        }
+    }
+
+    /// The URL.
+    ///
+    /// # Errors
+    /// [`MediaError::OtherForm`] for a document that has none.
+    pub fn to_url(&self) -> Result<&str, MediaError> {
+        match &self.source {
+            DocumentSource::Url(source) => Ok(&source.url),
+            _ => Err(without_url("document")),
+        }
+    }
+}
+
+impl AudioBlock {
+    /// A sound that is in memory.
+    pub fn new(data: Binary, mime_type: impl Into<String>, duration: Option<f64>) -> Self {
+        Self { data, mime_type: mime_type.into(), duration, extra: Extra::new() }
+    }
+
+    /// Reads a sound. Blocks.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn from_path(path: &Path, duration: Option<f64>) -> Result<Self, MediaError> {
+        let content = read(path)?;
+        let mime_type = Kind::Audio.media_type_of(path, &content);
+        Ok(Self::new(Binary::new(content), mime_type, duration))
+    }
+
+    /// The data as a `data:` URL.
+    pub fn to_data_url(&self) -> String {
+        format!("data:{};base64,{}", self.mime_type, self.data.to_base64())
+    }
+}
+
+impl VideoBlock {
+    /// A film that is in memory.
+    pub fn new(data: Binary, mime_type: impl Into<String>) -> Self {
+        let mime_type = mime_type.into();
+        Self { data, mime_type, duration: None, width: None, height: None, extra: Extra::new() }
+    }
+
+    /// Reads a film. Blocks.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn from_path(path: &Path) -> Result<Self, MediaError> {
+        let content = read(path)?;
+        let mime_type = Kind::Video.media_type_of(path, &content);
+        Ok(Self::new(Binary::new(content), mime_type))
+    }
+
+    /// The data as a `data:` URL.
+    pub fn to_data_url(&self) -> String {
+        format!("data:{};base64,{}", self.mime_type, self.data.to_base64())
+    }
+}

@@ -1,0 +1,383 @@
+//! Messages: user, assistant, tool results. Immutable once made, shared by `Arc`. UPP-1.2 §4.
+
+use std::sync::Arc;
+
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+
+use super::content::{ContentBlock, raw_as_text};
+use super::tool::{ToolCall, ToolResult};
+use crate::ids::IdSource;
+use crate::json::object::Field;
+use crate::json::schema::{Definitions, JsonSchema, ObjectSchema};
+use crate::json::tagged::CowStr;
+use crate::json::{Extra, RawJson, RawObject};
+use crate::time::{Clock, Timestamp};
+
+/// Vendor facts by provider name. A provider reads and writes its own namespace and leaves the others alone.
+pub type Metadata = RawObject;
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// Its id: a UUIDv4, or what the vendor gave.
+    pub id: String,
+    /// When it was made.
+    pub timestamp: Timestamp,
+    /// Vendor facts by provider name.
+    pub metadata: Option<Metadata>,
+    /// Who speaks, and what is said.
+    pub body: Body,
+    /// Members this version does not know.
+    pub extra: Extra,
+}
+
+/// What a message says, by who says it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// A person, or the application.
+    User {
+        /// What is said.
+        content: Vec<ContentBlock>,
+    },
+    /// A model.
+    Assistant {
+        /// What is said; reasoning stands before text.
+        content: Vec<ContentBlock>,
+        /// The tools it wants called. `None` and empty are kept apart: JSON writes them differently.
+        tool_calls: Option<Vec<ToolCall>>,
+    },
+    /// The application, answering tool calls.
+    ToolResult {
+        /// One result a call.
+        results: Vec<ToolResult>,
+    },
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MessageKind {
+    /// A person, or the application.
+    User,
+    /// A model.
+    Assistant,
+    /// Tool results.
+    ToolResult,
+}
+
+impl MessageKind {
+    /// Its name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::ToolResult => "tool_result",
+        }
+    }
+}
+
+impl Message {
+    /// A new message; id and time come from the caller's sources.
+    pub fn new(body: Body, ids: &dyn IdSource, clock: &dyn Clock) -> Self {
+        Self { id: ids.string(), timestamp: clock.now(), metadata: None, body, extra: Extra::new() }
+    }
+
+    /// A user's text.
+    pub fn user(text: impl Into<String>, ids: &dyn IdSource, clock: &dyn Clock) -> Self {
+        Self::new(Body::User { content: vec![ContentBlock::text(text)] }, ids, clock)
+    }
+
+    /// A model's text.
+    pub fn assistant(text: impl Into<String>, ids: &dyn IdSource, clock: &dyn Clock) -> Self {
+        Self::new(Body::Assistant { content: vec![ContentBlock::text(text)], tool_calls: None }, ids, clock)
+    }
+
+    /// Tool results.
+    pub fn tool_results(results: Vec<ToolResult>, ids: &dyn IdSource, clock: &dyn Clock) -> Self {
+        Self::new(Body::ToolResult { results }, ids, clock)
+    }
+
+    /// Who speaks.
+    pub const fn kind(&self) -> MessageKind {
+        match self.body {
+            Body::User { .. } => MessageKind::User,
+            Body::Assistant { .. } => MessageKind::Assistant,
+            Body::ToolResult { .. } => MessageKind::ToolResult,
+        }
+    }
+
+    /// Its blocks; none for tool results, whose accessors see [`Self::synthetic_content`].
+    pub fn content(&self) -> &[ContentBlock] {
+        match &self.body {
+            Body::User { content } | Body::Assistant { content, .. } => content,
+            Body::ToolResult { .. } => &[],
+        }
+    }
+
+    /// Calls the model wants made; empty for other messages.
+    pub fn tool_calls(&self) -> &[ToolCall] {
+        match &self.body {
+            Body::Assistant { tool_calls: Some(calls), .. } => calls,
+            _ => &[],
+        }
+    }
+
+    /// Whether the model wants tools called.
+    pub fn has_tool_calls(&self) -> bool {
+        !self.tool_calls().is_empty()
+    }
+
+    /// Results of tool calls; empty for other messages.
+    pub fn results(&self) -> &[ToolResult] {
+        match &self.body {
+            Body::ToolResult { results } => results,
+            _ => &[],
+        }
+    }
+
+    /// The blocks that accessors count over: for tool results one text a result.
+    pub fn synthetic_content(&self) -> std::borrow::Cow<'_, [ContentBlock]> {
+        match &self.body {
+            Body::ToolResult { results } => {
+                results.iter().map(|result| ContentBlock::text(raw_as_text(&result.result))).collect()
+            }
+            _ => self.content().into(),
+        }
+    }
+
+    /// All text blocks joined by a blank line; reasoning is not text.
+    pub fn text(&self) -> String {
+        let content = self.synthetic_content();
+        let texts: Vec<&str> = content.iter().filter_map(ContentBlock::as_text).collect();
+        texts.join("\n\n")
+    }
+
+    /// The facts that one provider keeps on this message.
+    pub fn namespace(&self, provider: &str) -> Option<RawObject> {
+        self.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)
+    }
+}
+
+/// The shape of UPP-1.2 §4.1: `id, type, content, metadata, timestamp`, then `toolCalls` or `results`.
+impl Serialize for Message {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("type", self.kind().as_str())?;
+        map.serialize_entry("content", self.content())?;
+        if let Some(metadata) = &self.metadata {
+            map.serialize_entry("metadata", metadata)?;
+        }
+        map.serialize_entry("timestamp", &self.timestamp)?;
+        match &self.body {
+            Body::Assistant { tool_calls: Some(calls), .. } => map.serialize_entry("toolCalls", calls)?,
+            Body::ToolResult { results } => map.serialize_entry("results", results)?,
+            Body::User { .. } | Body::Assistant { .. } => {}
+        }
+        self.extra.serialize_into(&mut map)?;
+        map.end()
+    }
+}
+
+/// Content as a list of blocks, or as one text.
+#[derive(Default)]
+struct Content(Vec<ContentBlock>);
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Blocks;
+        impl<'de> Visitor<'de> for Blocks {
+            type Value = Content;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a list of content blocks or a string")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
+                Ok(Content(vec![ContentBlock::text(text)]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
+                // Most messages have one block, and room for four is half a kilobyte.
+                let mut content = Vec::with_capacity(1);
+                while let Some(block) = blocks.next_element()? {
+                    content.push(block);
+                }
+                Ok(Content(content))
+            }
+        }
+        deserializer.deserialize_any(Blocks)
+    }
+}
+
+/// Every member any message may have: the type may come after its content, so all are read, then one kind is made.
+#[derive(Default)]
+struct Members {
+    id: Option<String>,
+    kind: Option<MessageKind>,
+    content: Option<Content>,
+    metadata: Option<Metadata>,
+    timestamp: Option<Timestamp>,
+    tool_calls: Option<Vec<ToolCall>>,
+    results: Option<Vec<ToolResult>>,
+    extra: Extra,
+}
+
+impl<'de> Deserialize<'de> for MessageKind {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match CowStr::deserialize(deserializer)?.as_str() {
+            "user" => Ok(Self::User),
+            "assistant" => Ok(Self::Assistant),
+            "tool_result" => Ok(Self::ToolResult),
+            other => Err(D::Error::custom(format_args!(
+                "Unknown message type: {other}; use user, assistant or tool_result"
+            ))),
+        }
+    }
+}
+
+impl Members {
+    fn read<'de, A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut members = Self::default();
+        while let Some(key) = map.next_key::<CowStr<'de>>()? {
+            match key.as_str() {
+                "id" => members.id = Some(map.next_value()?),
+                "type" => members.kind = Some(map.next_value()?),
+                "content" => members.content = map.next_value()?,
+                "metadata" => members.metadata = map.next_value()?,
+                "timestamp" => members.timestamp = Some(map.next_value()?),
+                "toolCalls" => members.tool_calls = map.next_value()?,
+                "results" => members.results = map.next_value()?,
+                _ => {
+                    let value: RawJson = map.next_value()?;
+                    members.extra.push(key.as_str(), value);
+                }
+            }
+        }
+        members.extra.settle();
+        Ok(members)
+    }
+
+    fn into_message<E: Error>(self) -> Result<Message, E> {
+        let kind = self.kind.ok_or_else(|| E::missing_field("type"))?;
+        let content = self.content.map(|content| content.0);
+        let required = || E::missing_field("content");
+        let body = match kind {
+            MessageKind::User => Body::User { content: content.ok_or_else(required)? },
+            MessageKind::Assistant => {
+                Body::Assistant { content: content.ok_or_else(required)?, tool_calls: self.tool_calls }
+            }
+            MessageKind::ToolResult => Body::ToolResult { results: self.results.unwrap_or_default() },
+        };
+        Ok(Message {
+            id: self.id.ok_or_else(|| E::missing_field("id"))?,
+            timestamp: self.timestamp.ok_or_else(|| E::missing_field("timestamp"))?,
+            metadata: self.metadata,
+            body,
+            extra: self.extra,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyMessage;
+        impl<'de> Visitor<'de> for AnyMessage {
+            type Value = Message;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a message")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Message, A::Error> {
+                Members::read(map)?.into_message()
+            }
+        }
+        deserializer.deserialize_map(AnyMessage)
+    }
+}
+
+/// A list of messages. (Read as `Vec<Arc<Message>>`, each would be allocated twice and moved once more.)
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SharedMessages(pub(super) Vec<Arc<Message>>);
+
+impl Field for SharedMessages {}
+
+impl JsonSchema for SharedMessages {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        Vec::<Message>::schema(definitions)
+    }
+}
+
+impl Serialize for SharedMessages {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedMessages {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = SharedMessages;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("a list of messages")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SharedMessages, A::Error> {
+                let mut messages = Vec::new();
+                while let Some(message) = list.next_element::<Message>()? {
+                    messages.push(Arc::new(message));
+                }
+                Ok(SharedMessages(messages))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+/// Messages as they are passed around: a persistent vector of shared messages. Cloning it copies no message.
+pub type History = imbl::Vector<Arc<Message>>;
+
+impl JsonSchema for Message {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        definitions.reference("Message", |definitions| {
+            let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
+            let one_of: Vec<_> = kinds.into_iter().map(|kind| kind.schema(definitions)).collect();
+            serde_json::json!({ "oneOf": one_of })
+        })
+    }
+}
+
+impl MessageKind {
+    /// The schema of messages of this kind.
+    pub fn schema(self, definitions: &mut Definitions) -> serde_json::Value {
+        let name = match self {
+            Self::User => "UserMessage",
+            Self::Assistant => "AssistantMessage",
+            Self::ToolResult => "ToolResultMessage",
+        };
+        definitions.reference(name, |definitions| {
+            let mut object = ObjectSchema::new(name);
+            object.member("id", String::schema(definitions), "UUIDv4, or what the vendor gave.", true);
+            object.tag("type", self.as_str());
+            let content = Vec::<ContentBlock>::schema(definitions);
+            let content = serde_json::json!({ "anyOf": [content, { "type": "string" }] });
+            object.member("content", content, "What is said.", self != Self::ToolResult);
+            object.member(
+                "metadata",
+                Option::<Metadata>::schema(definitions),
+                "Vendor facts by provider.",
+                false,
+            );
+            object.member("timestamp", Timestamp::schema(definitions), "When it was made.", true);
+            match self {
+                Self::Assistant => {
+                    let calls = Option::<Vec<ToolCall>>::schema(definitions);
+                    object.member("toolCalls", calls, "Tools the model wants called.", false);
+                }
+                Self::ToolResult => {
+                    let results = Option::<Vec<ToolResult>>::schema(definitions);
+                    object.member("results", results, "One result a call.", false);
+                }
+                Self::User => {}
+            }
+            object.finish()
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! A turn: all that one run of a model with its tools brought. UPP-1.2 §6.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::Error;
+
+use super::message::{Message, MessageKind, SharedMessages};
+use super::tool::ToolExecution;
+use super::usage::TokenUsage;
+use crate::json::schema::{Definitions, JsonSchema};
+use crate::json::{Extra, RawJson, json_object};
+
+/// Why messages do not make a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TurnError {
+    /// No model spoke.
+    #[error("Turn must contain at least one assistant message")]
+    NoResponse,
+}
+
+json_object! {
+    /// A turn as JSON: the response is not written, it is the last assistant message.
+    #[derive(Debug, Clone, PartialEq)]
+    struct TurnJson {
+        /// See [`Turn::messages`].
+        pub messages: SharedMessages = "messages",
+        /// See [`Turn::tool_executions`].
+        pub tool_executions: Vec<ToolExecution> = "toolExecutions", default,
+        /// See [`Turn::usage`].
+        pub usage: TokenUsage = "usage", default,
+        /// See [`Turn::cycles`].
+        pub cycles: u32 = "cycles", default,
+        /// See [`Turn::data`].
+        pub data: Option<RawJson> = "data",
+    }
+}
+
+/// All that one run brought, in order. Has a response, always.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// Everything new, starting with the user's message(s).
+    pub messages: Vec<Arc<Message>>,
+    /// Records of the tools that ran, in the order they finished.
+    pub tool_executions: Vec<ToolExecution>,
+    /// Tokens over all model calls.
+    pub usage: TokenUsage,
+    /// How many model calls.
+    pub cycles: u32,
+    /// The structured answer, where one was asked for.
+    pub data: Option<RawJson>,
+    /// Members this version does not know.
+    pub extra: Extra,
+    response: Arc<Message>,
+}
+
+impl Turn {
+    /// Makes a turn.
+    ///
+    /// # Errors
+    /// [`TurnError::NoResponse`] when there is no assistant message.
+    pub fn new(
+        messages: Vec<Arc<Message>>,
+        tool_executions: Vec<ToolExecution>,
+        usage: TokenUsage,
+        cycles: u32,
+        data: Option<RawJson>,
+    ) -> Result<Self, TurnError> {
+        let response = messages
+            .iter()
+            .rfind(|message| message.kind() == MessageKind::Assistant)
+            .map(Arc::clone)
+            .ok_or(TurnError::NoResponse)?;
+        Ok(Self { messages, tool_executions, usage, cycles, data, extra: Extra::new(), response })
+    }
+
+    /// The last assistant message.
+    pub const fn response(&self) -> &Arc<Message> {
+        &self.response
+    }
+}
+
+impl serde::Serialize for Turn {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap as _;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("messages", &self.messages)?;
+        map.serialize_entry("toolExecutions", &self.tool_executions)?;
+        map.serialize_entry("usage", &self.usage)?;
+        map.serialize_entry("cycles", &self.cycles)?;
+        if let Some(data) = &self.data {
+            map.serialize_entry("data", data)?;
+        }
+        self.extra.serialize_into(&mut map)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Turn {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = TurnJson::deserialize(deserializer)?;
+        let turn = Self::new(json.messages.0, json.tool_executions, json.usage, json.cycles, json.data);
+        turn.map(|turn| Self { extra: json.extra, ..turn }).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Turn {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        TurnJson::schema(definitions)
+    }
+}

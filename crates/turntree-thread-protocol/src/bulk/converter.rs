@@ -1,0 +1,271 @@
+//! What workers do: one document, or the lines of one batch.
+
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use memchr::memchr;
+
+use super::chunks::Chunks;
+use super::error::DocumentIssue;
+use super::format::{Format, Settings, detect};
+use super::input::Batch;
+use super::text::Text;
+use crate::{Severity, Thread, ThreadError};
+use turntree_core::limits::LimitError;
+
+/// The mark that some editors put at the beginning of a text (UTF-8 of U+FEFF).
+pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// What to do with documents.
+#[derive(Debug, Clone, Copy)]
+pub enum Task {
+    /// Write them in a format.
+    Convert(&'static Format),
+    /// Check them, and write nothing.
+    Validate,
+}
+
+/// Converts documents; shared by all workers.
+#[derive(Debug)]
+pub struct Converter {
+    /// The format that comes in; `None` to look at each document.
+    pub from: Option<&'static Format>,
+    /// What to do.
+    pub task: Task,
+    /// How.
+    pub settings: Settings,
+    /// Whether to compress what is written.
+    pub gzip: bool,
+    /// Whether to keep the text of what failed.
+    pub keeps_text: bool,
+}
+
+/// A document that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Its line in the batch, from 1.
+    pub(super) line: u64,
+    /// What is wrong: one error, or every issue of a check.
+    pub(super) errors: Vec<DocumentIssue>,
+    /// What was read, where it is kept.
+    pub(super) text: Vec<u8>,
+}
+
+/// A piece of the result, in order.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Written(Chunks),
+    Failed(Failure),
+}
+
+/// A batch that was converted.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) pieces: Vec<Piece>,
+    /// Lines in it, blank ones too.
+    pub(super) lines: u64,
+    /// Documents that were converted.
+    pub(super) documents: u64,
+    /// Bytes that were read.
+    pub(super) bytes_in: u64,
+    /// Bytes that were written, before compression.
+    pub(super) bytes_out: u64,
+}
+
+impl Converter {
+    /// Converts one document and adds it to `out`; `whole` says that it is a file of its own.
+    ///
+    /// # Errors
+    /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
+    pub(super) fn document(
+        &self,
+        document: &[u8],
+        whole: bool,
+        out: &mut Chunks,
+    ) -> Result<(), Vec<DocumentIssue>> {
+        let thread = self.read(document)?;
+        self.write(thread, whole, out)
+    }
+
+    /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
+    pub(super) fn owned(&self, document: Text, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+        let text = document.strip_prefix(MARK).unwrap_or(&document);
+        if text.trim_ascii().is_empty() {
+            return Err(vec![empty()]);
+        }
+        let thread = self.read(text)?;
+        drop(document);
+        self.write(thread, true, out)
+    }
+
+    fn read(&self, document: &[u8]) -> Result<Thread, Vec<DocumentIssue>> {
+        let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
+        let Some(read) = format else {
+            let known = super::format::readable().join(", ");
+            let message = format!("the format cannot be told from the content; name it: one of {known}");
+            return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
+        };
+        guarded(|| read(document, &self.settings))
+    }
+
+    fn write(&self, thread: Thread, whole: bool, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+        match self.task {
+            Task::Convert(format) => {
+                let Some(write) = format.write_whole.filter(|_| whole).or(format.write) else {
+                    let message = format!("\"{}\" is only read, never written", format.name);
+                    return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
+                };
+                let mark = out.mark();
+                let written = guarded(|| write(thread, &self.settings, out));
+                if written.is_err() {
+                    out.back_to(mark);
+                }
+                written
+            }
+            Task::Validate => {
+                let issues = thread.validate();
+                if issues.is_empty() {
+                    return Ok(());
+                }
+                Err(issues.into_iter().map(DocumentIssue::of_issue).collect())
+            }
+        }
+    }
+
+    /// Converts a batch, line by line.
+    pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
+        let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
+        match batch {
+            Batch::Lines(mut bytes) => {
+                work.done.bytes_in = bytes.len() as u64;
+                let mut start = 0;
+                while start < bytes.len() && !stopped.load(Ordering::Relaxed) {
+                    let rest = bytes.get(start..).unwrap_or_default();
+                    let length = memchr(b'\n', rest).unwrap_or(rest.len());
+                    work.done.lines += 1;
+                    let last = start + length + 1 >= bytes.len();
+                    work.one(&mut bytes, start, length, last);
+                    start += length + 1;
+                }
+            }
+            Batch::Whole(mut bytes) => {
+                work.done.bytes_in = bytes.len() as u64;
+                let length = bytes.len();
+                if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
+                    work.fail(vec![empty()], Vec::new());
+                }
+                work.whole = true;
+                work.one(&mut bytes, 0, length, true);
+            }
+            Batch::TooLong { found, limit } => {
+                work.done.lines = 1;
+                work.done.bytes_in = found as u64;
+                work.fail(vec![too_long(found, limit)], Vec::new());
+            }
+        }
+        work.finish()
+    }
+}
+
+/// The issue of a document that is over the limit.
+pub(super) fn too_long(found: usize, limit: usize) -> DocumentIssue {
+    let message = LimitError::Bytes { found, limit }.to_string();
+    DocumentIssue::of_rule("limit_exceeded", String::new(), message)
+}
+
+/// The issue of a file of one document that has none.
+fn empty() -> DocumentIssue {
+    let message = "the file is empty; it should hold one document";
+    DocumentIssue::of_rule("json_truncated", String::new(), message.to_owned())
+}
+
+/// A worker that panics would be waited for in vain; what it was reading is a document that failed.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<DocumentIssue>> {
+    let Ok(result) = catch_unwind(AssertUnwindSafe(work)) else {
+        let message = "turntree failed on this document, which is a bug; please report it with the document";
+        return Err(vec![DocumentIssue::of_rule("internal", String::new(), message.to_owned())]);
+    };
+    result.map_err(|error| match error {
+        ThreadError::Invalid { issues } => issues.into_iter().map(DocumentIssue::of_issue).collect(),
+        error => vec![DocumentIssue::of_thread_error(&error)],
+    })
+}
+
+struct Work<'a> {
+    converter: &'a Converter,
+    /// Whether a document is a file of its own.
+    whole: bool,
+    done: Done,
+    out: Chunks,
+}
+
+impl Work<'_> {
+    /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
+    fn one(&mut self, bytes: &mut Text, start: usize, length: usize, last: bool) {
+        let line = bytes.get(start..start + length).unwrap_or_default();
+        let line = line.strip_prefix(MARK).unwrap_or(line);
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let kept = |line: &[u8]| if self.converter.keeps_text { line.to_vec() } else { Vec::new() };
+        let thread = match self.converter.read(line) {
+            Ok(thread) => thread,
+            Err(errors) => {
+                let text = kept(line);
+                return self.fail(errors, text);
+            }
+        };
+        if last && !self.converter.keeps_text {
+            drop(std::mem::take(bytes));
+        }
+        match self.converter.write(thread, self.whole, &mut self.out) {
+            Ok(()) => {
+                self.done.documents += 1;
+                if matches!(self.converter.task, Task::Convert(_)) {
+                    let _infallible = self.out.write_all(b"\n");
+                }
+            }
+            Err(errors) => {
+                // Warnings do not make a document a bad one.
+                let bad = errors.iter().any(|error| error.severity == Severity::Error.name());
+                self.done.documents += u64::from(!bad);
+                let text = kept(bytes.get(start..start + length).unwrap_or_default());
+                self.fail(errors, text);
+            }
+        }
+    }
+
+    fn fail(&mut self, errors: Vec<DocumentIssue>, text: Vec<u8>) {
+        self.settle();
+        self.done.pieces.push(Piece::Failed(Failure { line: self.done.lines, errors, text }));
+    }
+
+    /// Makes a piece of what was written since the last one.
+    fn settle(&mut self) {
+        let written = std::mem::take(&mut self.out);
+        if written.is_empty() {
+            return;
+        }
+        self.done.bytes_out += written.len() as u64;
+        let piece = if self.converter.gzip { compressed(written) } else { written };
+        self.done.pieces.push(Piece::Written(piece));
+    }
+
+    fn finish(mut self) -> Done {
+        self.settle();
+        self.done
+    }
+}
+
+/// One member of a gzip file (RFC 1952 §2.2): members that follow each other are one file.
+pub(super) fn compressed(bytes: Chunks) -> Chunks {
+    let mut encoder = GzEncoder::new(Chunks::default(), Compression::default());
+    // Each piece is let go of when it was compressed. Writing to memory does not fail.
+    for piece in bytes.into_pieces() {
+        let _infallible = encoder.write_all(&piece);
+    }
+    encoder.finish().unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! What only readers that take the specification by its letter mind. Part of strict validation.
+
+use uuid::Uuid;
+
+use super::action::Action;
+use super::canonical::has_offset;
+use super::content::{ContentPart, MessageContent};
+use super::document::Thread;
+use super::validate::{Issue, Rule, Severity, escape};
+use turntree_core::json::losses::{Loss, LossKind, losses};
+use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
+
+/// Every place that breaks one of the strict rules.
+pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
+    let mut found = Found(Vec::new());
+    found.uuid("/thread_id", &thread.thread_id);
+    if let Some(parent) = &thread.parent_thread_id {
+        found.uuid("/parent_thread_id", parent);
+    }
+    found.time("/created_at", &thread.created_at);
+    found.time("/updated_at", &thread.updated_at);
+    found.extra("", &thread.extra);
+    for (key, agent) in thread.agents.iter() {
+        let place = format!("/agents/{}", escape(key));
+        found.uuid(&format!("{place}/agent_id"), &agent.agent_id);
+        found.time(&format!("{place}/created_at"), &agent.created_at);
+        found.extra(&place, &agent.extra);
+    }
+    for (place, action) in thread.actions.iter().enumerate() {
+        found.action(&format!("/actions/{place}"), action);
+    }
+    found.0
+}
+
+struct Found(Vec<Issue>);
+
+impl Found {
+    fn report(&mut self, rule: Rule, pointer: String, what: &str) {
+        let message = format!("{what}; {}", rule.remedy());
+        self.0.push(Issue { rule, pointer, message, severity: Severity::Error });
+    }
+
+    fn uuid(&mut self, pointer: &str, id: &str) {
+        if Uuid::parse_str(id).is_err() {
+            let id: String = id.chars().take(64).collect();
+            self.report(Rule::Uuid, pointer.to_owned(), &format!("\"{id}\" is no UUID"));
+        }
+    }
+
+    fn time(&mut self, pointer: &str, text: &str) {
+        if !has_offset(text) {
+            self.report(Rule::Timestamp, pointer.to_owned(), "the time has no offset from UTC");
+        }
+    }
+
+    fn extra(&mut self, pointer: &str, extra: &Extra) {
+        for (key, _) in extra.iter() {
+            let place = format!("{pointer}/{}", escape(key));
+            self.report(Rule::UnknownMember, place, &format!("the specification has no \"{key}\" here"));
+        }
+    }
+
+    fn action(&mut self, pointer: &str, action: &Action) {
+        self.time(&format!("{pointer}/timestamp"), action.timestamp());
+        if let Some(id) = action.action_id() {
+            self.uuid(&format!("{pointer}/action_id"), id);
+        }
+        if action.metadata().is_some() {
+            let place = format!("{pointer}/metadata");
+            self.report(Rule::UnknownMember, place, "the specification has no \"metadata\" here");
+        }
+        match action {
+            Action::UserMessage(action) => {
+                self.extra(pointer, &action.extra);
+                self.content(pointer, &action.content);
+                for (place, attachment) in action.attachments.iter().flatten().enumerate() {
+                    self.extra(&format!("{pointer}/attachments/{place}"), &attachment.extra);
+                }
+            }
+            Action::AssistantMessage(action) => {
+                self.extra(pointer, &action.extra);
+                self.content(pointer, &action.content);
+                if let Some(usage) = &action.usage {
+                    self.extra(&format!("{pointer}/usage"), &usage.extra);
+                }
+            }
+            Action::Thinking(action) => {
+                self.extra(pointer, &action.extra);
+                if let Some(usage) = &action.usage {
+                    self.extra(&format!("{pointer}/usage"), &usage.extra);
+                }
+            }
+            Action::ToolCall(action) => {
+                self.extra(pointer, &action.extra);
+                self.payload(&format!("{pointer}/args"), &action.args);
+            }
+            Action::ToolReturn(action) => {
+                self.extra(pointer, &action.extra);
+                self.payload(&format!("{pointer}/content"), &action.content);
+            }
+            Action::System(action) => {
+                self.extra(pointer, &action.extra);
+                self.payload(&format!("{pointer}/data"), &action.data);
+            }
+            // Its type is an error already.
+            Action::Other(_) => {}
+        }
+    }
+
+    fn content(&mut self, pointer: &str, content: &MessageContent) {
+        let MessageContent::Parts(parts) = content else { return };
+        for (place, part) in parts.iter().enumerate() {
+            let place = format!("{pointer}/content/{place}");
+            match part {
+                ContentPart::Text(part) => self.extra(&place, &part.extra),
+                ContentPart::Image(part) => self.extra(&place, &part.extra),
+                ContentPart::File(part) => self.extra(&place, &part.extra),
+                ContentPart::Audio(part) => self.extra(&place, &part.extra),
+                ContentPart::Video(part) => self.extra(&place, &part.extra),
+                ContentPart::Unknown(part) => {
+                    let what = format!("the specification has no content of type \"{}\"", part.kind);
+                    self.report(Rule::UnknownMember, format!("{place}/type"), &what);
+                }
+            }
+        }
+    }
+
+    /// What a JavaScript reader would change.
+    fn payload(&mut self, pointer: &str, value: &RawJson) {
+        for loss in losses(value.get()) {
+            self.0.push(issue_of(&loss, pointer, Severity::Error));
+        }
+    }
+}
+
+/// What canonical bytes lose, as an issue; `pointer` is where the value stands that was looked at.
+pub(super) fn issue_of(loss: &Loss, pointer: &str, severity: Severity) -> Issue {
+    let (rule, what) = match &loss.kind {
+        LossKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),
+        LossKind::Prototype => (Rule::Key, "a JavaScript reader would not find the member".to_owned()),
+    };
+    let pointer = format!("{pointer}{}", json_pointer(&loss.path));
+    Issue { rule, pointer, message: format!("{what}; {}", rule.remedy()), severity }
+}

@@ -1,0 +1,267 @@
+//! One spelling for equal threads: canonical bytes, and a digest of them. RFC 8785; the protocol's principle
+//! "Deterministic".
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::action::Action;
+use super::by_the_letter::issue_of;
+use super::content::{ContentPart, MessageContent};
+use super::document::{Actions, Thread};
+use super::error::ThreadError;
+use super::validate::{Issue, Rule, Severity, escape};
+use turntree_core::json::canonical::{self, write_canonical, write_string};
+use turntree_core::json::losses::losses;
+use turntree_core::time::Timestamp;
+
+/// Long threads are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
+impl Thread {
+    /// The canonical bytes, RFC 8785: the same for equal conversations, whoever wrote them.
+    ///
+    /// Before that, what can be spelled in several ways is spelled in one: times are UTC with `Z`, with at most six
+    /// digits of a second and no trailing zeros, and never before the action before them; a `thread_id` that is a UUID
+    /// is in lower case; base64 is in the standard alphabet, padded; optional members that are `null` are absent. A text
+    /// that is no time stays as it is. Numbers are what ECMAScript makes of them: an integer beyond 2^53 - 1 becomes the
+    /// nearest double; members called `__proto__` are left out. [`Self::canonical_json_strictly`] refuses those two,
+    /// [`Self::validate_strictly`] lists them.
+    ///
+    /// # Errors
+    /// [`ThreadError::Invalid`] for times without an offset from UTC: nobody knows which moment they are.
+    pub fn canonical_json(&self) -> Result<Vec<u8>, ThreadError> {
+        let mut out = Vec::new();
+        self.write_canonical_json(|piece| out.extend_from_slice(piece))?;
+        Ok(out)
+    }
+
+    /// The canonical bytes of a thread that loses nothing by them.
+    ///
+    /// # Errors
+    /// As [`Self::canonical_json`], and for numbers that no double holds and members called `__proto__`.
+    pub fn canonical_json_strictly(&self) -> Result<Vec<u8>, ThreadError> {
+        self.refuse_naive_times()?;
+        let text = String::from_utf8(self.to_json()).unwrap_or_default();
+        let issues = losses(&text).iter().map(|loss| issue_of(loss, "", Severity::Error)).collect();
+        refuse(issues)?;
+        self.canonical_json()
+    }
+
+    /// As [`Self::canonical_json`], in pieces: of a long thread the bytes are never in one place.
+    ///
+    /// # Errors
+    /// As [`Self::canonical_json`], before the first piece.
+    pub fn write_canonical_json(&self, write: impl FnMut(&[u8])) -> Result<(), ThreadError> {
+        self.refuse_naive_times()?;
+        self.write_pieces(true, write);
+        Ok(())
+    }
+
+    /// The SHA-256 of the canonical bytes, in hexadecimal digits.
+    ///
+    /// Without `include_times` the times of the thread, its agents and its actions count as empty texts, so that two
+    /// recordings of one conversation have one digest. What metadata says is part of it; compare [`Self::core`] where
+    /// only the conversation counts.
+    ///
+    /// # Errors
+    /// With `include_times`, as [`Self::canonical_json`].
+    pub fn digest(&self, include_times: bool) -> Result<String, ThreadError> {
+        if include_times {
+            self.refuse_naive_times()?;
+        }
+        let mut sha256 = Sha256::new();
+        self.write_pieces(include_times, |piece| sha256.update(piece));
+        let mut digest = String::with_capacity(64);
+        for byte in sha256.finalize() {
+            let _ = write!(digest, "{byte:02x}");
+        }
+        Ok(digest)
+    }
+
+    fn refuse_naive_times(&self) -> Result<(), ThreadError> {
+        let mut issues = Vec::new();
+        let mut look = |place: &dyn Fn() -> String, time: &str| {
+            if !has_offset(time) && time.parse::<Timestamp>().is_ok() {
+                let message = format!("the time has no offset from UTC; {}", Rule::Timestamp.remedy());
+                let severity = Severity::Error;
+                issues.push(Issue { rule: Rule::Timestamp, pointer: place(), message, severity });
+            }
+        };
+        look(&|| "/created_at".to_owned(), &self.created_at);
+        look(&|| "/updated_at".to_owned(), &self.updated_at);
+        for (key, agent) in self.agents.iter() {
+            look(&|| format!("/agents/{}/created_at", escape(key)), &agent.created_at);
+        }
+        for (place, action) in self.actions.iter().enumerate() {
+            look(&|| format!("/actions/{place}/timestamp"), action.timestamp());
+        }
+        refuse(issues)
+    }
+
+    fn write_pieces(&self, include_times: bool, mut write: impl FnMut(&[u8])) {
+        let frame = canonical(&self.frame(include_times).to_json());
+        // Where the actions stand in the frame.
+        let (mut around, mut place) = (Vec::new(), 0);
+        let mut remember = |out: &mut Vec<u8>| place = out.len();
+        write_canonical(
+            &mut around,
+            std::str::from_utf8(&frame).unwrap_or_default(),
+            Some(("actions", &mut remember)),
+        );
+        let (before, after) = around.split_at_checked(place).unwrap_or_default();
+        let mut out = before.to_vec();
+        self.write_actions(&mut out, include_times, |piece| {
+            if piece.len() >= PIECE {
+                write(piece);
+                piece.clear();
+            }
+        });
+        out.extend_from_slice(after);
+        write(&out);
+    }
+
+    /// Everything but the actions, with one spelling of what canonical bytes spell in one way.
+    fn frame(&self, include_times: bool) -> Self {
+        let mut thread = Self { actions: Actions::default(), ..self.clone() };
+        for id in std::iter::once(&mut thread.thread_id).chain(thread.parent_thread_id.as_mut()) {
+            if Uuid::parse_str(id).is_ok() {
+                *id = id.to_lowercase();
+            }
+        }
+        let of_agents = thread.agents.values_mut().map(|agent| &mut agent.created_at);
+        for time in of_agents.chain([&mut thread.created_at, &mut thread.updated_at]) {
+            if !include_times {
+                time.clear();
+            } else if let Some((_, normal)) = normal_time(time) {
+                *time = normal.into_owned();
+            }
+        }
+        thread
+    }
+
+    /// One by one, so that what is moved stays small. `use_piece` may empty `out` after each of them.
+    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool, mut use_piece: impl FnMut(&mut Vec<u8>)) {
+        let mut json = Vec::new();
+        let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
+        out.push(b'[');
+        for (place, action) in self.actions.iter().map(|action| &**action).enumerate() {
+            if place > 0 {
+                out.push(b',');
+            }
+            let mut timestamp = Cow::Borrowed(if include_times { action.timestamp() } else { "" });
+            if let Some((time, normal)) = normal_time(action.timestamp()).filter(|_| include_times) {
+                match &latest {
+                    Some((before, spelled)) if time < *before => timestamp.clone_from(spelled),
+                    _ => timestamp.clone_from(&latest.insert((time, normal)).1),
+                }
+            }
+            json.clear();
+            let respelled = with_standard_base64(action);
+            // Writing an action into memory cannot fail.
+            let _ = serde_json::to_writer(&mut json, respelled.as_ref().unwrap_or(action));
+            let text = std::str::from_utf8(&json).unwrap_or_default();
+            let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
+            write_canonical(out, text, Some(("timestamp", &mut write_timestamp)));
+            use_piece(out);
+        }
+        out.push(b']');
+    }
+}
+
+fn refuse(issues: Vec<Issue>) -> Result<(), ThreadError> {
+    if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
+}
+
+/// The action with the base64 of its content parts and attachments in the standard alphabet, padded (decision 15); `None`
+/// where it is already.
+fn with_standard_base64(action: &Action) -> Option<Action> {
+    let is_other = |data: &String| standard_base64(data).is_some();
+    let respell = |data: &mut String| {
+        if let Some(standard) = standard_base64(data) {
+            *data = standard;
+        }
+    };
+    let (content, attachments) = match action {
+        Action::UserMessage(action) => (&action.content, action.attachments.as_ref()),
+        Action::AssistantMessage(action) => (&action.content, None),
+        _ => return None,
+    };
+    let parts = if let MessageContent::Parts(parts) = content { parts.as_slice() } else { &[] };
+    let attached = attachments.into_iter().flatten().filter_map(|attachment| attachment.data.as_ref());
+    if !parts.iter().filter_map(ContentPart::base64).chain(attached).any(is_other) {
+        return None;
+    }
+    let mut respelled = action.clone();
+    let content = match &mut respelled {
+        Action::UserMessage(action) => {
+            let attachments = action.attachments.iter_mut().flatten();
+            attachments.filter_map(|attachment| attachment.data.as_mut()).for_each(respell);
+            &mut action.content
+        }
+        Action::AssistantMessage(action) => &mut action.content,
+        _ => return None,
+    };
+    if let MessageContent::Parts(parts) = content {
+        parts.iter_mut().filter_map(ContentPart::base64_mut).for_each(respell);
+    }
+    Some(respelled)
+}
+
+/// The standard spelling of base64; `None` for what has it already, or is none.
+fn standard_base64(data: &str) -> Option<String> {
+    let digits = data.trim_end_matches('=');
+    let is_padded = data.len().is_multiple_of(4);
+    if is_padded && memchr::memchr2(b'-', b'_', data.as_bytes()).is_none() {
+        return None;
+    }
+    let mut standard = digits.replace('-', "+").replace('_', "/");
+    if !standard.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')) {
+        return None;
+    }
+    let padding = match digits.len() % 4 {
+        0 => "",
+        2 => "==",
+        3 => "=",
+        _ => return None,
+    };
+    standard.push_str(padding);
+    Some(standard)
+}
+
+fn canonical(json: &[u8]) -> Vec<u8> {
+    canonical::canonical(std::str::from_utf8(json).unwrap_or_default())
+}
+
+/// A time with an offset, and its one spelling; `None` for any other text.
+fn normal_time(text: &str) -> Option<(Timestamp, Cow<'_, str>)> {
+    if !has_offset(text) {
+        return None;
+    }
+    let time = six_digits(text).parse::<Timestamp>().ok()?;
+    let mut normal = time.to_string();
+    if let Some(whole) = normal.strip_suffix('Z').filter(|whole| whole.contains('.')) {
+        let shorter = whole.trim_end_matches('0').trim_end_matches('.').len();
+        normal.truncate(shorter);
+        normal.push('Z');
+    }
+    Some((time, if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) }))
+}
+
+/// The time without the digits of a second after the sixth: the moment is cut, not rounded.
+fn six_digits(text: &str) -> Cow<'_, str> {
+    let Some((whole, fraction)) = text.split_once(['.', ',']) else { return Cow::Borrowed(text) };
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    match (fraction.get(..6), fraction.get(digits..)) {
+        (Some(kept), Some(offset)) if digits > 6 => Cow::Owned(format!("{whole}.{kept}{offset}")),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Whether a time says how far from UTC it is.
+pub(super) fn has_offset(text: &str) -> bool {
+    let clock = text.find(['T', 't', ' ']).and_then(|place| text.get(place..)).unwrap_or_default();
+    clock.contains(['Z', 'z', '+', '-'])
+}

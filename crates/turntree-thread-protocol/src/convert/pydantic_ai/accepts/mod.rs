@@ -1,0 +1,275 @@
+//! Which histories are refused: those that no version of Pydantic AI reads.
+//!
+//! What Pydantic accepts is accepted here, and what it refuses is refused with the place, so that a broken history is
+//! found when it comes in and not when somebody wants it back. Except for what time changes: messages, parts, items,
+//! members and words of later versions are carried as they are, and so is what older versions wrote.
+//!
+//! ```text
+//! classes   what the members of each class hold        values   the parts of a JSON text, without building anything
+//! scalars   spellings of numbers, times and bytes      rules    what members must be together
+//! ```
+
+mod classes;
+mod rules;
+mod scalars;
+mod values;
+
+use std::borrow::Cow;
+
+use classes::{Class, Takes};
+use values::{elements, members, text_of};
+
+use super::model::{Kind, ModelMessage, Object, Part, Value, part_kind};
+use turntree_core::json::{ParseError, PathSegment};
+
+/// Why a history is refused.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The steps to the place, the last one first.
+    steps: Vec<PathSegment>,
+    /// What is wrong there.
+    message: String,
+}
+
+impl Refusal {
+    fn new(message: String) -> Self {
+        Self { steps: Vec::new(), message }
+    }
+
+    /// The error of a history whose message at a place is refused.
+    pub(super) fn in_message(self, index: usize) -> ParseError {
+        let Self { mut steps, message } = self.under(PathSegment::Index(index));
+        steps.reverse();
+        ParseError::shape(steps, message)
+    }
+
+    fn under(mut self, step: PathSegment) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    fn under_key(self, key: &str) -> Self {
+        self.under(PathSegment::Key(key.to_owned()))
+    }
+}
+
+/// Whether a message is one that some version reads.
+///
+/// # Errors
+/// The place within the message, and what is wrong there.
+pub(super) fn check(message: &ModelMessage<'_>) -> Result<(), Refusal> {
+    let Some(class) = classes::of_message(message.kind.name()) else { return Ok(()) };
+    check_object(&message.members, class)?;
+    for (place, part) in message.parts.iter().enumerate() {
+        check_part(part, &message.kind)
+            .map_err(|refusal| refusal.under(PathSegment::Index(place)).under_key("parts"))?;
+    }
+    match &message.usage {
+        Some(usage) => check_object(usage, &classes::USAGE).map_err(|refusal| refusal.under_key("usage")),
+        None => Ok(()),
+    }
+}
+
+fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
+    let part_kind = part_kind(part);
+    // Only what succeeded has the shape of its kind of tool.
+    let tool_kind = part.text("tool_kind").filter(|_| {
+        part.get("outcome").is_none_or(|outcome| outcome.as_text().as_deref() == Some("success"))
+    });
+    let Some(class) = classes::of_part(&part_kind, tool_kind.as_deref()) else { return Ok(()) };
+    check_object(part, class)?;
+    match rules::place(part, &part_kind, kind) {
+        Some(broken) => Err(Refusal::new(broken.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Members that a class does not list are free.
+fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusal> {
+    let mut given = Given::new(class);
+    for (key, value) in object.iter() {
+        let Some(takes) = given.next(key) else { continue };
+        let Some(json) = value.as_json() else { continue };
+        if let Err(refusal) = check_value(takes, json) {
+            // Of a key that stands twice, the last value counts.
+            if object.get(key).and_then(Value::as_json).is_some_and(|last| std::ptr::eq(last, json)) {
+                return Err(refusal.under_key(key));
+            }
+        }
+    }
+    given.finish()
+}
+
+/// Which members of a class an object has.
+struct Given {
+    class: &'static Class,
+    /// One bit a member.
+    seen: u64,
+    /// The place after the last one seen: most objects have their members in order.
+    next: usize,
+}
+
+impl Given {
+    const fn new(class: &'static Class) -> Self {
+        Self { class, seen: 0, next: 0 }
+    }
+
+    /// What the member of this key holds, if the class has it.
+    fn next(&mut self, key: &str) -> Option<&'static Takes> {
+        let members = self.class.members;
+        let place = match members.get(self.next) {
+            Some(member) if member.key == key => self.next,
+            _ => members.iter().position(|member| member.key == key)?,
+        };
+        self.seen |= 1 << place;
+        self.next = place + 1;
+        members.get(place).map(|member| &member.takes)
+    }
+
+    fn finish(self) -> Result<(), Refusal> {
+        let mut members = self.class.members.iter().enumerate();
+        match members.find(|(place, member)| member.required && self.seen & (1 << place) == 0) {
+            Some((_, member)) => {
+                let said = format!("{} has no \"{}\"; every version needs it", self.class.name, member.key);
+                Err(Refusal::new(said).under_key(member.key))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a value is what a member holds. `json` is valid.
+fn check_value(takes: &Takes, json: &str) -> Result<(), Refusal> {
+    let first = json.as_bytes().first().copied().unwrap_or_default();
+    let fits = match (takes, first) {
+        (Takes::Anything, _) | (Takes::OrNull(_), b'n') | (Takes::TextOr(_) | Takes::Item, b'"') => true,
+        (Takes::OrNull(takes), _) => return check_value(takes, json),
+        (Takes::TextOr(takes), b'[' | b'{') if takes.opens_with(first) => return check_value(takes, json),
+        (Takes::List(each), b'[') => return check_list(each, json),
+        (Takes::Some(each), b'[') if elements(json).next().is_some() => return check_list(each, json),
+        (Takes::Digests, b'[') => return check_list(&Takes::Text, json),
+        (Takes::Digests, _) => true,
+        (Takes::Counts, b'{') => return check_counts(json),
+        (Takes::Counts, _) => scalars::is_nothing(json),
+        (Takes::Object(class), b'{') => return check_members(class, json),
+        (Takes::Kinds(classes), b'{') => return check_kinds(classes, json),
+        (Takes::Item, b'{') => {
+            let class = kind_of(json, "kind")?.as_deref().and_then(classes::of_item);
+            return class.map_or(Ok(()), |class| check_members(class, json));
+        }
+        (Takes::Instruction, b'{') => {
+            let digest = kind_of(json, "part_kind")?.as_deref() == Some("instruction-digest");
+            let class = if digest { &classes::INSTRUCTION_DIGEST } else { &classes::INSTRUCTION };
+            return check_members(class, json);
+        }
+        (Takes::Text | Takes::Word, _) => first == b'"',
+        (Takes::Fields, _) => first == b'{',
+        (Takes::Time, _) => scalars::is_time(json),
+        (Takes::Duration, _) => scalars::is_duration(json),
+        (Takes::Whole, _) => scalars::is_whole(json),
+        (Takes::Number, _) => scalars::is_number(json),
+        (Takes::Decimal, _) => scalars::is_decimal(json),
+        (Takes::Truth, _) => scalars::is_truth(json),
+        (Takes::Base64, _) => scalars::is_base64(json),
+        // Any word: later versions may have more of them.
+        (Takes::Download, _) => first == b'"' || scalars::is_truth(json),
+        (Takes::Step, _) => first == b'"' || scalars::is_whole(json),
+        // Their values begin otherwise.
+        (
+            Takes::List(_)
+            | Takes::Some(_)
+            | Takes::Object(_)
+            | Takes::Kinds(_)
+            | Takes::TextOr(_)
+            | Takes::Item
+            | Takes::Instruction,
+            _,
+        ) => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("must be {}, not {}", takes.wanted(), shown(json))))
+}
+
+fn check_kinds(classes: &[(&str, &'static Class)], json: &str) -> Result<(), Refusal> {
+    let Some(kind) = kind_of(json, "kind")? else {
+        return Err(Refusal::new("an object without \"kind\"; it must say what it is".to_owned()));
+    };
+    let class = classes.iter().find(|(name, _)| *name == kind);
+    class.map_or(Ok(()), |(_, class)| check_members(class, json))
+}
+
+fn check_list(each: &Takes, json: &str) -> Result<(), Refusal> {
+    elements(json).enumerate().try_for_each(|(place, value)| {
+        check_value(each, value).map_err(|refusal| refusal.under(PathSegment::Index(place)))
+    })
+}
+
+/// As [`check_object`], for an object that is still text.
+fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
+    let mut given = Given::new(class);
+    let mut refused: Option<(Cow<'_, str>, Refusal)> = None;
+    for (key, value) in members(json) {
+        let Some(takes) = given.next(&key) else { continue };
+        match check_value(takes, value) {
+            Err(refusal) => refused = refused.or(Some((key, refusal))),
+            // Of a key that stands twice, the last value counts.
+            Ok(()) => refused = refused.filter(|(name, _)| *name != key),
+        }
+    }
+    if let Some((key, refusal)) = refused {
+        return Err(refusal.under_key(&key));
+    }
+    given.finish()?;
+    match class.rule.and_then(|rule| rule(json)) {
+        Some(broken) => Err(Refusal::new(broken.to_owned())),
+        None => Ok(()),
+    }
+}
+
+fn check_counts(json: &str) -> Result<(), Refusal> {
+    members(json).try_for_each(|(key, value)| match check_value(&Takes::Whole, value) {
+        // Of a key that stands twice, the last value counts.
+        Err(refusal) if last(json, &key).is_some_and(|last| std::ptr::eq(last, value)) => {
+            Err(refusal.under_key(&key))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// The last value of a key.
+fn last<'a>(json: &'a str, key: &str) -> Option<&'a str> {
+    members(json).filter(|(name, _)| name == key).last().map(|(_, value)| value)
+}
+
+/// What an object says it is.
+fn kind_of<'a>(json: &'a str, name: &str) -> Result<Option<Cow<'a, str>>, Refusal> {
+    match last(json, name) {
+        None => Ok(None),
+        Some(kind) => match text_of(kind) {
+            Some(kind) => Ok(Some(kind)),
+            None => Err(Refusal::new(format!("must be a string, not {}", shown(kind))).under_key(name)),
+        },
+    }
+}
+
+/// Whether a text is base64, of whichever alphabet: as URL-safe base64, Pydantic reads it.
+pub(super) fn is_base64(text: &str) -> bool {
+    scalars::is_any_base64(text)
+}
+
+/// Whether a value is what Pydantic feeds back to a model: a string, or the details of errors.
+pub(super) fn is_feedback(json: &str) -> bool {
+    check_value(&classes::ERRORS, json).is_ok()
+}
+
+/// How much of a value an error repeats.
+const LONGEST: usize = 40;
+
+fn shown(json: &str) -> String {
+    match json.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", json.get(..end).unwrap_or_default()),
+        None => json.to_owned(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Who speaks: Pydantic AI never records it. Decision 11.
+
+use std::fmt;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::model::ModelMessage;
+use crate::document::AgentConfig;
+
+/// The namespace of every id that is derived from content.
+pub(in crate::convert) fn namespace() -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol")
+}
+
+/// Picks the agent of an answer.
+type Choose = dyn Fn(&ModelMessage<'_>) -> Option<AgentConfig> + Send + Sync;
+
+/// Where the agents of a history come from.
+#[derive(Clone, Default)]
+pub enum AgentSource {
+    /// `metadata["agent"]` of the message, else one agent called `assistant`.
+    #[default]
+    Default,
+    /// One agent said everything.
+    One(AgentConfig),
+    /// Each run was one agent's: run ids and their agents. Other runs as [`Self::Default`].
+    ByRun(Vec<(String, AgentConfig)>),
+    /// The caller looks at each answer; `None` as [`Self::Default`].
+    Choose(Arc<Choose>),
+}
+
+impl fmt::Debug for AgentSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("Default"),
+            Self::One(agent) => formatter.debug_tuple("One").field(agent).finish(),
+            Self::ByRun(runs) => formatter.debug_tuple("ByRun").field(runs).finish(),
+            Self::Choose(_) => formatter.write_str("Choose(..)"),
+        }
+    }
+}
+
+impl AgentSource {
+    /// The agent of an answer; `None` for the default one.
+    pub fn choose(&self, message: &ModelMessage<'_>) -> Option<AgentConfig> {
+        let chosen = match self {
+            Self::One(agent) => return Some(agent.clone()),
+            Self::Default => None,
+            Self::ByRun(runs) => message
+                .text("run_id")
+                .and_then(|id| runs.iter().find(|(run, _)| *run == id))
+                .map(|(_, agent)| agent.clone()),
+            Self::Choose(choose) => choose(message),
+        };
+        chosen.or_else(|| named_in_metadata(message))
+    }
+}
+
+/// The agent that the application named in the message's metadata.
+fn named_in_metadata(message: &ModelMessage<'_>) -> Option<AgentConfig> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        agent: Option<String>,
+    }
+    let metadata = message.members.get("metadata").filter(|value| value.is_object())?;
+    let name = serde_json::from_str::<Metadata>(&metadata.to_json()).ok()?.agent?;
+    Some(named(&name, &name))
+}
+
+/// The agent of histories that name none.
+pub(in crate::convert) fn assistant() -> AgentConfig {
+    named("assistant", "Assistant")
+}
+
+/// An agent whose id follows from its identifier. It has no time yet: the thread gives it its own.
+fn named(identifier: &str, name: &str) -> AgentConfig {
+    let id = Uuid::new_v5(&namespace(), format!("agent:{identifier}").as_bytes());
+    AgentConfig {
+        agent_id: id.to_string(),
+        agent_identifier: identifier.to_owned(),
+        agent_name: name.to_owned(),
+        ..AgentConfig::default()
+    }
+}

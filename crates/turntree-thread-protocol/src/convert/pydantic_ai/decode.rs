@@ -1,0 +1,378 @@
+//! Thread to history: the exact inverse, from what actions and envelopes say.
+//!
+//! Actions without an envelope (another program wrote them, or a person) are grouped by the rules of the specification:
+//! what users and tools say makes requests, what one agent says makes responses.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::envelope::{Envelope, MessageEnvelope, Slot, SlotEnvelope};
+use super::items;
+use super::model::{History, Kind, ModelMessage, Object, Part, Value};
+use super::parts::{self, RETRY, expected, is_remark, is_verbatim};
+use super::profile::{Expected, Profile};
+use super::read::read_object;
+use super::texts::cut;
+use super::thread_metadata::ThreadMetadata;
+use super::usage::{expected_of_message, expected_of_usage};
+use crate::action::Action;
+use crate::content::{ContentPart, MessageContent};
+use crate::document::Thread;
+use crate::error::ThreadError;
+
+/// The actions of one message.
+#[derive(Debug, Default)]
+pub(super) struct Group<'t> {
+    /// The actions that stand for parts.
+    actions: Vec<(&'t Action, Envelope<'t>)>,
+    /// All of them, remarks too: the first one gives the time.
+    all: Vec<&'t Action>,
+    message: Option<MessageEnvelope<'t>>,
+    /// Whose it is, for groups without envelopes.
+    owner: Option<Owner<'t>>,
+}
+
+/// Who speaks in a group that has no envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner<'t> {
+    Request,
+    Response(&'t str),
+}
+
+impl<'t> Group<'t> {
+    /// Adds an action with what it says about its part.
+    pub(super) fn push(&mut self, action: &'t Action, mut envelope: Envelope<'t>) {
+        if let Some(message) = envelope.message.take() {
+            self.message = Some(message);
+        }
+        self.all.push(action);
+        if !is_remark(action.action_type()) {
+            self.actions.push((action, envelope));
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        let said = self.message.as_ref().and_then(|message| message.kind.as_ref());
+        match (said, self.owner) {
+            (Some(kind), _) => Kind::from(kind.as_str()),
+            (None, Some(Owner::Response(_))) => Kind::Response,
+            (None, _) => Kind::Request,
+        }
+    }
+}
+
+/// Every message that the thread holds.
+///
+/// # Errors
+/// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
+pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
+    let mut messages = Vec::new();
+    for_each_message(thread, |message| {
+        messages.push(message);
+        Ok(())
+    })?;
+    Ok(messages)
+}
+
+/// As [`to_messages`], one after another: of a long history one is in memory.
+///
+/// # Errors
+/// As [`to_messages`], and those of `use_message`.
+pub(super) fn for_each_message<'t>(
+    thread: &'t Thread,
+    mut use_message: impl FnMut(ModelMessage<'t>) -> Result<(), ThreadError>,
+) -> Result<(), ThreadError> {
+    let metadata = ThreadMetadata::of(thread)?;
+    let profile = metadata.profile()?;
+    let plain = Profile::default();
+    let mut group: Option<(usize, Group<'_>)> = None;
+    let mut finish = |group| -> Result<(), ThreadError> {
+        if let Some((place, mut group)) = group {
+            let group: &mut Group<'_> = &mut group;
+            let profile = if group.owner.is_some() { &plain } else { &profile };
+            use_message(decode_message(profile, group).map_err(|message| damaged(place, message))?)?;
+        }
+        Ok(())
+    };
+    for (place, action) in thread.actions.iter().enumerate() {
+        let envelope = envelope_of(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
+        let goes_on = group.as_ref().is_some_and(|(_, group)| belongs(group, action, envelope.as_ref()));
+        if !goes_on {
+            let owner = if envelope.is_some() { None } else { owner(action) };
+            if envelope.is_none() && owner.is_none() {
+                continue;
+            }
+            finish(group.take())?;
+            group = Some((place, Group { owner, ..Group::default() }));
+        }
+        if let Some((_, group)) = &mut group {
+            group.push(action, envelope.unwrap_or_default());
+        }
+    }
+    finish(group)
+}
+
+pub(super) fn damaged(place: usize, message: String) -> ThreadError {
+    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
+}
+
+pub(super) fn envelope_of<'t>(
+    action: &'t Action,
+    metadata: &ThreadMetadata<'t>,
+) -> Result<Option<Envelope<'t>>, serde_json::Error> {
+    let own = action
+        .metadata()
+        .and_then(|metadata| metadata.get("pydantic_ai"))
+        .map(turntree_core::json::RawJson::get);
+    match own.or_else(|| metadata.hoisted(action.sequence())) {
+        Some(text) => serde_json::from_str(text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether an action goes on with the message of a group.
+fn belongs(group: &Group<'_>, action: &Action, envelope: Option<&Envelope<'_>>) -> bool {
+    match (&group.message, envelope) {
+        (Some(message), Some(envelope)) => envelope.message.is_none() && envelope.m == Some(message.index),
+        (None, None) => match (group.owner, owner(action)) {
+            (Some(Owner::Request), Some(Owner::Request)) => true,
+            (Some(Owner::Response(one)), Some(Owner::Response(other))) => {
+                let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
+                one == other && !(says(action) && group.all.iter().any(|action| says(action)))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Who speaks in an action without an envelope; `None` for events that no model hears of.
+fn owner(action: &Action) -> Option<Owner<'_>> {
+    match action {
+        Action::UserMessage(_) | Action::ToolReturn(_) => Some(Owner::Request),
+        Action::AssistantMessage(_) | Action::Thinking(_) | Action::ToolCall(_) => {
+            action.agent_id().map(Owner::Response)
+        }
+        Action::System(system) if system.action_type == RETRY => Some(Owner::Request),
+        Action::System(_) | Action::Other(_) => None,
+    }
+}
+
+/// Rebuilds a message from its actions.
+///
+/// # Errors
+/// What is damaged, in words.
+pub(super) fn decode_message<'t>(
+    profile: &Profile<'t>,
+    group: &mut Group<'t>,
+) -> Result<ModelMessage<'t>, String> {
+    let envelope = group.message.take().unwrap_or_default();
+    if let Some(raw) = envelope.raw {
+        return serde_json::from_str(raw.get()).map_err(|error| format!("raw: {error}"));
+    }
+    group.message = None;
+    let kind = match (&envelope.kind, group.owner) {
+        (Some(kind), _) => Kind::from(kind.as_str()),
+        (None, _) => group.kind(),
+    };
+    let parts = decode_parts(profile, &envelope, group)?;
+    let template =
+        profile.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
+    let address = envelope.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
+    let address = address.or_else(|| profile.instructions.clone());
+    let instructions = match address {
+        Some(address) if kind == Kind::Request => {
+            let text = profile.texts.get(&*address);
+            Some(
+                text.cloned()
+                    .ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?,
+            )
+        }
+        _ => None,
+    };
+    let calls = group.owner.is_some() && group.all.iter().any(|action| matches!(action, Action::ToolCall(_)));
+    let keys = envelope.keys.as_ref().map(|keys| keys.0.as_slice());
+    let members = template.rebuild(keys, &envelope.fields.0, |key| match key {
+        "finish_reason" if calls => Expected::text("tool_call"),
+        _ => expected_of_message(group.all.iter().copied(), kind.name(), instructions.as_ref(), key),
+    });
+    let usage = match (members.get("usage"), profile.template("usage")) {
+        (Some(Value::Field), Some(template)) => {
+            let keys = envelope.usage_keys.as_ref().map(|keys| keys.0.as_slice());
+            let derive = |key: &str| expected_of_usage(group.all.iter().copied(), key);
+            Some(template.rebuild(keys, &envelope.usage.0, derive))
+        }
+        _ => None,
+    };
+    Ok(ModelMessage { kind, members, parts, usage })
+}
+
+fn decode_parts<'t>(
+    profile: &Profile<'t>,
+    envelope: &MessageEnvelope<'t>,
+    group: &Group<'t>,
+) -> Result<Vec<Part<'t>>, String> {
+    let Some(layout) = &envelope.layout else {
+        let mut actions: Vec<_> = group.actions.iter().collect();
+        if group.owner.is_some() {
+            // Providers want the results of tools before anything else that the user says.
+            actions.sort_by_key(|(action, _)| !matches!(action, Action::ToolReturn(_)));
+        }
+        let mut parts = Vec::with_capacity(actions.len());
+        for (action, envelope) in actions {
+            decode_action(profile, action, envelope, |part| parts.push(part))?;
+        }
+        return Ok(parts);
+    };
+    // Where the last piece of each joined text ended.
+    let mut ends: HashMap<(usize, Option<usize>), usize> = HashMap::new();
+    let action = |place: usize| {
+        group
+            .actions
+            .get(place)
+            .ok_or_else(|| format!("layout names action {place} of {}", group.actions.len()))
+    };
+    let part = |slot: &Slot<'t>| match slot {
+        Slot::Action(place) => {
+            action(*place).and_then(|(action, envelope)| decode_part(profile, action, envelope))
+        }
+        Slot::Other(slot) => match (slot.raw, &slot.text, slot.action) {
+            (Some(raw), ..) => {
+                read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned())
+            }
+            (None, Some(address), _) => system_prompt(profile, slot, address.as_str()),
+            (None, None, Some(place)) => {
+                piece(profile, slot, action(place)?.0, ends.entry((place, slot.item)).or_default())
+            }
+            (None, None, None) => Err("layout: an entry says nothing".to_owned()),
+        },
+    };
+    layout.iter().map(part).collect()
+}
+
+fn slot_keys<'s, 't>(slot: &'s SlotEnvelope<'t>) -> Option<&'s [Cow<'t, str>]> {
+    slot.keys.as_ref().map(|keys| keys.0.as_slice())
+}
+
+fn system_prompt<'t>(
+    profile: &Profile<'t>,
+    slot: &SlotEnvelope<'t>,
+    address: &str,
+) -> Result<Part<'t>, String> {
+    let text = profile.texts.get(address).cloned();
+    let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
+    let template = profile.template("system-prompt").ok_or("no template for system prompts")?;
+    Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
+        "content" => Expected::Value(text.clone()),
+        "part_kind" => Expected::text("system-prompt"),
+        _ => Expected::Default,
+    }))
+}
+
+fn piece<'t>(
+    profile: &Profile<'t>,
+    slot: &SlotEnvelope<'t>,
+    action: &'t Action,
+    end: &mut usize,
+) -> Result<Part<'t>, String> {
+    let Action::AssistantMessage(message) = action else {
+        return Err("layout: only the text of an assistant message has pieces".to_owned());
+    };
+    let text = match (&message.content, slot.item) {
+        (MessageContent::Text(text), None) => text.as_str(),
+        (MessageContent::Parts(parts), Some(item)) => match parts.get(item) {
+            Some(ContentPart::Text(part)) => part.text.as_str(),
+            Some(part) if slot.kind.is_some() => return file(profile, part, Some(slot)),
+            _ => return Err("layout: a piece names no text".to_owned()),
+        },
+        _ => return Err("layout: a piece is of another content".to_owned()),
+    };
+    let (text, after) =
+        cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
+    *end = after;
+    let template = profile.template("text").ok_or("no template for texts")?;
+    Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
+        "content" => Expected::text(text),
+        "part_kind" => Expected::text("text"),
+        _ => Expected::Default,
+    }))
+}
+
+/// Rebuilds the part that holds a file.
+fn file<'t>(
+    profile: &Profile<'t>,
+    part: &'t ContentPart,
+    slot: Option<&SlotEnvelope<'t>>,
+) -> Result<Part<'t>, String> {
+    let template = profile.template("file").ok_or("no template for files")?;
+    let members = slot.map(|slot| slot.part.0.as_slice()).unwrap_or_default();
+    let item = slot.and_then(|slot| slot.file.as_ref());
+    Ok(template.rebuild(slot.and_then(slot_keys), members, |key| match key {
+        "content" => Expected::Value(items::decode_item(part, item, profile)),
+        "part_kind" => Expected::text("file"),
+        _ => Expected::Default,
+    }))
+}
+
+/// Rebuilds the parts that an action is: one, or one for each text and each file of an answer without an envelope.
+/// An answer of Pydantic AI holds files with their data only: of one somewhere else it has the text of a link.
+pub(super) fn decode_action<'t>(
+    profile: &Profile<'t>,
+    action: &'t Action,
+    envelope: &Envelope<'t>,
+    mut take: impl FnMut(Part<'t>),
+) -> Result<(), String> {
+    let Action::AssistantMessage(message) = action else {
+        return decode_part(profile, action, envelope).map(take);
+    };
+    let (MessageContent::Parts(parts), None) = (&message.content, &envelope.kind) else {
+        return decode_part(profile, action, envelope).map(take);
+    };
+    let template = profile.template("text").ok_or("no template for texts")?;
+    for part in parts {
+        if items::is_inline(part) {
+            take(file(profile, part, None)?);
+            continue;
+        }
+        let text = part.as_text().map_or_else(|| Cow::Owned(items::link(part)), Cow::Borrowed);
+        take(template.rebuild(None, &[], |key| match key {
+            "content" => Expected::Value(Value::Text(text.clone())),
+            "part_kind" => Expected::text("text"),
+            _ => Expected::Default,
+        }));
+    }
+    Ok(())
+}
+
+/// Rebuilds the part that an action is.
+pub(super) fn decode_part<'t>(
+    profile: &Profile<'t>,
+    action: &'t Action,
+    envelope: &Envelope<'t>,
+) -> Result<Part<'t>, String> {
+    if let Action::System(system) = action
+        && is_verbatim(&system.action_type)
+    {
+        return read_object(system.data.get())
+            .ok_or_else(|| "the data of a verbatim part is no object".to_owned());
+    }
+    let class = envelope.kind.as_ref().map_or_else(|| parts::default_class(action), |kind| kind.as_str());
+    let template = profile.template(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
+    let as_text = match &envelope.args {
+        Some(form) => form.as_str() == "text",
+        None => profile.arguments_as_text,
+    };
+    let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
+    let items = match action {
+        _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), profile),
+        Action::UserMessage(message) => items::said(message, envelope.items.as_deref(), profile),
+        _ => None,
+    };
+    let items_key = if class == "speech" { "audio" } else { "content" };
+    let keys = envelope.keys.as_ref().map(|keys| keys.0.as_slice());
+    let part: Object<'t> = template.rebuild(keys, &envelope.part.0, |key| match (key, &items) {
+        (key, Some(items)) if key == items_key => Expected::Value(items.clone()),
+        _ => expected(action, class, key, as_text),
+    });
+    Ok(part)
+}

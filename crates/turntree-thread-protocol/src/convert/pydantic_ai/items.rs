@@ -1,0 +1,422 @@
+//! The content of a user prompt: Pydantic AI's items, ThreadProtocol's content parts, and back. Decision 15.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::accepts;
+use super::envelope::{ItemEnvelope, ObjectWriter};
+use super::model::{Object, Value};
+use super::profile::{Expected, Profile, class_name};
+use super::read::read_object;
+use super::write::{object_to_json, to_json};
+use crate::action::UserMessageAction;
+use crate::content::{
+    Attachment, AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent,
+    VideoContent,
+};
+use turntree_core::message::files::sniff_base64;
+
+/// A user prompt's list of items as content parts.
+#[derive(Debug, Default)]
+pub(super) struct EncodedItems {
+    /// The parts.
+    pub parts: Vec<ContentPart>,
+    /// What they do not say, as the JSON of `items`; `None` when they say everything.
+    pub residue: Option<String>,
+    /// Whether an item cannot be told by parts and residue.
+    pub irregular: bool,
+}
+
+/// The members of a content part that says where its data is.
+struct Media<'p> {
+    url: Option<&'p String>,
+    base64: Option<&'p String>,
+    file_id: Option<&'p String>,
+    provider: Option<&'p String>,
+    mime: Option<&'p String>,
+    name: Option<&'p String>,
+    url_class: &'static str,
+}
+
+fn media(part: &ContentPart) -> Option<Media<'_>> {
+    macro_rules! media {
+        ($part:expr, $class:literal) => {
+            Some(Media {
+                url: $part.url.as_ref(),
+                base64: $part.base64.as_ref(),
+                file_id: $part.file_id.as_ref(),
+                provider: $part.provider.as_ref(),
+                mime: $part.media_type.as_ref(),
+                name: $part.name.as_ref(),
+                url_class: $class,
+            })
+        };
+    }
+    match part {
+        ContentPart::Image(part) => media!(part, "image-url"),
+        ContentPart::Audio(part) => media!(part, "audio-url"),
+        ContentPart::Video(part) => media!(part, "video-url"),
+        ContentPart::File(part) => media!(part, "document-url"),
+        ContentPart::Text(_) | ContentPart::Unknown(_) => None,
+    }
+}
+
+/// Which of the four media a type belongs to.
+#[derive(Clone, Copy)]
+enum Medium {
+    Image,
+    Audio,
+    Video,
+    File,
+}
+
+impl Medium {
+    fn of(media_type: &str) -> Self {
+        match media_type.split('/').next() {
+            Some("image") => Self::Image,
+            Some("audio") => Self::Audio,
+            Some("video") => Self::Video,
+            _ => Self::File,
+        }
+    }
+
+    /// The content part of this medium.
+    fn part(self, source: MediaSource, media_type: Option<String>) -> ContentPart {
+        let MediaSource { url, base64, file_id, provider } = source;
+        macro_rules! part {
+            ($variant:ident($class:ident)) => {
+                ContentPart::$variant($class {
+                    url,
+                    base64,
+                    file_id,
+                    provider,
+                    media_type,
+                    ..$class::default()
+                })
+            };
+        }
+        match self {
+            Self::Image => part!(Image(ImageContent)),
+            Self::Audio => part!(Audio(AudioContent)),
+            Self::Video => part!(Video(VideoContent)),
+            Self::File => part!(File(FileContent)),
+        }
+    }
+}
+
+/// Where the data of a medium is.
+#[derive(Default)]
+struct MediaSource {
+    url: Option<String>,
+    base64: Option<String>,
+    file_id: Option<String>,
+    provider: Option<String>,
+}
+
+/// Who Pydantic AI knows to keep files; it takes none from anybody else.
+const KEEPERS: &[&str] =
+    &["anthropic", "openai", "google", "google-cloud", "google-gla", "google-vertex", "bedrock", "xai"];
+
+/// The class of the item that a content part is when nothing is said: `str` for all that Pydantic AI has no item for.
+fn default_class(part: &ContentPart) -> &'static str {
+    match media(part) {
+        Some(media) if media.base64.is_some_and(|data| accepts::is_base64(data)) => "binary",
+        Some(media)
+            if media.file_id.is_some() && media.provider.is_some_and(|provider| is_keeper(provider)) =>
+        {
+            "uploaded-file"
+        }
+        Some(Media { url: Some(_), url_class, .. }) => url_class,
+        _ => "str",
+    }
+}
+
+fn is_keeper(provider: &str) -> bool {
+    KEEPERS.contains(&provider)
+}
+
+/// Reads the list of a user prompt; `None` when the value is no list.
+pub(super) fn encode<'a>(content: &Value<'a>, profile: &mut Profile<'a>) -> Option<EncodedItems> {
+    let mut encoded = EncodedItems::default();
+    let mut residue = String::from("[");
+    let mut said = false;
+    let mut item = |encoded: &mut EncodedItems, value: &Value<'a>, object: Option<Object<'a>>| {
+        let entry = encode_item(encoded, value, object, profile);
+        if residue.len() > 1 {
+            residue.push(',');
+        }
+        said |= entry != "null";
+        residue.push_str(&entry);
+    };
+    match content {
+        Value::Raw(raw) => {
+            for value in serde_json::from_str::<Vec<&'a RawValue>>(raw.get()).ok()? {
+                item(&mut encoded, &Value::Raw(value), read_object(value.get()));
+            }
+        }
+        Value::List(values) => {
+            for value in values {
+                let object = match value {
+                    Value::Object(object) => Some(object.clone()),
+                    Value::Raw(raw) => read_object(raw.get()),
+                    _ => None,
+                };
+                item(&mut encoded, value, object);
+            }
+        }
+        _ => return None,
+    }
+    residue.push(']');
+    encoded.residue = said.then_some(residue);
+    Some(encoded)
+}
+
+/// Adds the content part of an item, and gives the entry of `items` that says the rest.
+fn encode_item<'a>(
+    encoded: &mut EncodedItems,
+    value: &Value<'a>,
+    object: Option<Object<'a>>,
+    profile: &mut Profile<'a>,
+) -> Cow<'static, str> {
+    if let Some(text) = value.as_text() {
+        encoded.parts.push(ContentPart::text(text));
+        return Cow::Borrowed("null");
+    }
+    let verbatim = |json: &str| {
+        let mut writer = ObjectWriter::default();
+        writer.json("raw", json);
+        Cow::Owned(writer.finish())
+    };
+    let Some(object) = object else { return verbatim(&to_json(value)) };
+    match encode_object(&object, profile) {
+        None => verbatim(&object_to_json(&object)),
+        Some((part, Some(entry))) => {
+            encoded.parts.push(part);
+            entry
+        }
+        Some((_, None)) => {
+            encoded.irregular = true;
+            Cow::Borrowed("null")
+        }
+    }
+}
+
+/// The one file that a part holds, as its content part and the entry that says the rest; `None` when there is none.
+pub(super) fn encode_file<'a>(
+    value: &Value<'a>,
+    profile: &mut Profile<'a>,
+) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
+    let read;
+    let object = match value {
+        Value::Object(object) => object,
+        Value::Raw(raw) => {
+            read = read_object(raw.get())?;
+            &read
+        }
+        _ => return None,
+    };
+    if object.text("kind").as_deref() != Some("binary") {
+        return None;
+    }
+    encode_object(object, profile)
+}
+
+/// The content part of an item and the entry that says the rest: `None` for an item without one, and no entry where
+/// only the text of the whole message can hold it.
+fn encode_object<'a>(
+    object: &Object<'a>,
+    profile: &mut Profile<'a>,
+) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
+    let class = object.text("kind").unwrap_or_default();
+    let (part, standard) = content_part(&class, object)?;
+    profile.observe(&class, object);
+    let Some(residue) = profile
+        .template(&class)
+        .and_then(|template| template.residue(object, |key| expected(&part, &class, key, standard)))
+    else {
+        return Some((part, None));
+    };
+    let mut writer = ObjectWriter::default();
+    // Data that was read is base64: no need to look at all of it again.
+    if class != "binary" && class != default_class(&part) {
+        writer.text("kind", &class);
+    }
+    if standard {
+        writer.text("alphabet", "standard");
+    }
+    writer.residue(&residue, "keys", "part");
+    let entry = if writer.is_empty() { Cow::Borrowed("null") } else { Cow::Owned(writer.finish()) };
+    Some((part, Some(entry)))
+}
+
+/// The content part of an item that has one, and whether its base64 is in the standard alphabet.
+fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)> {
+    let media_type = object.text("media_type").map(Cow::into_owned);
+    let medium = Medium::of(media_type.as_deref().unwrap_or_default());
+    let url = |medium: Medium| {
+        let url = object.text("url")?.into_owned();
+        let source = MediaSource { url: Some(url), ..MediaSource::default() };
+        Some((medium.part(source, media_type.clone()), false))
+    };
+    match class {
+        "image-url" => url(Medium::Image),
+        "audio-url" => url(Medium::Audio),
+        "video-url" => url(Medium::Video),
+        "document-url" => url(Medium::File),
+        "binary" => {
+            let data = object.text("data")?.into_owned();
+            let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
+            let base64 = Some(translate(data, *b"-_", *b"+/"));
+            Some((medium.part(MediaSource { base64, ..MediaSource::default() }, media_type), standard))
+        }
+        "uploaded-file" => {
+            let file_id = Some(object.text("file_id")?.into_owned());
+            let provider = object.text("provider_name").map(Cow::into_owned);
+            Some((
+                medium.part(MediaSource { file_id, provider, ..MediaSource::default() }, media_type),
+                false,
+            ))
+        }
+        "text-content" | "structured-content" => {
+            let text = object.text("content")?.into_owned();
+            Some((ContentPart::Text(TextContent { text, ..TextContent::default() }), false))
+        }
+        _ => None,
+    }
+}
+
+/// Base64 between its two alphabets, which differ in two characters.
+fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
+    let mut bytes = data.into_bytes();
+    for byte in &mut bytes {
+        if let Some(place) = from.iter().position(|old| old == byte)
+            && let Some(new) = to.get(place)
+        {
+            *byte = *new;
+        }
+    }
+    // One ASCII character for another.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What a member of an item should be, as its content part says.
+fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -> Expected<'p> {
+    let text =
+        |value: Option<&'p String>| value.map_or(Expected::Value(Value::NULL), |text| Expected::text(text));
+    if key == "kind" {
+        return Expected::Value(Value::Text(class_name(class)));
+    }
+    let Some(media) = media(part) else {
+        return match (key, part.as_text()) {
+            ("content", Some(text)) => Expected::text(text),
+            _ => Expected::Default,
+        };
+    };
+    match key {
+        // Pydantic AI has no bytes without a type.
+        "media_type" if class == "binary" && media.mime.is_none() => Expected::text(guess(&media)),
+        "media_type" => text(media.mime),
+        "url" => text(media.url),
+        "file_id" => text(media.file_id),
+        "provider_name" => text(media.provider),
+        "data" if standard => text(media.base64),
+        "data" => match media.base64 {
+            Some(data) => Expected::Value(Value::Text(Cow::Owned(translate(data.clone(), *b"+/", *b"-_")))),
+            None => Expected::Default,
+        },
+        _ => Expected::Default,
+    }
+}
+
+/// The media type of data that nobody named one for: what its first bytes say, else the most usual of its medium.
+fn guess(media: &Media<'_>) -> &'static str {
+    let told = media.base64.and_then(|data| sniff_base64(data));
+    told.unwrap_or(match media.url_class {
+        "image-url" => "image/png",
+        "audio-url" => "audio/wav",
+        "video-url" => "video/mp4",
+        _ => "application/octet-stream",
+    })
+}
+
+/// Whether the data of a medium stands in the content part itself.
+pub(super) fn is_inline(part: &ContentPart) -> bool {
+    default_class(part) == "binary"
+}
+
+/// The items of what a user said, and of what came with it; `None` for a plain text.
+pub(super) fn said<'t>(
+    message: &'t UserMessageAction,
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Option<Value<'t>> {
+    let attached = message.attachments.as_deref().unwrap_or_default();
+    let mut said = match &message.content {
+        MessageContent::Text(_) if attached.is_empty() => return None,
+        MessageContent::Text(text) => vec![Value::text(text)],
+        MessageContent::Parts(parts) => decode_all(parts, items, profile),
+    };
+    let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, profile))));
+    said.extend(attached.iter().filter_map(Attachment::part).map(item));
+    Some(Value::List(said))
+}
+
+/// What a history says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
+/// its JSON for a kind that is not known and for data that is no base64.
+pub(super) fn link(part: &ContentPart) -> String {
+    let place = media(part).and_then(|media| {
+        let kind = media.url_class.split('-').next().unwrap_or_default();
+        Some((media.name.map_or(kind, String::as_str), media.url.or(media.file_id)?))
+    });
+    match place {
+        Some((name, place)) => format!("[{name}]({place})"),
+        None => serde_json::to_string(part).unwrap_or_default(),
+    }
+}
+
+/// The items that content parts were.
+pub(super) fn decode_all<'t>(
+    parts: &'t [ContentPart],
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Vec<Value<'t>> {
+    let mut values = Vec::with_capacity(parts.len());
+    let mut rest = parts.iter();
+    for item in items.unwrap_or_default() {
+        if let Some(ItemEnvelope { raw: Some(raw), .. }) = item {
+            values.push(Value::Raw(raw));
+            continue;
+        }
+        let Some(part) = rest.next() else { break };
+        values.push(decode_item(part, item.as_ref(), profile));
+    }
+    values.extend(rest.map(|part| decode_item(part, None, profile)));
+    values
+}
+
+/// The item that a content part was.
+pub(super) fn decode_item<'t>(
+    part: &'t ContentPart,
+    item: Option<&ItemEnvelope<'t>>,
+    profile: &Profile<'t>,
+) -> Value<'t> {
+    let class =
+        item.and_then(|item| item.kind.as_ref()).map_or_else(|| default_class(part), |kind| kind.as_str());
+    if class == "str" {
+        return match part {
+            ContentPart::Text(text) => Value::text(&text.text),
+            _ => Value::Text(Cow::Owned(link(part))),
+        };
+    }
+    let default = ItemEnvelope::default();
+    let item = item.unwrap_or(&default);
+    let standard = item.alphabet.is_some();
+    let keys = item.keys.as_ref().map(|keys| keys.0.as_slice());
+    match profile.template(class) {
+        Some(template) => {
+            Value::Object(template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
+        }
+        None => Value::NULL,
+    }
+}

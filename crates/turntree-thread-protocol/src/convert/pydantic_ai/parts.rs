@@ -1,0 +1,524 @@
+//! One part, one action: what a part becomes, and what an action says about the members of its part.
+//!
+//! [`expected`] is the single source of both directions: the encoder keeps what differs from it, the decoder starts
+//! from it. P = specs of Pydantic AI's mapping, §3.1.
+
+use std::borrow::Cow;
+
+use super::envelope::{ItemEnvelope, ObjectWriter};
+use super::items;
+use super::model::{Kind, Part, Value, part_kind};
+use super::profile::{Expected, Profile, class_name};
+use super::spelled;
+use super::wire::{self, Remark};
+use super::write::{object_to_json, write_value};
+use crate::action::{
+    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
+    UserMessageAction,
+};
+use crate::content::{ContentPart, MessageContent};
+use turntree_core::json::RawJson;
+use turntree_core::json::canonical::respell;
+
+/// The action of a retry that belongs to no tool call.
+pub(super) const RETRY: &str = "system.tp.retry";
+/// The action beside the return of a call that was denied.
+pub(super) const DENIED: &str = "system.tp.tool_denied";
+/// The action that holds the cost of an answer without text, where metadata may not.
+pub(super) const USAGE: &str = "system.tp.usage";
+/// The action of a message without any other.
+pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
+/// The action of a part that has no action of its own kind.
+pub(super) const PART: &str = "system.pydantic_ai.part";
+
+/// The kind of what a tool of the provider gave back; it stands in the answer, beside its call.
+pub(super) const NATIVE_RETURN: &str = "builtin-tool-return";
+
+/// Parts that are carried whole, under a name of their own.
+const VERBATIM: &[(&str, &str)] = &[
+    ("system-prompt", "system.pydantic_ai.system_prompt"),
+    ("instruction-delta", "system.pydantic_ai.instruction_delta"),
+    ("instruction-baseline", "system.pydantic_ai.instruction_baseline"),
+];
+
+/// Parts whose members are the data of an action; the name is that of the stream chunk that carries the same data.
+const DATA: &[(&str, &str)] = &[
+    ("compaction", "system.compaction"),
+    ("tool-availability-delta", "system.tool-availability-delta"),
+    ("capability-load-delta", "system.capability-load-delta"),
+    ("model-settings-delta", "system.model-settings-delta"),
+];
+
+/// Whether an action holds a whole part as its data.
+pub(super) fn is_verbatim(action_type: &str) -> bool {
+    action_type == PART || VERBATIM.iter().any(|(_, name)| *name == action_type)
+}
+
+/// Whether an action is a remark of ours and stands for no part.
+pub(super) fn is_remark(action_type: &str) -> bool {
+    matches!(action_type, DENIED | USAGE | MESSAGE)
+}
+
+/// What a part became.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    /// Its action, without place and metadata.
+    pub action: Action,
+    /// The members of its envelope.
+    pub fragment: String,
+    /// A remark that goes before it.
+    pub before: Option<Action>,
+    /// What the stream says about it when the results of its response are there (portable profile).
+    pub late: Vec<Remark>,
+    /// Whether nothing but the message's text can hold it.
+    pub irregular: bool,
+    /// Whether all of the part was compared, to the byte, with what action and fragment give back.
+    pub exact: bool,
+}
+
+impl Encoded {
+    fn verbatim(part: &Part<'_>, class: &str, timestamp: &str) -> Self {
+        let action_type = VERBATIM.iter().find(|(kind, _)| *kind == class).map_or(PART, |(_, name)| name);
+        let data = RawJson::from_text(object_to_json(part));
+        let irregular = data.is_err();
+        let action = system(action_type, timestamp, data.unwrap_or_default());
+        Self { action, fragment: String::new(), before: None, late: Vec::new(), irregular, exact: false }
+    }
+}
+
+/// A system action.
+pub(super) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
+    Action::System(SystemAction {
+        action_type: action_type.into(),
+        timestamp: timestamp.into(),
+        data,
+        ..SystemAction::default()
+    })
+}
+
+/// What the encoding of a part depends on beside the part.
+#[derive(Debug)]
+pub(super) struct Surroundings<'m> {
+    /// Whose message it is in.
+    pub kind: &'m Kind,
+    /// When the message was, for parts without a time.
+    pub timestamp: &'m str,
+    /// Who answers.
+    pub agent_id: &'m str,
+    /// Whose signatures a thinking part has that does not say.
+    pub provider_name: Option<&'m str>,
+    /// Whether invalid arguments are told from other errors.
+    pub validation_status: bool,
+    /// Whether to say what a stream of the same run says (portable profile).
+    pub wire: bool,
+}
+
+/// Encodes any part but the texts of an answer, which may join.
+pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &mut Profile<'a>) -> Encoded {
+    let class = part_kind(part);
+    let own = part.text("timestamp");
+    let timestamp = own.as_deref().unwrap_or(around.timestamp);
+    let mut writer = ObjectWriter::default();
+    let mut before = None;
+    let mut irregular = false;
+    let mut late = Vec::new();
+    let action = match (around.kind, &*class) {
+        (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
+        (Kind::Request, "tool-return") | (Kind::Response, NATIVE_RETURN) => {
+            tool_return(part, &class, timestamp, around.validation_status)
+        }
+        (Kind::Request, "retry-prompt") if part.text("tool_name").is_some() => {
+            tool_return(part, &class, timestamp, around.validation_status)
+        }
+        (Kind::Request, "retry-prompt" | "retry-feedback") => Some(retry(part, timestamp)),
+        (Kind::Response, "thinking") => thinking(part, timestamp, around),
+        (Kind::Response, "tool-call" | "builtin-tool-call") => {
+            tool_call(part, timestamp, around.agent_id, profile, &mut writer)
+        }
+        (Kind::Request | Kind::Response, "speech") => {
+            speech(part, timestamp, around, profile, &mut writer, &mut irregular)
+        }
+        _ => data_action(part, &class, timestamp),
+    };
+    let Some(action) = action else { return Encoded::verbatim(part, &class, timestamp) };
+    if matches!(action, Action::ToolReturn(_)) && part.text("outcome").as_deref() == Some("denied") {
+        before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
+    }
+    if around.wire && class == "tool-return" {
+        late = wire::of_tool(part, timestamp);
+    }
+    if class != default_class(&action) {
+        writer.text("kind", &class);
+    }
+    let exact = write_residue(part, &class, &action, profile, &mut writer);
+    irregular |= exact.is_none();
+    let fragment = writer.into_fragment();
+    Encoded { action, fragment, before, late, irregular, exact: exact.unwrap_or(false) }
+}
+
+/// Writes what a part says beyond its action and its template, and tells whether the rest was compared to the byte;
+/// `None` when it cannot.
+pub(super) fn write_residue<'a>(
+    part: &Part<'a>,
+    class: &str,
+    action: &Action,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+) -> Option<bool> {
+    profile.observe(class, part);
+    let arguments_as_text = arguments_as_text(part, action);
+    let has_items = match action {
+        Action::UserMessage(UserMessageAction { content, .. })
+        | Action::AssistantMessage(AssistantMessageAction { content, .. }) => {
+            class == "speech" || matches!(content, MessageContent::Parts(_))
+        }
+        _ => false,
+    };
+    let told = |key: &str| match key {
+        // Told by the content and its items: decoding the message again checks them.
+        "content" | "audio" if has_items => Expected::Covered,
+        "part_kind" => Expected::text(class),
+        _ => expected(action, class, key, arguments_as_text),
+    };
+    let residue = profile.template(class)?.residue(part, told)?;
+    writer.residue(&residue, "keys", "part");
+    Some(residue.exact)
+}
+
+/// The class of the part that an action is when nothing is said.
+pub(super) fn default_class(action: &Action) -> &'static str {
+    match action {
+        Action::UserMessage(_) => "user-prompt",
+        Action::AssistantMessage(_) => "text",
+        Action::Thinking(_) => "thinking",
+        Action::ToolCall(_) => "tool-call",
+        Action::ToolReturn(_) => "tool-return",
+        Action::System(_) | Action::Other(_) => "retry-feedback",
+    }
+}
+
+/// What a member of a part should be, as its action says.
+pub(super) fn expected<'t>(
+    action: &'t Action,
+    class: &str,
+    key: &str,
+    arguments_as_text: bool,
+) -> Expected<'t> {
+    match (action, key) {
+        (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
+        (_, "timestamp") => return spelled::time(action.timestamp()),
+        _ => {}
+    }
+    let optional = |text: Option<&'t str>| text.map_or(Expected::Default, Expected::text);
+    match action {
+        Action::UserMessage(UserMessageAction { content, .. })
+        | Action::AssistantMessage(AssistantMessageAction { content, .. })
+            if class == "speech" =>
+        {
+            match key {
+                "speaker" => Expected::text(speaker(action)),
+                "transcript" => content_text(content).map_or(Expected::Default, Expected::text),
+                _ => Expected::Default,
+            }
+        }
+        Action::UserMessage(action) => match (key, &action.content) {
+            ("content", MessageContent::Text(text)) => Expected::text(text),
+            _ => Expected::Default,
+        },
+        Action::AssistantMessage(action) => match (key, &action.content) {
+            ("content", MessageContent::Text(text)) => Expected::text(text),
+            ("content", content) => Expected::Value(Value::Text(content.text())),
+            _ => Expected::Default,
+        },
+        Action::Thinking(action) => match key {
+            "content" => Expected::text(action.content.as_deref().unwrap_or_default()),
+            "signature" => optional(action.signature.as_deref()),
+            "id" => optional(action.thinking_id.as_deref()),
+            "provider_name" => Expected::text(&action.provider_name),
+            _ => Expected::Default,
+        },
+        Action::ToolCall(action) => match key {
+            "tool_name" => Expected::text(&action.tool_name),
+            "tool_call_id" => Expected::text(&action.tool_call_id),
+            "args" if arguments_as_text => Expected::text(action.args.get()),
+            "args" => spelled::arguments(action.args.get()),
+            _ => Expected::Default,
+        },
+        Action::ToolReturn(action) => match key {
+            "tool_name" => Expected::text(&action.tool_name),
+            "tool_call_id" => Expected::text(&action.tool_call_id),
+            "content" => spelled::returned(action.content.get()),
+            "outcome" => Expected::text(outcome(&action.status)),
+            _ => Expected::Default,
+        },
+        Action::System(system) if class == "retry-feedback" && system.action_type == RETRY => {
+            let said = member(&system.data, "content").map(serde_json::value::RawValue::get);
+            match key {
+                "content" => spelled::feedback(said.unwrap_or("\"\"")),
+                "retry" => {
+                    let cause = member(&system.data, "cause")
+                        .and_then(|cause| serde_json::from_str(cause.get()).ok());
+                    spelled::retry(cause, said)
+                }
+                _ => Expected::Default,
+            }
+        }
+        Action::System(system) => {
+            match data_key(action, class, key).and_then(|key| member(&system.data, key)) {
+                Some(value) => Expected::Value(Value::Raw(value)),
+                None => Expected::Default,
+            }
+        }
+        Action::Other(_) => Expected::Default,
+    }
+}
+
+/// The member of an action's data that says a member of its part.
+fn data_key<'k>(action: &Action, class: &str, key: &'k str) -> Option<&'k str> {
+    match key {
+        "part_kind" => None,
+        // Streams and the first versions call it so.
+        "tools_added" if class == "tool-availability-delta" => Some("added"),
+        _ if DATA.iter().any(|(_, name)| *name == action.action_type()) => Some(key),
+        "content" => Some(key),
+        _ => None,
+    }
+}
+
+fn outcome(status: &str) -> &'static str {
+    match status {
+        "success" => "success",
+        "validation_error" => "retried",
+        _ => "failed",
+    }
+}
+
+/// The action of a part whose members are its data: those that say something, as streams carry them.
+fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> {
+    let (_, action_type) = DATA.iter().find(|(kind, _)| *kind == class)?;
+    let mut data = ObjectWriter::default();
+    for (key, value) in part.iter().filter(|(key, _)| *key != "part_kind") {
+        let key = if key == "tools_added" { "added" } else { key };
+        if !value.is_null() {
+            write_value(data.key(key), value);
+        }
+    }
+    Some(system(action_type, timestamp, RawJson::from_text(data.finish()).ok()?))
+}
+
+fn member<'d>(data: &'d RawJson, name: &str) -> Option<&'d serde_json::value::RawValue> {
+    let members: super::envelope::Members<'_> = serde_json::from_str(data.get()).ok()?;
+    members.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+}
+
+/// Who speaks in a spoken part.
+const fn speaker(action: &Action) -> &'static str {
+    if matches!(action, Action::UserMessage(_)) { "user" } else { "assistant" }
+}
+
+/// The first text of a content.
+fn content_text(content: &MessageContent) -> Option<&str> {
+    match content {
+        MessageContent::Text(text) => Some(text),
+        MessageContent::Parts(parts) => parts.iter().find_map(ContentPart::as_text),
+    }
+}
+
+/// What was said aloud: its transcript, and the sound where it was kept.
+fn speech<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    around: &Surroundings<'_>,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+    irregular: &mut bool,
+) -> Option<Action> {
+    let transcript = part.text("transcript").map(Cow::into_owned);
+    let audio = part.get("audio").filter(|audio| !audio.is_null());
+    let content = match (transcript, audio) {
+        (None, None) => return None,
+        (Some(text), None) => MessageContent::Text(text),
+        (transcript, Some(audio)) => {
+            let (sound, entry) = items::encode_file(audio, profile)?;
+            *irregular |= entry.is_none();
+            if let Some(entry) = entry.filter(|entry| entry != "null") {
+                writer.json("items", &format!("[{entry}]"));
+            }
+            MessageContent::Parts(transcript.map(ContentPart::text).into_iter().chain([sound]).collect())
+        }
+    };
+    let timestamp = timestamp.into();
+    Some(match around.kind {
+        Kind::Request => {
+            Action::UserMessage(UserMessageAction { timestamp, content, ..UserMessageAction::default() })
+        }
+        _ => Action::AssistantMessage(AssistantMessageAction {
+            timestamp,
+            agent_id: around.agent_id.into(),
+            content,
+            ..AssistantMessageAction::default()
+        }),
+    })
+}
+
+/// The sound of what was said aloud, as the member `audio` of its part.
+pub(super) fn audio<'t>(
+    action: &'t Action,
+    items: Option<&[Option<ItemEnvelope<'t>>]>,
+    profile: &Profile<'t>,
+) -> Option<Value<'t>> {
+    let content = match action {
+        Action::UserMessage(action) => &action.content,
+        Action::AssistantMessage(action) => &action.content,
+        _ => return None,
+    };
+    let MessageContent::Parts(parts) = content else { return None };
+    let sound = parts.iter().find(|part| part.as_text().is_none())?;
+    let item = items.and_then(|items| items.first()).and_then(Option::as_ref);
+    Some(items::decode_item(sound, item, profile))
+}
+
+fn user_prompt<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+    irregular: &mut bool,
+) -> Option<Action> {
+    let value = part.get("content")?;
+    let content = if let Some(text) = value.as_text() {
+        MessageContent::Text(text.into_owned())
+    } else {
+        let encoded = items::encode(value, profile)?;
+        if let Some(residue) = &encoded.residue {
+            writer.json("items", residue);
+        }
+        *irregular = encoded.irregular;
+        MessageContent::Parts(encoded.parts)
+    };
+    Some(Action::UserMessage(UserMessageAction {
+        timestamp: timestamp.into(),
+        content,
+        ..UserMessageAction::default()
+    }))
+}
+
+fn tool_return(part: &Part<'_>, class: &str, timestamp: &str, validation_status: bool) -> Option<Action> {
+    let outcome = part.text("outcome");
+    let content = raw_json(part.get("content")?)?;
+    let retried = class == "retry-prompt" || outcome.as_deref() == Some("retried");
+    let failed = retried || outcome.as_deref().is_some_and(|outcome| outcome != "success");
+    let status = match failed {
+        false => "success",
+        true if validation_status && retried && is_validation(part, &content) => "validation_error",
+        true => "error",
+    };
+    Some(Action::ToolReturn(ToolReturnAction {
+        timestamp: timestamp.into(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into(),
+        tool_name: part.text("tool_name")?.into(),
+        status: status.into(),
+        content,
+        ..ToolReturnAction::default()
+    }))
+}
+
+/// Whether a retry says that arguments failed validation: by its cause, or by a list of error details.
+fn is_validation(part: &Part<'_>, content: &RawJson) -> bool {
+    let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
+    cause.map_or_else(|| content.is_array(), |cause| cause == "validation_error")
+}
+
+fn retry_cause(retry: &Value<'_>) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Retry {
+        cause: Option<String>,
+    }
+    serde_json::from_str::<Retry>(&retry.to_json()).ok()?.cause
+}
+
+fn denied(tool_call_id: &str, timestamp: &str) -> Action {
+    let mut data = ObjectWriter::default();
+    data.text("tool_call_id", tool_call_id);
+    system(DENIED, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
+}
+
+fn retry(part: &Part<'_>, timestamp: &str) -> Action {
+    let content = part.get("content").and_then(raw_json).unwrap_or_default();
+    let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
+    let told = if content.is_array() { "validation_error" } else { "model_retry" };
+    let mut data = ObjectWriter::default();
+    data.json("content", content.get());
+    data.text("cause", cause.as_deref().unwrap_or(told));
+    system(RETRY, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
+}
+
+fn thinking(part: &Part<'_>, timestamp: &str, around: &Surroundings<'_>) -> Option<Action> {
+    let content = part.text("content")?;
+    let provider_name = part.text("provider_name");
+    Some(Action::Thinking(ThinkingAction {
+        timestamp: timestamp.into(),
+        agent_id: around.agent_id.into(),
+        content: (!content.is_empty()).then(|| content.into_owned()),
+        signature: part.text("signature").map(Into::into),
+        provider_name: provider_name.as_deref().or(around.provider_name).unwrap_or("unknown").into(),
+        thinking_id: part.text("id").map(Into::into),
+        ..ThinkingAction::default()
+    }))
+}
+
+fn tool_call<'a>(
+    part: &Part<'a>,
+    timestamp: &str,
+    agent_id: &str,
+    profile: &mut Profile<'a>,
+    writer: &mut ObjectWriter,
+) -> Option<Action> {
+    let value = part.get("args").unwrap_or(&Value::NULL);
+    let args = match value.as_text().and_then(|text| arguments(&text)) {
+        Some(object) => object,
+        None => raw_json(value)?,
+    };
+    let as_text = value.is_text() && !args.is_string();
+    if !profile.arguments_seen {
+        profile.arguments_seen = true;
+        profile.arguments_as_text = as_text;
+    }
+    if as_text != profile.arguments_as_text {
+        writer.text("args", if as_text { "text" } else { "json" });
+    }
+    Some(Action::ToolCall(ToolCallAction {
+        timestamp: timestamp.into(),
+        agent_id: agent_id.into(),
+        tool_name: part.text("tool_name")?.into(),
+        tool_call_id: part.text("tool_call_id").unwrap_or_default().into(),
+        args,
+        ..ToolCallAction::default()
+    }))
+}
+
+/// Whether the arguments of a call are a string of JSON that its action holds as an object.
+fn arguments_as_text(part: &Part<'_>, action: &Action) -> bool {
+    matches!(action, Action::ToolCall(call) if !call.args.is_string())
+        && part.get("args").is_some_and(Value::is_text)
+}
+
+/// Arguments that are the text of an object, as that object.
+fn arguments(text: &str) -> Option<RawJson> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let object = RawJson::from_text(text.to_owned()).ok()?;
+    // A document must fit on one line of a JSONL file.
+    if object.get().contains(['\n', '\r']) {
+        return RawJson::from_text(respell(object.get())).ok();
+    }
+    Some(object)
+}
+
+fn raw_json(value: &Value<'_>) -> Option<RawJson> {
+    match value {
+        Value::Raw(raw) => Some(RawJson::from(*raw)),
+        _ => RawJson::from_text(value.to_json().into_owned()).ok(),
+    }
+}

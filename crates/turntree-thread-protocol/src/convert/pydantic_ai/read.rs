@@ -1,0 +1,370 @@
+//! Histories from JSON: one pass, borrowed, members in the order of the text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::accepts;
+use super::model::{History, Kind, ModelMessage, Object, Part, Value};
+use turntree_core::json::tagged::CowStr;
+use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
+use turntree_core::limits::Limits;
+
+/// Reads a history from text that is UTF-8 already.
+///
+/// # Errors
+/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages as some version of Pydantic AI
+/// reads them; names the place.
+pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
+    let checked = check(text, limits)?;
+    let messages = serde_json::from_str::<Messages<'a>>(text);
+    if !checked && messages.is_err() {
+        check_all(text, limits)?;
+    }
+    let messages = messages.map_err(|error| locate(text, &error))?.0;
+    for (index, message) in messages.iter().enumerate() {
+        if let Some(path) = deep_place(message, limits) {
+            return Err(too_deep(index, path, limits));
+        }
+        accepts::check(message).map_err(|refusal| refusal.in_message(index))?;
+    }
+    Ok(messages)
+}
+
+const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
+
+/// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
+/// messages: see [`deep_place`].
+pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
+    if let Some(byte) = half_pairs(text).next() {
+        return Err(ParseError {
+            kind: ParseErrorKind::Encoding,
+            path: Vec::new(),
+            message: format!(
+                "half a surrogate pair is no character, at byte {byte}; write U+FFFD in its place"
+            ),
+        });
+    }
+    if text.len() <= limits.bytes.min(limits.values) && limits.depth > OUTER_LEVELS {
+        return Ok(false);
+    }
+    check_all(text, limits).map(|()| true)
+}
+
+fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
+    let limits = Limits { depth: levels(limits), ..*limits };
+    limits.check(text).map_err(|error| ParseError {
+        kind: ParseErrorKind::Limit,
+        path: Vec::new(),
+        message: error.to_string(),
+    })
+}
+
+/// JSON with U+FFFD for each half of a surrogate pair, which Pydantic does not read.
+pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
+    let mut whole = Cow::Borrowed(json);
+    for place in half_pairs(json) {
+        whole.to_mut().replace_range(place..place + "\\ufffd".len(), "\\ufffd");
+    }
+    whole
+}
+
+/// Where escapes stand for half a surrogate pair, which no UTF-8 can hold.
+fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    // The unit that an escape at a place stands for, if one stands there.
+    let unit = move |place: usize| {
+        let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut second = None;
+    memchr::memmem::find_iter(bytes, b"\\u").filter(move |place| {
+        let before = bytes.get(..*place).unwrap_or_default();
+        let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+        let is_second = second.take() == Some(*place);
+        match unit(*place) {
+            _ if is_escaped || is_second => false,
+            Some(0xD800..=0xDBFF) if matches!(unit(place + 6), Some(0xDC00..=0xDFFF)) => {
+                second = Some(place + 6);
+                false
+            }
+            Some(0xD800..=0xDFFF) => true,
+            _ => false,
+        }
+    })
+}
+
+/// Levels of a history that Pydantic goes into.
+const LEVELS: usize = 200;
+/// Levels around the members of a part: the history, a message, its parts, a part.
+const OUTER_LEVELS: usize = 4;
+
+fn levels(limits: &Limits) -> usize {
+    limits.depth.min(LEVELS)
+}
+
+/// Whether Pydantic reads a value as a member of a part, as far as its nesting goes.
+pub(super) fn is_shallow(json: &str) -> bool {
+    keeps_to(json, LEVELS - OUTER_LEVELS)
+}
+
+/// Whether Pydantic reads a value where it may be nested so deep. What is empty counts as no level.
+fn keeps_to(json: &str, depth: usize) -> bool {
+    // A level has two brackets.
+    let is_short = json.len() / 2 <= depth;
+    let limits = Limits { bytes: usize::MAX, depth, values: usize::MAX };
+    is_short
+        || limits.check(json).is_ok()
+        || limits.check(&json.replace("[]", "0").replace("{}", "0")).is_ok()
+}
+
+/// Where a value is nested deeper than the limit, or than Pydantic reads. The few values that are no scalars are all
+/// that can be.
+pub(super) fn deep_place(message: &ModelMessage<'_>, limits: &Limits) -> Option<Vec<PathSegment>> {
+    let key = |name: &str| PathSegment::Key(name.to_owned());
+    let deep = |object: &Object<'_>, outer: usize| {
+        let is_deep = |value: &Value<'_>| {
+            let depth = levels(limits).saturating_sub(outer);
+            value.as_json().is_some_and(|json| json.starts_with(['{', '[']) && !keeps_to(json, depth))
+        };
+        object.iter().find(|(_, value)| is_deep(value)).map(|(name, _)| key(name))
+    };
+    let of_parts = message.parts.iter().enumerate().find_map(|(place, part)| {
+        Some(vec![key("parts"), PathSegment::Index(place), deep(part, OUTER_LEVELS)?])
+    });
+    let of_usage = || Some(vec![key("usage"), deep(message.usage.as_ref()?, OUTER_LEVELS - 1)?]);
+    of_parts.or_else(of_usage).or_else(|| Some(vec![deep(&message.members, OUTER_LEVELS - 2)?]))
+}
+
+fn too_deep(index: usize, mut path: Vec<PathSegment>, limits: &Limits) -> ParseError {
+    path.insert(0, PathSegment::Index(index));
+    let levels = levels(limits);
+    let remedy = if limits.depth > LEVELS { "Pydantic AI reads no more" } else { "raise the limit" };
+    let message = format!("the history is nested deeper than {levels} levels here; flatten it: {remedy}");
+    ParseError { kind: ParseErrorKind::Limit, path, message }
+}
+
+/// The quick parse knows no paths; a text that failed is read again to find where.
+fn locate(text: &str, error: &serde_json::Error) -> ParseError {
+    let kind = match error.classify() {
+        serde_json::error::Category::Eof => ParseErrorKind::Truncated,
+        serde_json::error::Category::Data => ParseErrorKind::Shape,
+        _ => ParseErrorKind::Syntax,
+    };
+    if kind != ParseErrorKind::Shape {
+        return ParseError { kind, path: Vec::new(), message: error.to_string() };
+    }
+    let (mut path, mut message) = place_of_error::<Messages<'_>>(text).unwrap_or_default();
+    // The parts of a message are read on their own, when it is known which ones count.
+    if let [PathSegment::Index(index)] = *path
+        && let Some(parts) = parts_text(text, index)
+        && let Some((steps, said)) = place_of_error::<Parts<'_>>(&parts)
+    {
+        path.push(PathSegment::Key("parts".to_owned()));
+        path.extend(steps);
+        // Lines and columns would be those of the parts.
+        said.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
+    }
+    ParseError { kind, path, message }
+}
+
+/// The text of the parts that count in a message.
+fn parts_text(text: &str, index: usize) -> Option<String> {
+    let message = message_texts(text).ok()?.get(index).copied()?;
+    Some(read_object(message.get())?.get("parts")?.to_json().into_owned())
+}
+
+/// Where a text is not what it should be, and how.
+fn place_of_error<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(Vec<PathSegment>, String)> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let located = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
+    let path = located.path().iter().filter_map(segment).collect();
+    Some((path, located.into_inner().to_string()))
+}
+
+fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
+    match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(PathSegment::Index(*index)),
+        serde_path_to_error::Segment::Map { key } => Some(PathSegment::Key(key.clone())),
+        _ => None,
+    }
+}
+
+/// The text with `null` for the numbers that Pydantic reads beyond those of JSON; `None` where there are none.
+pub(super) fn without_nan(text: &str) -> Option<String> {
+    let mut standard = String::with_capacity(text.len());
+    let (mut rest, mut found) = (text, false);
+    while let Some(place) = rest.find(['"', 'N', 'I', '-']) {
+        let (before, tail) = rest.split_at(place);
+        standard.push_str(before);
+        let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|number| tail.starts_with(number));
+        let length = if let Some(number) = number {
+            found = true;
+            standard.push_str("null");
+            number.len()
+        } else {
+            let length = if tail.starts_with('"') { string_length(tail) } else { 1 };
+            standard.push_str(tail.get(..length).unwrap_or_default());
+            length
+        };
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    standard.push_str(rest);
+    found.then_some(standard)
+}
+
+/// The bytes of the string that a text begins with, quotes and all.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (place, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return place + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The text of each message, spacing and all.
+///
+/// # Errors
+/// When `text` is not a list.
+pub(super) fn message_texts(text: &str) -> Result<Vec<&RawValue>, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+struct Messages<'a>(History<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Messages<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Messages<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(EXPECTED)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Messages<'de>, A::Error> {
+                let mut messages = Vec::new();
+                while let Some(message) = sequence.next_element()? {
+                    messages.push(message);
+                }
+                Ok(Messages(messages))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for ModelMessage<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Message;
+        impl<'de> Visitor<'de> for Message {
+            type Value = ModelMessage<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a message: an object with \"kind\" and \"parts\"")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ModelMessage<'de>, A::Error> {
+                let mut members = Object::with_capacity(20);
+                // Of members that stand twice the last one counts.
+                let (mut parts, mut usage) = (None, None);
+                while let Some(key) = map.next_key::<CowStr<'de>>()? {
+                    let raw: &'de RawValue = map.next_value()?;
+                    match key.as_str() {
+                        "parts" => parts = Some(raw),
+                        "usage" => usage = Some(raw),
+                        _ => {}
+                    }
+                    members.push(key.into_cow(), Value::Raw(raw));
+                }
+                let usage = usage.and_then(|usage| read_object(usage.get()));
+                if usage.is_some() {
+                    members.replace("usage", Value::Field);
+                }
+                members.replace("parts", Value::Field);
+                let kind = members.text("kind").map(|kind| Kind::from(&*kind)).ok_or_else(|| {
+                    A::Error::custom(
+                        "a message without \"kind\"; Pydantic AI writes \"request\" or \"response\" since 0.0.13",
+                    )
+                })?;
+                let parts = parts.ok_or_else(|| A::Error::missing_field("parts"))?;
+                let Parts(parts) = serde_json::from_str(parts.get()).map_err(A::Error::custom)?;
+                Ok(ModelMessage { kind, members, parts, usage })
+            }
+        }
+        deserializer.deserialize_map(Message)
+    }
+}
+
+/// The parts of a message.
+struct Parts<'a>(Vec<Part<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a list of parts")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Parts<'de>, A::Error> {
+                let mut parts = Vec::new();
+                while let Some(PartMembers(part)) = sequence.next_element()? {
+                    parts.push(part);
+                }
+                Ok(Parts(parts))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+struct PartMembers<'a>(Part<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for PartMembers<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let part = deserializer.deserialize_map(Members)?;
+        if part.text("part_kind").is_none() {
+            return Err(D::Error::custom(
+                "a part without \"part_kind\"; it must say what it is, as \"text\"",
+            ));
+        }
+        Ok(Self(part))
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Object<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object with a \"part_kind\"")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+        let mut object = Object::with_capacity(10);
+        while let Some(key) = map.next_key::<CowStr<'de>>()? {
+            object.push(key.into_cow(), Value::Raw(map.next_value()?));
+        }
+        Ok(object)
+    }
+}
+
+/// Looks into the text of an object; `None` for any other value.
+pub(super) fn read_object(text: &str) -> Option<Object<'_>> {
+    if !text.starts_with('{') {
+        return None;
+    }
+    super::scan::object(text)
+        .or_else(|| serde_json::Deserializer::from_str(text).deserialize_map(Members).ok())
+}

@@ -1,0 +1,261 @@
+//! Texts and files of an answer: one assistant message for those that stand together. Decision 6.
+
+use super::CombineText;
+use super::envelope::ObjectWriter;
+use super::items;
+use super::model::{Part, part_kind};
+use super::parts::{Encoded, Surroundings, write_residue};
+use super::profile::{Expected, Profile};
+use super::wire::{self, Remark};
+use crate::action::{Action, AssistantMessageAction};
+use crate::content::{ContentPart, MessageContent};
+
+/// What a text or a file became.
+#[derive(Debug)]
+pub(super) enum Joined {
+    /// An assistant message of its own.
+    Whole(Encoded),
+    /// The assistant message of a run of parts, and this part's piece of it.
+    First {
+        /// The message.
+        encoded: Encoded,
+        /// Which run.
+        run: usize,
+        /// The piece: members of its layout entry.
+        entry: String,
+    },
+    /// A later piece.
+    Next {
+        /// Of which run.
+        run: usize,
+        /// The piece: members of its layout entry.
+        entry: String,
+    },
+    /// No action: the text is empty.
+    Nothing,
+    /// A file behind a call, as a stream tells it (portable profile).
+    Aside(Remark),
+}
+
+/// A run of texts and files that make one message.
+#[derive(Debug, Default)]
+struct Run {
+    pieces: Vec<Piece>,
+    content: Vec<ContentPart>,
+    /// The place of the last part, also of an empty one.
+    last: usize,
+    /// Whether sources follow it in a stream.
+    cited: bool,
+}
+
+/// One part of a run.
+#[derive(Debug)]
+struct Piece {
+    /// Its place in the answer.
+    place: usize,
+    /// The place of its content part.
+    item: usize,
+    /// Characters of separator before it.
+    gap: usize,
+    /// For a file, what its content part does not say; `Some(None)` when only the message's text can.
+    #[expect(clippy::option_option, reason = "no file, a file that says nothing, a file that does")]
+    file: Option<Option<String>>,
+}
+
+/// Decides for every text and file what it becomes; one entry a part, `None` for other parts.
+pub(super) fn join_texts<'a>(
+    parts: &[Part<'a>],
+    combine: CombineText,
+    around: &Surroundings<'_>,
+    profile: &mut Profile<'a>,
+) -> Vec<Option<Joined>> {
+    let mut joined: Vec<Option<Joined>> = Vec::new();
+    joined.resize_with(parts.len(), || None);
+    for (number, run) in runs(parts, combine, around, profile, &mut joined).into_iter().enumerate() {
+        match run.pieces.as_slice() {
+            [Piece { place, file: None, .. }] => {
+                let Some(part) = parts.get(*place) else { continue };
+                let place = *place;
+                let action = message(run.content, around);
+                let mut writer = ObjectWriter::default();
+                let exact = write_residue(part, "text", &action, profile, &mut writer);
+                let encoded = Encoded {
+                    action,
+                    fragment: writer.into_fragment(),
+                    before: None,
+                    late: Vec::new(),
+                    irregular: exact.is_none(),
+                    exact: exact.unwrap_or(false),
+                };
+                set(&mut joined, place, Joined::Whole(encoded));
+            }
+            _ => join_run(number, run, parts, around, profile, &mut joined),
+        }
+    }
+    joined
+}
+
+fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
+    if let Some(entry) = joined.get_mut(place) {
+        *entry = Some(value);
+    }
+}
+
+/// The runs of texts and files, with what they say. Empty texts that no run takes are noted as nothing.
+fn runs<'a>(
+    parts: &[Part<'a>],
+    combine: CombineText,
+    around: &Surroundings<'_>,
+    profile: &mut Profile<'a>,
+    joined: &mut [Option<Joined>],
+) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut called = false;
+    for (place, part) in parts.iter().enumerate() {
+        let kind = part_kind(part);
+        called |= wire::is_call(part);
+        let text = if kind == "text" { part.text("content") } else { None };
+        let file = if kind == "file" {
+            part.get("content").and_then(|content| items::encode_file(content, profile))
+        } else {
+            None
+        };
+        if text.is_none() && file.is_none() {
+            continue;
+        }
+        if let Some((file, _)) = file.as_ref().filter(|_| around.wire && called) {
+            set(joined, place, Joined::Aside(wire::file(file, around.timestamp)));
+            continue;
+        }
+        let adjacent = runs.last().is_some_and(|run| run.last + 1 == place);
+        // In a stream, sources stand between a text that cites them and a file.
+        let parted = file.is_some() && runs.last().is_some_and(|run| run.cited);
+        let goes_on = runs.last().is_some() && !parted && (adjacent || combine == CombineText::Response);
+        let last_is_text = goes_on
+            && runs.last().and_then(|run| run.content.last()).is_some_and(|part| part.as_text().is_some());
+        if text.as_deref() == Some("") && !last_is_text {
+            set(joined, place, Joined::Nothing);
+            if let Some(run) = runs.last_mut().filter(|_| adjacent) {
+                run.last = place;
+            }
+            continue;
+        }
+        if !goes_on {
+            runs.push(Run::default());
+        }
+        let Some(run) = runs.last_mut() else { continue };
+        run.last = place;
+        run.cited |= around.wire && wire::cites(part);
+        let (mut gap, mut entry) = (0, None);
+        match (text, file, run.content.last_mut()) {
+            (Some(text), _, Some(ContentPart::Text(before))) => {
+                if !adjacent && !text.is_empty() {
+                    before.text.push_str(SEPARATOR);
+                    gap = SEPARATOR.len();
+                }
+                before.text.push_str(&text);
+            }
+            (Some(text), ..) => run.content.push(ContentPart::text(text)),
+            (None, Some((file, said)), _) => {
+                run.content.push(file);
+                entry = Some(said.map(String::from));
+            }
+            (None, None, _) => {}
+        }
+        run.pieces.push(Piece { place, item: run.content.len().saturating_sub(1), gap, file: entry });
+    }
+    runs
+}
+
+/// What stands between texts that do not stand together.
+const SEPARATOR: &str = "\n\n";
+
+fn join_run<'a>(
+    number: usize,
+    run: Run,
+    parts: &[Part<'a>],
+    around: &Surroundings<'_>,
+    profile: &mut Profile<'a>,
+    joined: &mut [Option<Joined>],
+) {
+    let one_text = matches!(run.content.as_slice(), [ContentPart::Text(_)]);
+    let action = message(run.content, around);
+    let (mut entries, mut irregular) = (Vec::new(), false);
+    for piece in run.pieces {
+        let Some(part) = parts.get(piece.place) else { continue };
+        let mut writer = ObjectWriter::default();
+        if !one_text {
+            writer.json("item", &piece.item.to_string());
+        }
+        let class = if piece.file.is_some() { "file" } else { "text" };
+        if let Some(entry) = &piece.file {
+            writer.text("kind", "file");
+            irregular |= entry.is_none();
+            if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
+                writer.json("file", entry);
+            }
+        } else {
+            if piece.gap > 0 {
+                writer.json("gap", &piece.gap.to_string());
+            }
+            let length = part.text("content").unwrap_or_default().chars().count();
+            writer.json("length", &length.to_string());
+        }
+        profile.observe(class, part);
+        let residue = profile.template(class).and_then(|template| {
+            template.residue(part, |key| match key {
+                "content" => Expected::Covered,
+                "part_kind" => Expected::text(class),
+                _ => Expected::Default,
+            })
+        });
+        irregular |= residue.is_none();
+        if let Some(residue) = &residue {
+            writer.residue(residue, "keys", "part");
+        }
+        entries.push((piece.place, writer.into_fragment()));
+    }
+    let mut encoded = Some(Encoded {
+        action,
+        fragment: String::new(),
+        before: None,
+        late: Vec::new(),
+        irregular,
+        exact: false,
+    });
+    for (place, entry) in entries {
+        let piece = match encoded.take() {
+            Some(encoded) => Joined::First { encoded, run: number, entry },
+            None => Joined::Next { run: number, entry },
+        };
+        set(joined, place, piece);
+    }
+}
+
+/// The message that says a content: one text is a string, anything else a list.
+fn message(mut content: Vec<ContentPart>, around: &Surroundings<'_>) -> Action {
+    let content = match content.pop() {
+        Some(ContentPart::Text(only)) if content.is_empty() => MessageContent::Text(only.text),
+        last => {
+            content.extend(last);
+            MessageContent::Parts(content)
+        }
+    };
+    Action::AssistantMessage(AssistantMessageAction {
+        timestamp: around.timestamp.into(),
+        agent_id: around.agent_id.into(),
+        content,
+        ..AssistantMessageAction::default()
+    })
+}
+
+/// The piece of a text after `gap` characters, of `length` characters, and where it ends.
+pub(super) fn cut(text: &str, start: usize, gap: usize, length: usize) -> Option<(&str, usize)> {
+    let bytes = |from: usize, count: usize| {
+        let rest = text.get(from..)?;
+        Some(from + rest.char_indices().nth(count).map_or(rest.len(), |(place, _)| place))
+    };
+    let begin = bytes(start, gap)?;
+    let end = bytes(begin, length)?;
+    Some((text.get(begin..end)?, end))
+}

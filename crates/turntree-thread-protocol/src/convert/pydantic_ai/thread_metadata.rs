@@ -1,0 +1,165 @@
+//! `thread.metadata.pydantic_ai`: what a history says once, written and read.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::encode::address;
+use super::envelope::{Members, ObjectWriter};
+use super::model::{Object, Value};
+use super::profile::{BASE, MOST_MEMBERS, Profile};
+use super::write::{Sink, write_object, write_value};
+use crate::document::Thread;
+use crate::error::ThreadError;
+use turntree_core::json::RawJson;
+use turntree_core::json::tagged::CowStr;
+
+/// What the metadata of a thread says about its Pydantic AI messages.
+#[derive(Debug, Default)]
+pub(super) struct ThreadMetadata<'t> {
+    written: Written<'t>,
+    /// Envelopes that are not in their actions, by sequence (decision 2, `strict`).
+    hoisted: HashMap<u64, &'t RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Written<'t> {
+    #[serde(borrow, default)]
+    templates: HashMap<Cow<'t, str>, Members<'t>>,
+    #[serde(borrow)]
+    instructions: Option<CowStr<'t>>,
+    #[serde(borrow)]
+    args: Option<CowStr<'t>>,
+    #[serde(borrow, default)]
+    texts: Members<'t>,
+    #[serde(borrow, default)]
+    actions: Members<'t>,
+}
+
+const POINTER: &str = "/metadata/pydantic_ai";
+
+fn damaged(message: impl std::fmt::Display) -> ThreadError {
+    ThreadError::Residue { pointer: POINTER.to_owned(), message: message.to_string() }
+}
+
+impl<'t> ThreadMetadata<'t> {
+    /// Reads the metadata of a thread; a thread without has none of it.
+    ///
+    /// # Errors
+    /// [`ThreadError::Residue`] when it is damaged.
+    pub(super) fn of(thread: &'t Thread) -> Result<Self, ThreadError> {
+        let Some(metadata) = thread.metadata.as_ref().and_then(|metadata| metadata.get("pydantic_ai")) else {
+            return Ok(Self::default());
+        };
+        let mut written: Written<'t> = serde_json::from_str(metadata.get()).map_err(damaged)?;
+        let mut hoisted = HashMap::new();
+        for (sequence, envelope) in std::mem::take(&mut written.actions.0) {
+            hoisted.insert(sequence.parse().map_err(damaged)?, envelope);
+        }
+        Ok(Self { written, hoisted })
+    }
+
+    /// The envelope of an action that is kept apart from it.
+    pub(super) fn hoisted(&self, sequence: u64) -> Option<&'t str> {
+        self.hoisted.get(&sequence).map(|envelope| envelope.get())
+    }
+
+    /// The profile of the history.
+    ///
+    /// # Errors
+    /// [`ThreadError::Residue`] when it is damaged.
+    pub(super) fn profile(&self) -> Result<Profile<'t>, ThreadError> {
+        let mut profile = Profile::default();
+        for (class, members) in &self.written.templates {
+            if members.0.len() > MOST_MEMBERS {
+                return Err(damaged(format_args!(
+                    "template \"{class}\" has more than {MOST_MEMBERS} members"
+                )));
+            }
+            let mut object = Object::with_capacity(members.0.len());
+            for (key, default) in &members.0 {
+                object.push(key.clone(), Value::Raw(default));
+            }
+            profile.replace(class.clone(), object);
+        }
+        profile.instructions = self.written.instructions.clone().map(CowStr::into_cow);
+        profile.arguments_as_text = self.written.args.as_ref().is_some_and(|form| form.as_str() == "text");
+        for (address, text) in &self.written.texts.0 {
+            profile.texts.insert(address.clone(), Value::Raw(text));
+        }
+        Ok(profile)
+    }
+}
+
+/// The configuration of the agents of a history: what models were told before everything else.
+#[derive(Debug)]
+pub(super) struct Configuration {
+    /// Where it is, for `config_ref`.
+    pub reference: String,
+    digest: String,
+    json: String,
+}
+
+/// The configuration that a history shows; `None` when it shows none.
+pub(super) fn configuration(profile: &Profile<'_>, system_prompts: &[String]) -> Option<Configuration> {
+    let mut writer = ObjectWriter::default();
+    if !system_prompts.is_empty() {
+        let out = writer.key("system_prompts");
+        for (place, address) in system_prompts.iter().enumerate() {
+            out.raw(if place == 0 { "[" } else { "," });
+            out.string(address);
+        }
+        out.raw("]");
+    }
+    if let Some(address) = &profile.instructions {
+        writer.text("instructions", address);
+    }
+    if writer.is_empty() {
+        return None;
+    }
+    let json = writer.finish();
+    let digest = address(&json).trim_start_matches("sha256:").to_owned();
+    Some(Configuration { reference: format!("#{POINTER}/configs/{digest}"), digest, json })
+}
+
+/// Writes what a history says once; `None` when nothing needs saying.
+pub(super) fn write(
+    profile: &Profile<'_>,
+    configuration: Option<&Configuration>,
+    full: bool,
+) -> Option<RawJson> {
+    let mut writer = ObjectWriter::default();
+    if full {
+        writer.text("profile", BASE);
+        let mut templates = ObjectWriter::default();
+        for (class, members) in profile.kept() {
+            write_object(templates.key(class), members);
+        }
+        if !templates.is_empty() {
+            writer.json("templates", &templates.finish());
+        }
+        if let Some(address) = &profile.instructions {
+            writer.text("instructions", address);
+        }
+        if profile.arguments_as_text {
+            writer.text("args", "text");
+        }
+    }
+    if !profile.texts.is_empty() {
+        let mut texts: Vec<_> = profile.texts.iter().collect();
+        texts.sort_unstable_by_key(|(address, _)| *address);
+        let mut object = ObjectWriter::default();
+        for (address, text) in texts {
+            write_value(object.key(address), text);
+        }
+        writer.json("texts", &object.finish());
+    }
+    if let Some(configuration) = configuration {
+        let mut configs = ObjectWriter::default();
+        configs.json(&configuration.digest, &configuration.json);
+        writer.json("configs", &configs.finish());
+    }
+    if writer.is_empty() { None } else { RawJson::from_text(writer.finish()).ok() }
+}

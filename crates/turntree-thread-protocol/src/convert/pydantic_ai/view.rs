@@ -1,0 +1,318 @@
+//! What one agent sees of a thread, as messages of Pydantic AI. What it sees is [`super::super::view`]'s business.
+//!
+//! System prompts and instructions belong to the agent's configuration and are not part of a view.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::decode::{damaged, decode_action, decode_part, envelope_of, for_each_message, to_messages};
+use super::downgrade::{Change, downgrade};
+use super::envelope::{Envelope, MessageEnvelope};
+use super::items::{decode_all, is_inline};
+use super::model::{History, Kind, ModelMessage, Object, Part, Value};
+use super::parts::NATIVE_RETURN;
+use super::profile::{Expected, Profile};
+use super::spelled;
+use super::thread_metadata::ThreadMetadata;
+use super::usage::{expected_of_message, expected_of_usage};
+use super::versions::Version;
+use super::write::write_message;
+use crate::action::Action;
+use crate::content::{ContentPart, MessageContent};
+use crate::convert::view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::document::Thread;
+use crate::error::ThreadError;
+use turntree_core::json::tagged::CowStr;
+use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
+
+/// The kind of a call of a tool that the provider runs itself.
+const NATIVE_CALL: &str = "builtin-tool-call";
+
+impl Thread {
+    /// The messages that the thread holds, or that one of its agents sees.
+    ///
+    /// # Errors
+    /// [`ThreadError::UnknownAgent`] when the registry does not have the agent; [`ThreadError::Residue`] when metadata
+    /// that the way back needs is damaged.
+    pub fn to_messages(&self, options: &ViewOptions) -> Result<History<'_>, ThreadError> {
+        let Some(agent_id) = &options.agent_id else { return to_messages(self) };
+        let metadata = ThreadMetadata::of(self)?;
+        let mut envelopes = Vec::with_capacity(self.actions.len());
+        for (place, action) in self.actions.iter().enumerate() {
+            let envelope =
+                envelope_of(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
+            envelopes.push(envelope.unwrap_or_default());
+        }
+        let messages = view::messages(self, agent_id, options, &origins(self, &envelopes), false)?;
+        let mut told = Told { profile: metadata.profile()?, plain: Profile::default(), envelopes };
+        messages.iter().map(|message| told.message(message)).collect()
+    }
+
+    /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it, or the view of one agent.
+    ///
+    /// # Errors
+    /// As [`Self::to_messages`]; [`ThreadError::Parse`] when more would be written than the limits allow.
+    pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
+        written(&self.to_messages(options)?, options)
+    }
+
+    /// As [`Self::to_pydantic_ai_json`], in pieces: a long history is never in one place.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`]; pieces may have been written by then.
+    pub fn write_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        mut write: impl FnMut(&[u8]),
+    ) -> Result<(), ThreadError> {
+        let mut writer = HistoryWriter::new(options.limits.bytes);
+        let mut add = |message: &ModelMessage<'_>| -> Result<(), ThreadError> {
+            writer.add(message)?;
+            if writer.out.len() >= PIECE {
+                write(&writer.out);
+                writer.taken += writer.out.len();
+                writer.out.clear();
+            }
+            Ok(())
+        };
+        match &options.agent_id {
+            None => for_each_message(self, |message| add(&message))?,
+            Some(_) => self.to_messages(options)?.iter().try_for_each(add)?,
+        }
+        write(&writer.finish());
+        Ok(())
+    }
+}
+
+/// Histories are written in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
+impl Thread {
+    /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
+    ///
+    /// # Errors
+    /// As [`Self::to_pydantic_ai_json`].
+    pub fn to_older_pydantic_ai_json(
+        &self,
+        options: &ViewOptions,
+        version: Version,
+    ) -> Result<(Vec<u8>, Vec<Change>), ThreadError> {
+        let (messages, changes) = downgrade(&self.to_messages(options)?, version);
+        Ok((written(&messages, options)?, changes))
+    }
+}
+
+fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
+    let mut writer = HistoryWriter::new(options.limits.bytes);
+    messages.iter().try_for_each(|message| writer.add(message))?;
+    Ok(writer.finish())
+}
+
+/// Writes messages as a list, up to a limit.
+struct HistoryWriter {
+    out: Vec<u8>,
+    /// Bytes that were taken out of `out`.
+    taken: usize,
+    messages: usize,
+    limit: usize,
+}
+
+impl HistoryWriter {
+    fn new(limit: usize) -> Self {
+        Self { out: vec![b'['], taken: 0, messages: 0, limit }
+    }
+
+    fn add(&mut self, message: &ModelMessage<'_>) -> Result<(), ThreadError> {
+        if self.messages > 0 {
+            self.out.push(b',');
+        }
+        write_message(&mut self.out, message);
+        if self.taken + self.out.len() > self.limit {
+            return Err(too_long(self.messages, self.limit).into());
+        }
+        self.messages += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.out.push(b']');
+        self.out
+    }
+}
+
+fn too_long(place: usize, limit: usize) -> ParseError {
+    ParseError {
+        kind: ParseErrorKind::Limit,
+        path: vec![PathSegment::Index(place)],
+        message: format!("the history has more than {limit} bytes; raise the limit or split the thread"),
+    }
+}
+
+/// Of which message each action was, whether a provider's tool, and whether no part can say it.
+fn origins(thread: &Thread, envelopes: &[Envelope<'_>]) -> Vec<Origin> {
+    let mut head: Option<(usize, u64)> = None;
+    let origin = |(place, (action, envelope)): (usize, (&Arc<Action>, &Envelope<'_>))| {
+        if let Some(message) = &envelope.message {
+            head = Some((place, message.index));
+        }
+        let index = envelope.message.as_ref().map(|message| message.index).or(envelope.m);
+        let message = head.filter(|(_, of_head)| index == Some(*of_head)).map(|(place, _)| place);
+        let kind = envelope.kind.as_ref().map(CowStr::as_str);
+        let native = matches!(kind, Some(NATIVE_CALL | NATIVE_RETURN));
+        Origin { message, native, mute: kind.is_none() && is_mute(action) }
+    };
+    thread.actions.iter().zip(envelopes).enumerate().map(origin).collect()
+}
+
+/// Whether an answer holds nothing that Pydantic AI has a part for: no text, and no file with its data.
+fn is_mute(action: &Action) -> bool {
+    let Action::AssistantMessage(message) = action else { return false };
+    let MessageContent::Parts(parts) = &message.content else { return false };
+    !parts.iter().any(|part| part.as_text().is_some() || is_inline(part))
+}
+
+/// Tells the messages of a view in the words of Pydantic AI.
+struct Told<'t> {
+    profile: Profile<'t>,
+    /// The shapes of messages that no history said.
+    plain: Profile<'t>,
+    /// What each action says about the part it was.
+    envelopes: Vec<Envelope<'t>>,
+}
+
+impl<'t> Told<'t> {
+    fn message(&mut self, message: &view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
+        let mut parts = Vec::with_capacity(message.items.len());
+        for item in &message.items {
+            let answers = message.speaker.is_some();
+            self.parts(item, answers, |part| parts.push(part)).map_err(|error| damaged(item.place, error))?;
+        }
+        if message.speaker.is_none() {
+            let timestamp = message.items.first().map(|item| item.action.timestamp());
+            let members = message_members(&self.plain, "request", None, &[], timestamp);
+            return Ok(ModelMessage { kind: Kind::Request, members, parts, usage: None });
+        }
+        // What is said about a message is said once, though others may have spoken in the midst of it.
+        let envelope = message.origin.and_then(|head| self.envelopes.get_mut(head)?.message.take());
+        let profile = if envelope.is_some() { &self.profile } else { &self.plain };
+        let actions: Vec<&Action> = message.items.iter().map(|item| item.action).collect();
+        let members = message_members(profile, "response", envelope.as_ref(), &actions, None);
+        let usage = matches!(members.get("usage"), Some(Value::Field))
+            .then(|| usage(profile, envelope.as_ref(), &actions))
+            .flatten();
+        Ok(ModelMessage { kind: Kind::Response, members, parts, usage })
+    }
+
+    fn parts(&self, item: &Item<'t>, answers: bool, mut take: impl FnMut(Part<'t>)) -> Result<(), String> {
+        let default = Envelope::default();
+        let envelope = self.envelopes.get(item.place).unwrap_or(&default);
+        let action = item.action;
+        match (&item.heard, action) {
+            (Heard::AsIs, _) => decode_action(&self.profile, action, envelope, take)?,
+            (Heard::Call { id, own: true } | Heard::Return { id, own: true }, _) => {
+                take(under(decode_part(&self.profile, action, envelope)?, id));
+            }
+            (Heard::Call { id, .. }, Action::ToolCall(call)) => {
+                take(self.part("tool-call", |key| match key {
+                    "tool_name" => Expected::text(&call.tool_name),
+                    "tool_call_id" => Expected::Value(Value::Text(id.clone())),
+                    "args" => spelled::arguments(call.args.get()),
+                    _ => Expected::Default,
+                }))
+            }
+            (Heard::Return { id, .. }, _) => take(self.part("tool-return", |key| match key {
+                "tool_call_id" => Expected::Value(Value::Text(id.clone())),
+                _ => super::parts::expected(action, "tool-return", key, false),
+            })),
+            (Heard::Told(prefix), Action::AssistantMessage(message)) => {
+                let text = || Value::Text(Cow::Owned(prefixed(&message.content.text(), prefix)));
+                take(if answers {
+                    self.part("text", |key| match key {
+                        "content" => Expected::Value(text()),
+                        _ => Expected::Default,
+                    })
+                } else {
+                    self.user_prompt(&attributed(&message.content, prefix), action.timestamp())
+                });
+            }
+            (Heard::Summary(line), _) => {
+                take(self.user_prompt(&Value::Text(Cow::Owned(line.clone())), action.timestamp()));
+            }
+            (Heard::Call { .. } | Heard::Told(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn user_prompt(&self, content: &Value<'t>, timestamp: &'t str) -> Part<'t> {
+        self.part("user-prompt", |key| match key {
+            "content" => Expected::Value(content.clone()),
+            "timestamp" => spelled::time(timestamp),
+            _ => Expected::Default,
+        })
+    }
+
+    fn part(&self, class: &'static str, derive: impl Fn(&str) -> Expected<'t>) -> Part<'t> {
+        let derive = |key: &str| if key == "part_kind" { Expected::text(class) } else { derive(key) };
+        self.plain.template(class).map(|template| template.rebuild(None, &[], derive)).unwrap_or_default()
+    }
+}
+
+/// A part of a tool under another id, where it has another one.
+fn under<'t>(part: Part<'t>, id: &Cow<'t, str>) -> Part<'t> {
+    if part.text("tool_call_id").as_deref() == Some(&**id) {
+        return part;
+    }
+    let mut renamed = Object::with_capacity(part.len());
+    for (key, value) in part.entries() {
+        let is_id = key == "tool_call_id";
+        renamed.push(key.clone(), if is_id { Value::Text(id.clone()) } else { value.clone() });
+    }
+    renamed
+}
+
+fn message_members<'t>(
+    profile: &Profile<'t>,
+    kind: &'static str,
+    envelope: Option<&MessageEnvelope<'t>>,
+    actions: &[&'t Action],
+    timestamp: Option<&'t str>,
+) -> Object<'t> {
+    let Some(template) = profile.template(kind) else { return Object::new() };
+    let calls = envelope.is_none() && actions.iter().any(|action| matches!(action, Action::ToolCall(_)));
+    let keys = envelope.and_then(|envelope| envelope.keys.as_ref()).map(|keys| keys.0.as_slice());
+    let fields = envelope.map(|envelope| envelope.fields.0.as_slice()).unwrap_or_default();
+    template.rebuild(keys, fields, |key| match (key, timestamp) {
+        ("timestamp", Some(timestamp)) => spelled::time(timestamp),
+        ("finish_reason", _) if calls => Expected::text("tool_call"),
+        _ => expected_of_message(actions.iter().copied(), kind, None, key),
+    })
+}
+
+fn usage<'t>(
+    profile: &Profile<'t>,
+    envelope: Option<&MessageEnvelope<'t>>,
+    actions: &[&'t Action],
+) -> Option<Object<'t>> {
+    let keys = envelope.and_then(|envelope| envelope.usage_keys.as_ref()).map(|keys| keys.0.as_slice());
+    let members = envelope.map(|envelope| envelope.usage.0.as_slice()).unwrap_or_default();
+    let derive = |key: &str| expected_of_usage(actions.iter().copied(), key);
+    profile.template("usage").map(|template| template.rebuild(keys, members, derive))
+}
+
+/// The content of another agent's message, after who said it: before the first text, or before everything.
+fn attributed<'t>(content: &'t MessageContent, prefix: &str) -> Value<'t> {
+    let parts = match content {
+        MessageContent::Text(text) => return Value::Text(Cow::Owned(prefixed(text, prefix))),
+        MessageContent::Parts(parts) => parts,
+    };
+    let first = parts.iter().position(|part| matches!(part, ContentPart::Text(_)));
+    let mut items = decode_all(parts, None, &Profile::default());
+    match first.and_then(|first| items.get_mut(first)) {
+        Some(item) => {
+            let text = item.as_text().unwrap_or_default();
+            *item = Value::Text(Cow::Owned(prefixed(&text, prefix)));
+        }
+        None => items.insert(0, Value::Text(Cow::Owned(prefix.trim_end().to_owned()))),
+    }
+    Value::List(items)
+}

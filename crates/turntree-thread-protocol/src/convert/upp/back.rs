@@ -1,0 +1,325 @@
+//! From a thread to messages: the way back of [`super::from_upp`], and what one agent hears.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use super::blocks::{blocks_of, said};
+use super::{Envelope, NAMESPACE};
+use crate::action::{Action, AssistantMessageAction, UserMessageAction};
+use crate::content::{ContentPart, MessageContent};
+use crate::convert::view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::document::Thread;
+use crate::error::ThreadError;
+use turntree_core::json::Extra;
+use turntree_core::message::content::ContentBlock;
+use turntree_core::message::message::{Body, Message};
+use turntree_core::message::tool::{ToolCall, ToolResult};
+
+/// Whose voice an action without an envelope is in.
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Voice<'t> {
+    User,
+    Agent(&'t str),
+    Tool,
+}
+
+fn voice(action: &Action) -> Option<Voice<'_>> {
+    match action {
+        Action::UserMessage(_) => Some(Voice::User),
+        Action::ToolReturn(_) => Some(Voice::Tool),
+        Action::System(_) | Action::Other(_) => None,
+        action => action.agent_id().map(Voice::Agent),
+    }
+}
+
+impl Thread {
+    /// The messages that the thread holds: equal to those it was made of, or made of what its actions say; with an agent
+    /// in the options, what that one hears.
+    ///
+    /// Message ids that no metadata gives follow from the thread's id and the place of the message.
+    ///
+    /// # Errors
+    /// [`ThreadError::Residue`] when metadata that the way back needs is damaged; [`ThreadError::UnknownAgent`] when the
+    /// registry does not have the agent.
+    pub fn to_upp(&self, options: &ViewOptions) -> Result<Vec<Message>, ThreadError> {
+        let thread = self.unhoisted();
+        let envelopes = thread.actions.iter().enumerate().map(|(place, action)| {
+            let said = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
+            said.map(|said| said.to::<Envelope>().map_err(|error| damaged(place, error.to_string())))
+                .transpose()
+        });
+        let envelopes: Vec<Option<Envelope>> = envelopes.collect::<Result<_, _>>()?;
+        let groups = match &options.agent_id {
+            None => whole(&thread, envelopes),
+            Some(agent_id) => heard(&thread, agent_id, options, &envelopes)?,
+        };
+        let mut messages = Vec::new();
+        for group in groups {
+            let message =
+                decode(group.actions.iter().map(|(action, envelope)| (&**action, envelope.clone())));
+            let Some(mut message) = message.map_err(|message| damaged(group.place, message))? else {
+                continue;
+            };
+            if message.id.is_empty() {
+                let name = format!("{}/messages/{}", self.thread_id, messages.len());
+                message.id = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string();
+            }
+            messages.push(message);
+        }
+        Ok(messages)
+    }
+}
+
+/// The actions of one message.
+struct Group<'t> {
+    /// The place of the first one in the thread.
+    place: usize,
+    actions: Vec<(Cow<'t, Action>, Option<Envelope>)>,
+}
+
+/// Every action that a message was made of, or that says something.
+fn whole(thread: &Thread, envelopes: Vec<Option<Envelope>>) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (place, (action, envelope)) in thread.actions.iter().zip(envelopes).enumerate() {
+        if envelope.is_none() && voice(action).is_none() {
+            continue;
+        }
+        let item = (Cow::Borrowed(&**action), envelope);
+        match groups.last_mut() {
+            Some(last) if goes_on(&last.actions, &item) => last.actions.push(item),
+            _ => groups.push(Group { place, actions: vec![item] }),
+        }
+    }
+    groups
+}
+
+/// What one agent hears.
+fn heard<'t>(
+    thread: &'t Thread,
+    agent_id: &str,
+    options: &ViewOptions,
+    envelopes: &[Option<Envelope>],
+) -> Result<Vec<Group<'t>>, ThreadError> {
+    let origins = origins(envelopes);
+    let mut groups = Vec::new();
+    for message in view::messages(thread, agent_id, options, &origins, true)? {
+        let answers = message.speaker.is_some();
+        // Results of one message stay together, and so do an agent's words; a user's messages are one each.
+        let together = |one: &Item<'_>, other: &Item<'_>| {
+            let is_return = |item: &Item<'_>| matches!(item.heard, Heard::Return { .. });
+            let origin = |item: &Item<'_>| origins.get(item.place).and_then(|origin| origin.message);
+            answers || (is_return(one) && is_return(other) && origin(one) == origin(other))
+        };
+        for items in message.items.chunk_by(together) {
+            let Some(place) = items.first().map(|item| item.place) else { continue };
+            let complete = is_complete(items, &origins, thread);
+            let actions = items.iter().map(|item| {
+                let envelope = envelopes.get(item.place).cloned().flatten();
+                let envelope = envelope
+                    .filter(|_| is_kept(item))
+                    .map(|envelope| Envelope { raw: envelope.raw.filter(|_| complete), ..envelope });
+                (as_heard(item, answers), envelope)
+            });
+            groups.push(Group { place, actions: actions.collect() });
+        }
+    }
+    Ok(groups)
+}
+
+/// Of which message each action was.
+fn origins(envelopes: &[Option<Envelope>]) -> Vec<Origin> {
+    let mut head: Option<(usize, u64)> = None;
+    let origin = |(place, envelope): (usize, &Option<Envelope>)| {
+        head = envelope.as_ref().map(|envelope| match head {
+            Some((first, of_head)) if envelope.id.is_none() && of_head == envelope.m => (first, of_head),
+            _ => (place, envelope.m),
+        });
+        Origin { message: head.map(|(first, _)| first), ..Origin::default() }
+    };
+    envelopes.iter().enumerate().map(origin).collect()
+}
+
+/// Whether an action is the agent's own, or a user's, so that what was kept of its message holds.
+fn is_kept(item: &Item<'_>) -> bool {
+    !matches!(
+        item.heard,
+        Heard::Told(_)
+            | Heard::Summary(_)
+            | Heard::Call { own: false, .. }
+            | Heard::Return { own: false, .. }
+    )
+}
+
+/// Whether items are all that their message was made of, as they were.
+fn is_complete(items: &[Item<'_>], origins: &[Origin], thread: &Thread) -> bool {
+    let origin = |place: usize| origins.get(place).and_then(|origin| origin.message);
+    let Some(first) = items.first().and_then(|item| origin(item.place)) else { return false };
+    let all = (0..thread.actions.len()).skip(first).take_while(|place| origin(*place) == Some(first));
+    let as_it_is = |item: &Item<'_>| match (&item.heard, item.action) {
+        (Heard::AsIs, _) => true,
+        (Heard::Call { id, own: true }, Action::ToolCall(call)) => *id == *call.tool_call_id,
+        (Heard::Return { id, own: true }, Action::ToolReturn(returned)) => *id == *returned.tool_call_id,
+        _ => false,
+    };
+    items.iter().all(as_it_is) && all.eq(items.iter().map(|item| item.place))
+}
+
+/// An action that says what is heard.
+fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
+    let mut action = Cow::Borrowed(item.action);
+    let user = |content: MessageContent| {
+        Action::UserMessage(UserMessageAction {
+            timestamp: item.action.timestamp().into(),
+            content,
+            ..UserMessageAction::default()
+        })
+    };
+    match (&item.heard, item.action) {
+        (Heard::Told(prefix), Action::AssistantMessage(message)) if answers => {
+            Cow::Owned(Action::AssistantMessage(AssistantMessageAction {
+                timestamp: message.timestamp.clone(),
+                agent_id: message.agent_id.clone(),
+                content: MessageContent::Text(prefixed(&message.content.text(), prefix)),
+                ..AssistantMessageAction::default()
+            }))
+        }
+        (Heard::Told(prefix), Action::AssistantMessage(message)) => {
+            Cow::Owned(user(attributed(&message.content, prefix)))
+        }
+        (Heard::Summary(line), _) => Cow::Owned(user(MessageContent::Text(line.clone()))),
+        (Heard::Call { id, .. }, Action::ToolCall(call)) if *id != *call.tool_call_id => {
+            if let Action::ToolCall(call) = action.to_mut() {
+                call.tool_call_id = id.as_ref().into();
+            }
+            action
+        }
+        (Heard::Return { id, .. }, Action::ToolReturn(returned)) if *id != *returned.tool_call_id => {
+            if let Action::ToolReturn(returned) = action.to_mut() {
+                returned.tool_call_id = id.as_ref().into();
+            }
+            action
+        }
+        _ => action,
+    }
+}
+
+fn attributed(content: &MessageContent, prefix: &str) -> MessageContent {
+    let parts = match content {
+        MessageContent::Text(text) => return MessageContent::Text(prefixed(text, prefix)),
+        MessageContent::Parts(parts) => parts,
+    };
+    let mut parts = parts.clone();
+    match parts.iter_mut().find_map(|part| match part {
+        ContentPart::Text(text) => Some(&mut text.text),
+        _ => None,
+    }) {
+        Some(text) => *text = prefixed(text, prefix),
+        None => parts.insert(0, ContentPart::text(prefix.trim_end())),
+    }
+    MessageContent::Parts(parts)
+}
+
+fn damaged(place: usize, message: String) -> ThreadError {
+    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/{NAMESPACE}"), message }
+}
+
+/// Whether an action belongs to the message of the actions before it.
+fn goes_on(
+    group: &[(Cow<'_, Action>, Option<Envelope>)],
+    item: &(Cow<'_, Action>, Option<Envelope>),
+) -> bool {
+    let Some((last, envelope)) = group.last() else { return false };
+    match (envelope, &item.1) {
+        (Some(last), Some(envelope)) => last.m == envelope.m && envelope.id.is_none(),
+        (None, None) => match (voice(last), voice(&item.0)) {
+            (Some(Voice::Agent(one)), Some(Voice::Agent(other))) => {
+                let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
+                let calls = group.iter().any(|(action, _)| matches!(&**action, Action::ToolCall(_)));
+                let said = group.iter().any(|(action, _)| says(action));
+                // Calls end what a model says at once.
+                one == other
+                    && (matches!(&*item.0, Action::ToolCall(_)) || !calls)
+                    && !(said && says(&item.0))
+            }
+            (Some(Voice::Tool), Some(Voice::Tool)) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The message that actions are; `None` when they say nothing.
+pub(super) fn decode<'t>(
+    group: impl Iterator<Item = (&'t Action, Option<Envelope>)>,
+) -> Result<Option<Message>, String> {
+    let mut message: Option<Message> = None;
+    for (action, envelope) in group {
+        let envelope_raw = envelope.as_ref().and_then(|envelope| envelope.raw.as_ref());
+        if let Some(raw) = envelope_raw {
+            return raw.to().map(Some).map_err(|error| format!("raw: {error}"));
+        }
+        let Some(body) = body_of(action) else { continue };
+        let Some(message) = &mut message else {
+            message = Some(Message {
+                id: envelope.as_ref().and_then(|envelope| envelope.id.clone()).unwrap_or_default(),
+                timestamp: action
+                    .timestamp()
+                    .parse()
+                    .map_err(|error: turntree_core::time::TimestampError| error.to_string())?,
+                metadata: envelope.and_then(|envelope| envelope.metadata),
+                body,
+                extra: Extra::new(),
+            });
+            continue;
+        };
+        match (&mut message.body, body) {
+            (
+                Body::Assistant { content, tool_calls },
+                Body::Assistant { content: mut more, tool_calls: more_calls },
+            ) => {
+                content.append(&mut more);
+                if let Some(mut calls) = more_calls {
+                    tool_calls.get_or_insert_default().append(&mut calls);
+                }
+            }
+            (Body::ToolResult { results }, Body::ToolResult { results: mut more }) => {
+                results.append(&mut more)
+            }
+            _ => return Err("the actions of one message have several voices".to_owned()),
+        }
+    }
+    Ok(message)
+}
+
+/// What an action says, as the body of a message of its own.
+fn body_of(action: &Action) -> Option<Body> {
+    Some(match action {
+        Action::UserMessage(message) => Body::User { content: said(message) },
+        Action::AssistantMessage(message) => {
+            Body::Assistant { content: blocks_of(&message.content), tool_calls: None }
+        }
+        Action::Thinking(thought) => Body::Assistant {
+            content: thought.content.iter().map(ContentBlock::reasoning).collect(),
+            tool_calls: None,
+        },
+        Action::ToolCall(call) => Body::Assistant {
+            content: Vec::new(),
+            tool_calls: Some(vec![ToolCall {
+                tool_call_id: call.tool_call_id.to_string(),
+                tool_name: call.tool_name.to_string(),
+                arguments: call.args.clone(),
+                extra: Extra::new(),
+            }]),
+        },
+        Action::ToolReturn(returned) => Body::ToolResult {
+            results: vec![ToolResult {
+                tool_call_id: returned.tool_call_id.to_string(),
+                result: returned.content.clone(),
+                is_error: Some(returned.status != "success"),
+                extra: Extra::new(),
+            }],
+        },
+        Action::System(_) | Action::Other(_) => return None,
+    })
+}

@@ -1,0 +1,219 @@
+//! Arguments that are arriving, as a client shows them: the text so far, mended and read. UI message stream, §3.
+//!
+//! A client mends in its own way, also what is no JSON, and shows nothing where that does not help. This is the same
+//! machine, so that the same is shown; [`PartialJson`](turntree_core::json::PartialJson) reads more of some texts.
+
+use super::chunk::without_prototypes;
+use super::reader::mended;
+use turntree_core::json::{RawJson, parse};
+use turntree_core::limits::Limits;
+
+/// Where in the text the machine is: in a value, or in a place of the container around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Finish,
+    ObjectStart,
+    ObjectKey,
+    AfterKey,
+    BeforeMember,
+    AfterMember,
+    MemberComma,
+    ArrayStart,
+    AfterElement,
+    ElementComma,
+    Text,
+    Escape,
+    Unicode,
+    Number,
+    Word,
+}
+
+/// Words of JSON, in the order in which a client completes them.
+const WORDS: [&str; 3] = ["true", "false", "null"];
+
+/// The text of arguments so far. Each character is looked at once, in however many pieces they come.
+#[derive(Debug, Clone)]
+pub(super) struct ArrivingInput {
+    text: String,
+    stack: Vec<Place>,
+    /// Up to here the text is kept.
+    valid: usize,
+    /// Digits of the `\u` that is open.
+    digits: u8,
+    /// Where the word began that is open.
+    word: usize,
+}
+
+impl Default for ArrivingInput {
+    fn default() -> Self {
+        Self { text: String::new(), stack: vec![Place::Root], valid: 0, digits: 0, word: 0 }
+    }
+}
+
+impl ArrivingInput {
+    /// The text as it came.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes the next piece.
+    pub(super) fn push(&mut self, piece: &str) {
+        let before = self.text.len();
+        self.text.push_str(piece);
+        for (offset, character) in piece.char_indices() {
+            let start = before + offset;
+            // Characters are halves of them where they are two in JavaScript.
+            for _ in 0..character.len_utf16() {
+                self.step(character, start, start + character.len_utf8());
+            }
+        }
+    }
+
+    /// What a client shows of it.
+    pub(super) fn read(&self) -> Option<RawJson> {
+        let read = |text: &str| {
+            let value = parse::<RawJson>(&mended(text.trim_ascii()), &Limits::PAYLOAD).ok();
+            // A client reads nothing in which something passes for a class.
+            value.filter(|value| without_prototypes(value).is_none())
+        };
+        let is_whole = match self.stack.as_slice() {
+            [.., Place::Finish] | [Place::Finish, Place::Number | Place::Word] => read(&self.text),
+            _ => None,
+        };
+        is_whole.or_else(|| read(&self.closed()))
+    }
+
+    /// The text with what is open closed.
+    fn closed(&self) -> String {
+        let mut closed = self.text.get(..self.valid).unwrap_or_default().to_owned();
+        for place in self.stack.iter().rev() {
+            closed.push_str(match place {
+                Place::Text => "\"",
+                Place::ObjectKey
+                | Place::AfterKey
+                | Place::MemberComma
+                | Place::ObjectStart
+                | Place::BeforeMember
+                | Place::AfterMember => "}",
+                Place::ArrayStart | Place::ElementComma | Place::AfterElement => "]",
+                Place::Word => self.rest_of_word(),
+                _ => "",
+            });
+        }
+        closed
+    }
+
+    fn rest_of_word(&self) -> &'static str {
+        let begun = self.text.get(self.word..).unwrap_or_default();
+        WORDS.iter().find_map(|word| word.strip_prefix(begun)).unwrap_or_default()
+    }
+
+    fn go(&mut self, place: Place) {
+        self.stack.pop();
+        self.stack.push(place);
+    }
+
+    fn leave(&mut self, end: usize) {
+        self.valid = end;
+        self.stack.pop();
+    }
+
+    fn step(&mut self, character: char, start: usize, end: usize) {
+        let Some(place) = self.stack.last().copied() else { return };
+        match (place, character) {
+            (Place::Root, _) => self.begin(character, start, end, Place::Finish),
+            (Place::ObjectStart | Place::MemberComma, '"') => self.go(Place::ObjectKey),
+            (Place::ObjectStart, '}')
+            | (Place::ArrayStart | Place::AfterElement, ']')
+            | (Place::Text, '"') => self.leave(end),
+            (Place::ObjectKey, '"') => self.go(Place::AfterKey),
+            (Place::AfterKey, ':') => self.go(Place::BeforeMember),
+            (Place::BeforeMember, _) => self.begin(character, start, end, Place::AfterMember),
+            (Place::AfterMember, _) => self.after_member(character, end),
+            (Place::ArrayStart | Place::ElementComma, _) => {
+                self.begin(character, start, end, Place::AfterElement);
+            }
+            (Place::AfterElement, ',') => self.go(Place::ElementComma),
+            (Place::Text, '\\') => self.stack.push(Place::Escape),
+            (Place::Escape, 'u') => {
+                self.digits = 0;
+                self.go(Place::Unicode);
+            }
+            (Place::Escape, _) => self.leave(end),
+            (Place::Unicode, digit) if digit.is_ascii_hexdigit() => {
+                self.digits += 1;
+                if self.digits == 4 {
+                    self.leave(end);
+                }
+            }
+            (Place::AfterElement | Place::Text, _) => self.valid = end,
+            (Place::Number, _) => self.in_number(character, end),
+            (Place::Word, _) => self.in_word(character, end),
+            _ => {}
+        }
+    }
+
+    /// A value begins, if this begins one; `then` is the place behind it.
+    fn begin(&mut self, character: char, start: usize, end: usize, then: Place) {
+        let value = match character {
+            '"' => Place::Text,
+            'f' | 't' | 'n' => Place::Word,
+            '-' | '0'..='9' => Place::Number,
+            '{' => Place::ObjectStart,
+            '[' => Place::ArrayStart,
+            _ => return,
+        };
+        if character != '-' {
+            self.valid = end;
+        }
+        self.word = start;
+        self.go(then);
+        self.stack.push(value);
+    }
+
+    fn after_member(&mut self, character: char, end: usize) {
+        match character {
+            ',' => self.go(Place::MemberComma),
+            '}' => self.leave(end),
+            _ => {}
+        }
+    }
+
+    fn after_element(&mut self, character: char, end: usize) {
+        match character {
+            ',' => self.go(Place::ElementComma),
+            ']' => self.leave(end),
+            _ => {}
+        }
+    }
+
+    fn in_number(&mut self, character: char, end: usize) {
+        match character {
+            '0'..='9' => self.valid = end,
+            'e' | 'E' | '-' | '.' => {}
+            _ => {
+                self.stack.pop();
+                match (self.stack.last(), character) {
+                    (Some(Place::AfterElement), ',' | ']') => self.after_element(character, end),
+                    (Some(Place::AfterMember), ',' | '}') => self.after_member(character, end),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn in_word(&mut self, character: char, end: usize) {
+        let begun = self.text.get(self.word..end).unwrap_or_default();
+        if WORDS.iter().any(|word| word.starts_with(begun)) {
+            self.valid = end;
+            return;
+        }
+        self.stack.pop();
+        match self.stack.last() {
+            Some(Place::AfterMember) => self.after_member(character, end),
+            Some(Place::AfterElement) => self.after_element(character, end),
+            _ => {}
+        }
+    }
+}

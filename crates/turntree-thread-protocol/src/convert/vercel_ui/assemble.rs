@@ -1,0 +1,612 @@
+//! Chunks in, the message out: the reducer that server and client share. UI message stream, §4 and §5.
+//!
+//! It does what the real client does, also where that surprises: a part keeps its place forever, an output looks for its
+//! call in the current step first, and metadata is merged deeply.
+
+use std::collections::{HashMap, HashSet};
+
+use super::arriving::ArrivingInput;
+use super::chunk::Chunk;
+use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
+use turntree_core::json::{RawJson, RawObject};
+
+/// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
+/// comes late begins the part anew.
+#[derive(Debug, Clone, Default)]
+struct PartialInput {
+    arrived: ArrivingInput,
+    part: usize,
+    name: String,
+    dynamic: bool,
+    encoding: Option<String>,
+    title: Option<String>,
+    metadata: Slot,
+    /// Whether the part shows no text yet: a client that begins a dynamic part with a late piece leaves it out.
+    hides_text: bool,
+}
+
+/// A message that is being assembled.
+#[derive(Debug, Clone)]
+pub struct Assembler {
+    message: UiMessage,
+    texts: HashMap<String, usize>,
+    reasonings: HashMap<String, usize>,
+    inputs: HashMap<String, PartialInput>,
+    /// The calls whose arguments have grown since their parts were written.
+    grown: HashSet<String>,
+    /// Where the parts of the current step begin.
+    step: usize,
+    /// The place of each tool part, latest last, by call.
+    calls: HashMap<String, Vec<usize>>,
+}
+
+impl PartialInput {
+    /// Goes on with arguments of which a message holds the beginning.
+    fn of(place: usize, part: &UiPart) -> Self {
+        let mut arrived = ArrivingInput::default();
+        arrived.push(&part.raw_input.as_string().unwrap_or_default());
+        Self {
+            arrived,
+            part: place,
+            name: part.tool().unwrap_or_default().to_owned(),
+            dynamic: part.kind == DYNAMIC_TOOL,
+            encoding: part.input_encoding.clone(),
+            title: part.title.clone(),
+            metadata: part.tool_metadata.clone(),
+            hides_text: false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        self.encoding.as_deref() == Some("text")
+    }
+}
+
+/// What a chunk says about the call of a tool part.
+struct ToolUpdate<'c> {
+    name: &'c str,
+    state: &'static str,
+    input: Slot,
+    raw_input: Slot,
+    output: Slot,
+    error_text: Option<String>,
+    preliminary: Option<bool>,
+    encoding: Option<String>,
+    title: Option<String>,
+    metadata: Slot,
+    is_result: bool,
+}
+
+impl Default for Assembler {
+    fn default() -> Self {
+        Self::new(UiMessage::assistant(""))
+    }
+}
+
+impl Assembler {
+    /// Goes on with a message; a new one has no parts.
+    pub fn new(message: UiMessage) -> Self {
+        let mut assembler = Self {
+            message: UiMessage::default(),
+            texts: HashMap::new(),
+            reasonings: HashMap::new(),
+            inputs: HashMap::new(),
+            grown: HashSet::new(),
+            step: 0,
+            calls: HashMap::new(),
+        };
+        assembler.adopt(message);
+        assembler
+    }
+
+    fn adopt(&mut self, message: UiMessage) {
+        self.texts.clear();
+        self.reasonings.clear();
+        self.inputs.clear();
+        self.grown.clear();
+        self.calls.clear();
+        self.step =
+            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |place| place + 1);
+        for (place, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
+            if let Some(id) = &part.tool_call_id {
+                self.calls.entry(id.clone()).or_default().push(place);
+            }
+        }
+        for (place, part) in message.parts.iter().enumerate().skip(self.step) {
+            if let Some(id) =
+                part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
+            {
+                self.inputs.insert(id.clone(), PartialInput::of(place, part));
+            }
+        }
+        self.message = message;
+    }
+
+    /// The message so far.
+    pub fn message(&mut self) -> &UiMessage {
+        for id in self.grown.drain() {
+            let Some(input) = self.inputs.get_mut(&id) else { continue };
+            let Some(part) = self.message.parts.get_mut(input.part) else { continue };
+            if !part.is("input-streaming") {
+                continue;
+            }
+            let text = RawJson::from_str_value(input.arrived.text());
+            part.input = Slot(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
+            part.raw_input = Slot((!input.hides_text).then_some(text));
+        }
+        &self.message
+    }
+
+    /// The message so far, and nothing that waits for more.
+    pub fn into_message(mut self) -> UiMessage {
+        self.message();
+        self.message
+    }
+
+    /// Calls without a result, by their ids.
+    pub(super) fn open_calls(&self) -> impl Iterator<Item = &UiPart> {
+        self.message.parts.iter().filter(|part| {
+            part.is_tool()
+                && matches!(
+                    part.state.as_deref(),
+                    Some("input-available" | "approval-requested" | "approval-responded")
+                )
+        })
+    }
+
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// What the real client would end with: a piece of something that never started, a result of a call that nobody
+    /// made, a member that is missing. Kinds that are not known are passed over, and a result, an input or data may be
+    /// missing: servers send such, though clients with schemas end there.
+    pub fn push(&mut self, chunk: &Chunk) -> Result<(), String> {
+        match chunk.kind.as_str() {
+            "start" => self.start(chunk)?,
+            "finish" | "message-metadata" => self.metadata(&chunk.message_metadata)?,
+            "start-step" => {
+                self.message.parts.push(UiPart::of(STEP_START));
+                self.step = self.message.parts.len();
+            }
+            "finish-step" | "abort" => {}
+            "error" => drop(need(chunk.error_text.as_ref(), chunk, "errorText")?),
+            "reset-step" => self.reset_step(),
+            "text-start" | "reasoning-start" => self.block_start(chunk)?,
+            "text-delta" | "text-end" | "reasoning-delta" | "reasoning-end" => self.block_piece(chunk)?,
+            "tool-input-start" | "tool-input-delta" | "tool-input-available" | "tool-input-error" => {
+                self.tool_input(chunk)?;
+            }
+            "tool-output-available" | "tool-output-error" => self.tool_output(chunk)?,
+            "tool-output-denied" => {
+                self.message();
+                let part = self.called(chunk)?;
+                if let Some(part) = self.message.parts.get_mut(part) {
+                    part.state = Some("output-denied".to_owned());
+                }
+            }
+            "tool-approval-request" => self.approval_request(chunk)?,
+            "tool-approval-response" => self.approval_response(chunk)?,
+            "source-url" | "source-document" | "file" | "reasoning-file" | "custom" | "steering-message" => {
+                self.plain(chunk)?;
+            }
+            kind if kind.starts_with("data-") => self.data(chunk),
+            // A client without schemas passes over what it does not know, and so does a recorder of newer servers.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, chunk: &Chunk) -> Result<(), String> {
+        if let Some(id) = &chunk.message_id {
+            if !self.message.id.is_empty() && *id != self.message.id {
+                self.adopt(UiMessage::assistant(""));
+            }
+            self.message.id.clone_from(id);
+        }
+        self.metadata(&chunk.message_metadata)
+    }
+
+    fn metadata(&mut self, metadata: &Slot) -> Result<(), String> {
+        let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return Ok(()) };
+        let merged = match self.message.metadata.get() {
+            Some(old) if !old.is_null() => merge(old, new)?,
+            _ => new.clone(),
+        };
+        self.message.metadata = merged.into();
+        Ok(())
+    }
+
+    fn reset_step(&mut self) {
+        // Arguments that arrive in an earlier step stay as they are.
+        self.message();
+        self.texts.clear();
+        self.reasonings.clear();
+        self.inputs.clear();
+        self.grown.clear();
+        self.message.parts.truncate(self.step);
+        for places in self.calls.values_mut() {
+            places.retain(|place| *place < self.step);
+        }
+    }
+
+    fn block_start(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.id.as_ref(), chunk, "id")?;
+        let is_reasoning = chunk.kind == "reasoning-start";
+        let open = if is_reasoning { &mut self.reasonings } else { &mut self.texts };
+        open.insert(id.clone(), self.message.parts.len());
+        self.message.parts.push(UiPart {
+            id: is_reasoning.then(|| id.clone()),
+            text: Some(String::new()),
+            state: Some("streaming".to_owned()),
+            provider_metadata: chunk.provider_metadata.clone(),
+            ..UiPart::of(if is_reasoning { "reasoning" } else { "text" })
+        });
+        Ok(())
+    }
+
+    fn block_piece(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.id.as_ref(), chunk, "id")?;
+        let (what, piece) = chunk.kind.split_once('-').unwrap_or_default();
+        let open = if what == "reasoning" { &mut self.reasonings } else { &mut self.texts };
+        let place = if piece == "end" { open.remove(id) } else { open.get(id).copied() };
+        let part = place.and_then(|place| self.message.parts.get_mut(place)).ok_or_else(|| {
+            format!("no open {what} \"{id}\"; send its {what}-start before its {}", chunk.kind)
+        })?;
+        if piece == "delta" {
+            let delta = need(chunk.delta.as_ref(), chunk, "delta")?;
+            part.text.get_or_insert_default().push_str(delta);
+        } else {
+            part.state = Some("done".to_owned());
+            if what == "text" {
+                replace(&mut part.citations, &chunk.citations);
+            }
+        }
+        replace(&mut part.provider_metadata, &chunk.provider_metadata);
+        Ok(())
+    }
+
+    fn tool_input(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
+        if chunk.kind == "tool-input-delta" {
+            let piece = need(chunk.input_text_delta.as_ref(), chunk, "inputTextDelta")?;
+            return self.tool_piece(id, piece);
+        }
+        self.message();
+        let name = need(chunk.tool_name.as_ref(), chunk, "toolName")?;
+        let (state, error_text) = match chunk.kind.as_str() {
+            "tool-input-start" => ("input-streaming", None),
+            "tool-input-available" => ("input-available", None),
+            _ => ("output-error", Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone())),
+        };
+        let is_start = state == "input-streaming";
+        let of_any_kind = self.in_step(id, |_| true).filter(|_| chunk.kind == "tool-input-error");
+        let dynamic = match of_any_kind.and_then(|place| self.message.parts.get(place)) {
+            Some(part) => part.kind == DYNAMIC_TOOL,
+            None => chunk.dynamic == Some(true),
+        };
+        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let place = place.unwrap_or_else(|| self.new_call(id, dynamic));
+        let update = ToolUpdate {
+            name,
+            state,
+            input: if is_start { Slot(None) } else { chunk.input.clone() },
+            raw_input: Slot(None),
+            output: Slot(None),
+            error_text,
+            preliminary: None,
+            encoding: chunk.input_encoding.clone().filter(|_| is_start),
+            title: chunk.title.clone().filter(|_| chunk.kind != "tool-input-error"),
+            metadata: chunk.tool_metadata.clone(),
+            is_result: state == "output-error",
+        };
+        if is_start {
+            let input = PartialInput {
+                part: place,
+                name: name.clone(),
+                dynamic,
+                encoding: update.encoding.clone(),
+                title: update.title.clone(),
+                metadata: update.metadata.clone(),
+                ..PartialInput::default()
+            };
+            self.inputs.insert(id.clone(), input);
+        }
+        self.update(place, chunk, update);
+        Ok(())
+    }
+
+    /// More of the arguments of a call.
+    fn tool_piece(&mut self, id: &str, piece: &str) -> Result<(), String> {
+        let Some((dynamic, part)) = self.inputs.get(id).map(|input| (input.dynamic, input.part)) else {
+            return Err(format!("no call \"{id}\" whose input arrives; send its tool-input-start first"));
+        };
+        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let arrives =
+            |place: &usize| self.message.parts.get(*place).is_some_and(|part| part.is("input-streaming"));
+        // Between a start and what follows nothing else of the part can change.
+        let goes_on = place.filter(arrives) == Some(part);
+        if !goes_on {
+            self.message();
+        }
+        let Some(mut input) = self.inputs.remove(id) else { return Ok(()) };
+        input.arrived.push(piece);
+        input.hides_text = dynamic && place.is_none();
+        if !goes_on {
+            input.part = place.unwrap_or_else(|| self.new_call(id, dynamic));
+            let update = ToolUpdate {
+                name: &input.name,
+                state: "input-streaming",
+                input: Slot(None),
+                raw_input: Slot(None),
+                output: Slot(None),
+                error_text: None,
+                preliminary: None,
+                encoding: input.encoding.clone(),
+                title: input.title.clone(),
+                metadata: input.metadata.clone(),
+                is_result: false,
+            };
+            self.update(input.part, &Chunk::default(), update);
+        }
+        self.inputs.insert(id.to_owned(), input);
+        if !self.grown.contains(id) {
+            self.grown.insert(id.to_owned());
+        }
+        Ok(())
+    }
+
+    fn tool_output(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let place = self.called(chunk)?;
+        let is_error = chunk.kind == "tool-output-error";
+        let error_text =
+            if is_error { Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()) } else { None };
+        self.message();
+        let Some(part) = self.message.parts.get(place) else { return Ok(()) };
+        let name = part.tool().unwrap_or_default().to_owned();
+        let update = ToolUpdate {
+            name: &name,
+            state: if is_error { "output-error" } else { "output-available" },
+            input: part.input.clone(),
+            // Dynamic tools lose it.
+            raw_input: if is_error && part.kind != DYNAMIC_TOOL {
+                part.raw_input.clone()
+            } else {
+                Slot(None)
+            },
+            output: if is_error { Slot(None) } else { chunk.output.clone() },
+            error_text,
+            preliminary: chunk.preliminary.filter(|_| !is_error),
+            encoding: None,
+            title: None,
+            metadata: chunk.tool_metadata.clone(),
+            is_result: true,
+        };
+        self.update(place, chunk, update);
+        Ok(())
+    }
+
+    /// Writes what a chunk says over what was said before.
+    fn update(&mut self, place: usize, chunk: &Chunk, update: ToolUpdate<'_>) {
+        let Some(part) = self.message.parts.get_mut(place) else { return };
+        if part.kind == DYNAMIC_TOOL {
+            part.tool_name = Some(update.name.to_owned());
+        } else {
+            part.kind = format!("tool-{}", update.name);
+        }
+        part.state = Some(update.state.to_owned());
+        part.input = update.input;
+        part.raw_input = update.raw_input;
+        part.output = update.output;
+        part.error_text = update.error_text;
+        part.preliminary = update.preliminary;
+        part.input_encoding = update.encoding;
+        part.title = update.title.or(part.title.take());
+        if update.metadata.get().is_some() {
+            part.tool_metadata = update.metadata;
+        }
+        part.provider_executed = chunk.provider_executed.or(part.provider_executed);
+        let about = if update.is_result {
+            &mut part.result_provider_metadata
+        } else {
+            &mut part.call_provider_metadata
+        };
+        replace(about, &chunk.provider_metadata);
+    }
+
+    fn new_call(&mut self, id: &str, dynamic: bool) -> usize {
+        let place = self.message.parts.len();
+        let kind = if dynamic { DYNAMIC_TOOL } else { "tool-" };
+        self.message.parts.push(UiPart { tool_call_id: Some(id.to_owned()), ..UiPart::of(kind) });
+        self.calls.entry(id.to_owned()).or_default().push(place);
+        place
+    }
+
+    /// The first part of a call in the current step.
+    fn in_step(&self, id: &str, fits: impl Fn(&UiPart) -> bool) -> Option<usize> {
+        let places = self.calls.get(id)?.iter().copied();
+        places
+            .filter(|place| *place >= self.step)
+            .find(|place| self.message.parts.get(*place).is_some_and(&fits))
+    }
+
+    /// The part of the call that a chunk answers: of the current step, else the latest.
+    fn called(&self, chunk: &Chunk) -> Result<usize, String> {
+        let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
+        let latest = || self.calls.get(id).and_then(|places| places.last().copied());
+        self.in_step(id, |_| true).or_else(latest).ok_or_else(|| {
+            format!(
+                "no call \"{id}\" in this message; send its tool-input-available before its {}",
+                chunk.kind
+            )
+        })
+    }
+
+    fn approval_request(&mut self, chunk: &Chunk) -> Result<(), String> {
+        self.message();
+        let place = self.called(chunk)?;
+        let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
+        let mut approval = RawObject::new();
+        approval.insert("id", RawJson::from_str_value(id));
+        let mut keep = |key: &str, value: Option<RawJson>| {
+            if let Some(value) = value {
+                approval.insert(key, value);
+            }
+        };
+        let text = |text: &Option<String>| text.as_deref().map(RawJson::from_str_value);
+        keep("descriptor", chunk.approval_descriptor.0.clone().filter(|value| !value.is_null()));
+        keep("inputSchemaInput", chunk.input_schema_input.0.clone());
+        keep("requestReason", text(&chunk.reason));
+        let automatic = chunk.is_automatic.filter(|automatic| *automatic);
+        keep("isAutomatic", automatic.and_then(|automatic| RawJson::from_value(&automatic).ok()));
+        keep("signature", text(&chunk.signature));
+        if let Some(part) = self.message.parts.get_mut(place) {
+            part.state = Some("approval-requested".to_owned());
+            part.approval = Some(approval);
+        }
+        Ok(())
+    }
+
+    fn approval_response(&mut self, chunk: &Chunk) -> Result<(), String> {
+        self.message();
+        let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
+        let approved = need(chunk.approved.as_ref(), chunk, "approved")?;
+        let asked = |part: &&mut UiPart| {
+            let approval = part.approval.as_ref().and_then(|approval| approval.get("id"));
+            approval.and_then(RawJson::as_string).as_deref() == Some(id)
+        };
+        let part =
+            self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
+                format!(
+                    "no approval \"{id}\" was asked for in this message; send its tool-approval-request first"
+                )
+            })?;
+        let approval = part.approval.get_or_insert_default();
+        approval.insert("approved", RawJson::from_value(approved).unwrap_or_default());
+        if let Some(reason) = &chunk.reason {
+            approval.insert("reason", RawJson::from_str_value(reason));
+        }
+        part.state = Some("approval-responded".to_owned());
+        part.provider_executed = chunk.provider_executed.or(part.provider_executed);
+        replace(&mut part.call_provider_metadata, &chunk.provider_metadata);
+        Ok(())
+    }
+
+    /// Chunks that are parts already. A client takes of each kind what it knows of it, and no more.
+    fn plain(&mut self, chunk: &Chunk) -> Result<(), String> {
+        let required =
+            |member: &Option<String>, name: &str| need(member.as_ref(), chunk, name).cloned().map(Some);
+        let bare =
+            UiPart { provider_metadata: chunk.provider_metadata.clone(), ..UiPart::of(chunk.kind.clone()) };
+        let part = match chunk.kind.as_str() {
+            "source-url" => UiPart {
+                source_id: required(&chunk.source_id, "sourceId")?,
+                url: required(&chunk.url, "url")?,
+                title: chunk.title.clone(),
+                ..bare
+            },
+            "source-document" => UiPart {
+                source_id: required(&chunk.source_id, "sourceId")?,
+                media_type: required(&chunk.media_type, "mediaType")?,
+                title: required(&chunk.title, "title")?,
+                filename: chunk.filename.clone(),
+                ..bare
+            },
+            "custom" => {
+                let mut part = bare;
+                let kind = need(chunk.custom_kind.as_ref(), chunk, "kind")?;
+                part.extra.insert("kind", RawJson::from_str_value(kind));
+                part
+            }
+            "steering-message" => UiPart {
+                id: required(&chunk.id, "id")?,
+                parts: Some(need(chunk.parts.as_ref(), chunk, "parts")?.clone()),
+                ..UiPart::of(chunk.kind.clone())
+            },
+            _ => UiPart {
+                url: required(&chunk.url, "url")?,
+                media_type: required(&chunk.media_type, "mediaType")?,
+                ..bare
+            },
+        };
+        self.message.parts.push(part);
+        Ok(())
+    }
+
+    /// Data of the application: the chunk is the part, whatever else it says.
+    fn data(&mut self, chunk: &Chunk) {
+        if chunk.transient == Some(true) {
+            return;
+        }
+        let same = |part: &&mut UiPart| part.kind == chunk.kind && part.id == chunk.id;
+        if chunk.id.is_some()
+            && let Some(part) = self.message.parts.iter_mut().find(same)
+        {
+            part.data.clone_from(&chunk.data);
+            return;
+        }
+        // What stands there under the name of a part's member must be able to be that member.
+        let whole = RawJson::from_value(chunk).and_then(|whole| whole.to());
+        let part = whole.unwrap_or_else(|_| UiPart {
+            id: chunk.id.clone(),
+            data: chunk.data.clone(),
+            ..UiPart::of(chunk.kind.clone())
+        });
+        self.message.parts.push(part);
+    }
+}
+
+fn need<'c, T>(member: Option<&'c T>, chunk: &Chunk, name: &str) -> Result<&'c T, String> {
+    member.ok_or_else(|| missing(chunk, name))
+}
+
+fn missing(chunk: &Chunk, name: &str) -> String {
+    format!("a {} chunk needs \"{name}\"; the client gives a stream up without it", chunk.kind)
+}
+
+/// A later value that says something replaces the whole earlier one.
+fn replace(old: &mut Slot, new: &Slot) {
+    if new.get().is_some_and(|value| !value.is_null()) {
+        old.clone_from(new);
+    }
+}
+
+/// Metadata over metadata, as JavaScript spreads it: members are merged deeply where both sides are objects, lists and
+/// strings have their elements as members, and names that would change an object's class are left out.
+fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
+    let mut merged = members_of(old);
+    let added = members_of(new);
+    let is_scalar = !old.is_object() && !old.is_array();
+    for (key, value) in added.iter() {
+        if matches!(key, "__proto__" | "constructor" | "prototype") {
+            continue;
+        }
+        if is_scalar {
+            return Err(format!(
+                "metadata that is no object cannot get the member \"{key}\"; send objects, or nothing after it"
+            ));
+        }
+        let value = match merged.get(key) {
+            Some(before) if before.is_object() && value.is_object() => merge(before, value)?,
+            _ => value.clone(),
+        };
+        merged.insert(key, value);
+    }
+    Ok(RawJson::from_value(&merged).unwrap_or_default())
+}
+
+/// What JavaScript takes for the members of a value.
+fn members_of(value: &RawJson) -> RawObject {
+    if let Some(object) = RawObject::from_raw(value) {
+        return object;
+    }
+    let elements: Vec<RawJson> = match value.as_string() {
+        Some(text) => {
+            // Halves of surrogate pairs stand alone there, and cannot here.
+            let unit = |unit| char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
+            let units = text.encode_utf16().map(unit);
+            units.map(|unit| RawJson::from_str_value(unit.encode_utf8(&mut [0; 4]))).collect()
+        }
+        None => value.to().unwrap_or_default(),
+    };
+    elements.into_iter().enumerate().map(|(place, element)| (place.to_string(), element)).collect()
+}

@@ -1,0 +1,109 @@
+//! Attachments of user messages. A client knows files alone: there they stand behind what the user says, and the sidecar
+//! says how many of them were attachments. A18.
+
+use super::message::UiPart;
+use super::sidecar::{amended, changes, members};
+use super::{Sdk, content};
+use crate::action::{Action, UserMessageAction};
+use crate::content::{Attachment, ContentPart, MessageContent};
+use turntree_core::json::{RawJson, RawObject};
+
+/// The parts of a user message: its content, then its attachments; an empty text only where there is nothing else.
+pub(super) fn to_parts(message: &UserMessageAction, sdk: Sdk) -> Vec<UiPart> {
+    let attached = parts_of(message);
+    let says_nothing = matches!(&message.content, MessageContent::Text(text) if text.is_empty());
+    let mut parts = if says_nothing && !attached.is_empty() {
+        Vec::new()
+    } else {
+        content::to_parts(&message.content, sdk)
+    };
+    parts.extend(attached);
+    parts
+}
+
+/// The attachments of a user message that a client can show.
+pub(super) fn parts_of(message: &UserMessageAction) -> Vec<UiPart> {
+    let attached = message.attachments.iter().flatten();
+    attached.filter_map(Attachment::part).filter_map(|part| content::to_part(&part)).collect()
+}
+
+/// What the sidecar says of the attachments of `wanted`, one entry for each: what its file does not say, or all of it
+/// where it has none. `read`, the message without a sidecar, becomes what a reader of the entries makes of it.
+pub(super) fn told(wanted: &Action, read: &mut Action) -> Option<RawJson> {
+    let (Action::UserMessage(wanted), Action::UserMessage(read)) = (wanted, read) else { return None };
+    let attachments = wanted.attachments.as_deref().filter(|attachments| !attachments.is_empty())?;
+    let shown = attachments.iter().filter(|attachment| attachment.part().is_some()).count();
+    let mut files = last_files(&read.content, shown)?.into_iter();
+    let entries: Vec<RawObject> = attachments
+        .iter()
+        .map(|attachment| match attachment.part().and_then(|_| files.next()) {
+            Some(file) => changes(&members(attachment), &members(&file)),
+            None => [("raw", RawJson::from_value(attachment).unwrap_or_default())].into_iter().collect(),
+        })
+        .collect();
+    let entries = RawJson::from_value(&entries).ok()?;
+    *read = moved(read, &entries)?;
+    Some(entries)
+}
+
+/// The message with those of its files as attachments that the entries of a sidecar are about; `None` where they are not
+/// about this message.
+pub(super) fn restored(read: &Action, entries: &RawJson) -> Option<Action> {
+    let Action::UserMessage(read) = read else { return None };
+    moved(read, entries).map(Action::UserMessage)
+}
+
+fn moved(read: &UserMessageAction, entries: &RawJson) -> Option<UserMessageAction> {
+    let entries: Vec<RawObject> = entries.to().ok()?;
+    let shown = entries.iter().filter(|entry| entry.get("raw").is_none()).count();
+    let mut files = last_files(&read.content, shown)?.into_iter();
+    let mut attachments = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        attachments.push(match entry.get("raw") {
+            Some(raw) => raw.to().ok()?,
+            None => RawJson::from_value(&amended(members(&files.next()?), entry)?).ok()?.to().ok()?,
+        });
+    }
+    Some(UserMessageAction {
+        content: without_last(&read.content, shown),
+        attachments: Some(attachments),
+        ..read.clone()
+    })
+}
+
+/// The last parts of a content as attachments; `None` where not all of them are files.
+fn last_files(content: &MessageContent, count: usize) -> Option<Vec<Attachment>> {
+    let MessageContent::Parts(parts) = content else { return (count == 0).then(Vec::new) };
+    let last = parts.get(parts.len().checked_sub(count)?..)?;
+    last.iter().map(attachment).collect()
+}
+
+fn attachment(part: &ContentPart) -> Option<Attachment> {
+    macro_rules! of {
+        ($file:expr) => {
+            Attachment {
+                name: $file.name.clone().unwrap_or_default(),
+                url: $file.url.clone(),
+                data: $file.base64.clone(),
+                media_type: $file.media_type.clone().unwrap_or_default(),
+                ..Attachment::default()
+            }
+        };
+    }
+    Some(match part {
+        ContentPart::Image(file) => of!(file),
+        ContentPart::File(file) => of!(file),
+        ContentPart::Audio(file) => of!(file),
+        ContentPart::Video(file) => of!(file),
+        ContentPart::Text(_) | ContentPart::Unknown(_) => return None,
+    })
+}
+
+fn without_last(content: &MessageContent, count: usize) -> MessageContent {
+    let MessageContent::Parts(parts) = content else { return content.clone() };
+    match parts.get(..parts.len().saturating_sub(count)).unwrap_or_default() {
+        [] if count > 0 => MessageContent::default(),
+        [ContentPart::Text(text)] => MessageContent::Text(text.text.clone()),
+        rest => MessageContent::Parts(rest.to_vec()),
+    }
+}

@@ -1,0 +1,251 @@
+//! A stream that is still arriving: bytes or chunks in, the message and the thread so far out.
+
+use std::borrow::Cow;
+
+use super::UiImportOptions;
+use super::assemble::Assembler;
+use super::chunk::{Chunk, with_known_members};
+use super::message::UiMessage;
+use super::to_thread::{Facts, thread_of};
+use crate::document::Thread;
+use crate::error::ThreadError;
+use turntree_core::json::{ParseError, ParseErrorKind, RawJson, RawObject, parse};
+use turntree_core::limits::Limits;
+use turntree_core::sse::{Decoder, SseError};
+
+/// Reads one UI message stream as it arrives.
+///
+/// The result depends on the chunks alone, never on how their bytes were cut. After an error the stream is over, as it
+/// is for the real client, and what was read before it stays readable.
+#[derive(Debug)]
+pub struct UiStreamReader {
+    decoder: Decoder,
+    assembler: Assembler,
+    /// The conversation before the stream.
+    prior: Vec<UiMessage>,
+    facts: Facts,
+    options: UiImportOptions,
+    /// Chunks read.
+    count: u64,
+    /// Bytes of JSON read.
+    bytes: usize,
+    failed: bool,
+}
+
+/// What ends a push.
+struct Refused(ThreadError);
+
+impl From<SseError> for Refused {
+    fn from(error: SseError) -> Self {
+        Self(ThreadError::UiStream { chunk: 0, message: error.to_string() })
+    }
+}
+
+impl UiStreamReader {
+    /// A reader at the beginning of a stream. `prior` is the conversation before it; a stream that begins without a
+    /// message id, or with that of the last message, goes on with that message.
+    pub fn new(prior: Vec<UiMessage>, options: UiImportOptions) -> Self {
+        let last = prior.last().filter(|message| message.role == "assistant").cloned();
+        Self {
+            decoder: Decoder::default(),
+            assembler: last.map_or_else(Assembler::default, Assembler::new),
+            prior,
+            facts: Facts::default(),
+            options,
+            count: 0,
+            bytes: 0,
+            failed: false,
+        }
+    }
+
+    /// Takes the next bytes of the response body, cut anywhere. An event is read when its empty line has come. Bytes that
+    /// are no UTF-8 are U+FFFD, as they are for the real client.
+    ///
+    /// # Errors
+    /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for what ends the stream in the real client.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), ThreadError> {
+        self.check_open()?;
+        let mut decoder = std::mem::take(&mut self.decoder);
+        let pushed = decoder.push(bytes, |event| {
+            if event.data == "[DONE]" {
+                return Ok(());
+            }
+            self.push_json(&event.data).map_err(Refused)
+        });
+        self.decoder = decoder;
+        pushed.map_err(|Refused(error)| {
+            self.failed = true;
+            error
+        })
+    }
+
+    /// Takes the next chunk as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::push_bytes`].
+    pub fn push_json(&mut self, text: &str) -> Result<(), ThreadError> {
+        self.check_open()?;
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.bytes > self.options.limits.bytes {
+            let limit = self.options.limits.bytes;
+            return Err(self.refuse(&format!("the stream is longer than the limit of {limit} bytes")));
+        }
+        let text = mended(text);
+        match read_chunk(&text, &self.options.limits) {
+            Ok(chunk) => self.push(&chunk),
+            Err(error) => {
+                self.failed = true;
+                Err(self.in_chunk(error))
+            }
+        }
+    }
+
+    /// Takes the next chunk.
+    ///
+    /// # Errors
+    /// As [`Self::push_bytes`].
+    pub fn push(&mut self, chunk: &Chunk) -> Result<(), ThreadError> {
+        self.check_open()?;
+        self.hear(chunk);
+        if let Err(message) = self.assembler.push(chunk) {
+            return Err(self.refuse(&message));
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// What is in no message.
+    fn hear(&mut self, chunk: &Chunk) {
+        match chunk.kind.as_str() {
+            "finish" => self.facts.finish_reason.clone_from(&chunk.finish_reason),
+            "abort" => {
+                // Clients of 5 are not told the reason.
+                let is_told = self
+                    .told("data-tp-abort", "reason")
+                    .is_some_and(|told| chunk.reason.is_none() || told == chunk.reason);
+                if !is_told {
+                    self.facts.aborts.push(chunk.reason.clone());
+                }
+            }
+            "error" => {
+                let text = chunk.error_text.clone().unwrap_or_default();
+                if self.told("data-tp-error", "error_text") == Some(Some(text.clone())) {
+                    return;
+                }
+                let mut open = self.assembler.open_calls();
+                let call = match (open.next(), open.next()) {
+                    (Some(part), None) => part.tool_call_id.clone(),
+                    _ => None,
+                };
+                self.facts.errors.push((text, call));
+            }
+            _ => {}
+        }
+    }
+
+    /// What a data part at the end of the message says already.
+    #[expect(clippy::option_option, reason = "no such part, and a part without the member")]
+    fn told(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
+        let last = self.assembler.message().parts.last().filter(|part| part.kind == kind)?;
+        let data = last.data.get().and_then(RawObject::from_raw).unwrap_or_default();
+        Some(data.get(member).and_then(RawJson::as_string))
+    }
+
+    /// How many chunks were read.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The message so far; `None` before anything came.
+    pub fn message(&mut self) -> Option<&UiMessage> {
+        let message = self.assembler.message();
+        let is_empty = message.parts.is_empty() && message.id.is_empty() && message.metadata.get().is_none();
+        (!is_empty).then_some(message)
+    }
+
+    /// The conversation so far, the message of the stream last.
+    pub fn messages(&mut self) -> Vec<UiMessage> {
+        let mut messages = self.prior.clone();
+        if let Some(message) = self.message().cloned() {
+            let goes_on =
+                messages.last().is_some_and(|last| last.role == "assistant" && last.id == message.id);
+            if goes_on {
+                messages.pop();
+            }
+            messages.push(message);
+        }
+        messages
+    }
+
+    /// The thread so far.
+    pub fn thread(&mut self) -> Thread {
+        let messages = self.messages();
+        if self.message().is_none() {
+            // Errors of a stream without a message are still told.
+            let mut messages = messages;
+            if self.facts != Facts::default() {
+                messages.push(UiMessage::assistant(""));
+            }
+            return thread_of(&messages, &self.facts, &self.options);
+        }
+        thread_of(&messages, &self.facts, &self.options)
+    }
+
+    fn check_open(&self) -> Result<(), ThreadError> {
+        if self.failed {
+            let message = "the stream ended with an error before; what was read until then is in the thread";
+            return Err(ThreadError::UiStream { chunk: self.count, message: message.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, message: &str) -> ThreadError {
+        self.failed = true;
+        ThreadError::UiStream { chunk: self.count, message: message.to_owned() }
+    }
+
+    fn in_chunk(&self, error: ParseError) -> ThreadError {
+        let place = if error.path.is_empty() { String::new() } else { format!("{}: ", error.pointer()) };
+        match error.kind {
+            ParseErrorKind::Limit => ThreadError::Parse(error),
+            _ => ThreadError::UiStream { chunk: self.count, message: format!("{place}{}", error.message) },
+        }
+    }
+}
+
+/// A chunk, whatever stands in it under names that its kind does not know.
+fn read_chunk(text: &str, limits: &Limits) -> Result<Chunk, ParseError> {
+    parse::<Chunk>(text, limits).or_else(|error| match error.kind {
+        ParseErrorKind::Limit => Err(error),
+        _ => with_known_members(text).and_then(|known| known.to().ok()).ok_or(error),
+    })
+}
+
+/// Halves of surrogate pairs, which JavaScript writes and text cannot hold, as U+FFFD. A24.
+pub(super) fn mended(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return Cow::Borrowed(text);
+    }
+    let unit = |place: usize| {
+        let escape = text.get(place..place + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(escape, 16).ok()
+    };
+    let mut out = String::with_capacity(text.len());
+    let (mut place, mut copied) = (0, 0);
+    while let Some(found) = text.get(place..).and_then(|rest| rest.find('\\')) {
+        let at = place + found;
+        place = at + 2;
+        match unit(at) {
+            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => place = at + 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(text.get(copied..at).unwrap_or_default());
+                out.push(char::REPLACEMENT_CHARACTER);
+                place = at + 6;
+                copied = place;
+            }
+            _ => {}
+        }
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
+}

@@ -1,0 +1,531 @@
+//! One message as actions. UI message stream, §12; decisions 5 to 8.
+//!
+//! A response is what stands between two `step-start`s. Its texts, thoughts and calls keep their order; the results of
+//! its calls follow in the order of the calls, those that the provider ran directly behind theirs; data, sources and
+//! files that stood behind a call come last.
+
+use super::message::{STEP_START, UiMessage, UiPart};
+use super::{content, hidden, is_hidden};
+use crate::action::{
+    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
+    UserMessageAction,
+};
+use crate::content::{ContentPart, MessageContent};
+use turntree_core::json::{RawJson, RawObject};
+
+/// The result that Pydantic AI gives a call that was cut short.
+const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
+/// What a denied call says when nobody gave a reason.
+pub(super) const DENIED: &str = "The tool call was denied.";
+/// Data of a client whose name is reserved for servers.
+const RESERVED: &str = "system.tp.reserved";
+/// Where providers keep the proof of a thought, in the order they are looked for.
+const SIGNATURES: &[&str] =
+    &["signature", "redactedData", "reasoningEncryptedContent", "encryptedContent", "thoughtSignature"];
+
+/// Who speaks, when, and how much is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'c> {
+    pub agent_id: &'c str,
+    pub timestamp: &'c str,
+    /// Whether approvals are recorded (the full profile).
+    pub approvals: bool,
+}
+
+/// Where in the actions of its message the payload of a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// A piece of the content of a message.
+    Text { action: usize, part: Option<usize>, start: usize, length: usize },
+    /// The content of a thought.
+    Thought { action: usize },
+    /// Arguments and result of a call.
+    Tool { call: usize, result: Option<usize> },
+    /// The data of a system action.
+    Data { action: usize },
+    /// The URL of a content part.
+    File { action: usize, part: usize },
+}
+
+/// The actions of a message, and where the payloads of its parts went.
+#[derive(Debug, Default)]
+pub(super) struct Drafted {
+    pub actions: Vec<Action>,
+    pub payloads: Vec<(usize, Payload)>,
+    /// Where the last response begins.
+    pub last_response: usize,
+}
+
+/// An action on its way, with the parts whose payload it holds.
+struct Draft {
+    action: Action,
+    payloads: Vec<(usize, Payload)>,
+    /// The call it is about.
+    call: Option<usize>,
+}
+
+impl Draft {
+    fn new(action: Action) -> Self {
+        Self { action, payloads: Vec::new(), call: None }
+    }
+
+    /// An action of a data part; a reserved one says all itself.
+    fn of_data(action: Action, part: usize) -> Self {
+        if action.action_type() == RESERVED {
+            Self::new(action)
+        } else {
+            Self::holding(action, part, Payload::Data { action: 0 })
+        }
+    }
+
+    fn holding(action: Action, part: usize, payload: Payload) -> Self {
+        Self { payloads: vec![(part, payload)], ..Self::new(action) }
+    }
+}
+
+/// One response.
+#[derive(Default)]
+struct Response {
+    head: Vec<Draft>,
+    returns: Vec<Draft>,
+    late: Vec<Draft>,
+    called: bool,
+    /// The message that a text or a file that comes next is added to.
+    answer: Option<Answer>,
+}
+
+/// A message that may go on: its content so far, and where its pieces come from.
+#[derive(Default)]
+struct Answer {
+    parts: Vec<ContentPart>,
+    payloads: Vec<(usize, Payload)>,
+}
+
+/// The actions of a message, without sequence.
+pub(super) fn actions_of(message: &UiMessage, context: Context<'_>) -> Drafted {
+    let mut drafting = Drafting { context, drafted: Drafted::default(), response: Response::default() };
+    match message.role.as_str() {
+        "user" => drafting.user(message),
+        // Decision 9: what a system message says belongs to the configuration of agents.
+        "system" => {}
+        _ => {
+            for (place, part) in message.parts.iter().enumerate() {
+                drafting.part(place, part);
+            }
+            drafting.flush();
+        }
+    }
+    drafting.drafted
+}
+
+struct Drafting<'c> {
+    context: Context<'c>,
+    drafted: Drafted,
+    response: Response,
+}
+
+impl Drafting<'_> {
+    fn user(&mut self, message: &UiMessage) {
+        let (mut parts, mut payloads, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, part) in message.parts.iter().enumerate() {
+            if let Some(name) = part.kind.strip_prefix("data-") {
+                late.push((place, self.data_action(name, part)));
+            } else if let Some(content) = content::of_part(part) {
+                let payload = match &content {
+                    ContentPart::Text(text) => Payload::Text {
+                        action: 0,
+                        part: Some(parts.len()),
+                        start: 0,
+                        length: text.text.len(),
+                    },
+                    _ => Payload::File { action: 0, part: parts.len() },
+                };
+                payloads.push((place, payload));
+                parts.push(content);
+            }
+        }
+        if !parts.is_empty() || late.is_empty() {
+            let content = as_content(parts, &mut payloads);
+            let action = self.user_message(content);
+            self.add(Draft { action, payloads, call: None });
+        }
+        for (place, action) in late {
+            self.add(Draft::of_data(action, place));
+        }
+    }
+
+    fn part(&mut self, place: usize, part: &UiPart) {
+        match part.kind.as_str() {
+            "text" => return self.text(place, part),
+            "file" if !self.response.called => return self.file(place, part),
+            _ => self.close_answer(),
+        }
+        match part.kind.as_str() {
+            STEP_START => {
+                self.flush();
+                self.drafted.last_response = self.drafted.actions.len();
+            }
+            "reasoning" => self.thought(place, part),
+            "file" => self.late("file", content::fields(part, content::FILE)),
+            "source-url" => self.aside("source_url", content::fields(part, content::SOURCE_URL)),
+            "source-document" => {
+                self.aside("source_document", content::fields(part, content::SOURCE_DOCUMENT));
+            }
+            "custom" => self.aside("custom", custom(part)),
+            "steering-message" => self.steering(part),
+            // What a call will be called with is not known before its arguments are whole.
+            _ if part.is_tool() && part.is("input-streaming") => {}
+            _ if part.is_tool() => self.tool(place, part),
+            kind => {
+                if let Some(name) = kind.strip_prefix("data-") {
+                    self.data(place, name, part);
+                }
+            }
+        }
+    }
+
+    fn text(&mut self, place: usize, part: &UiPart) {
+        let text = part.text.as_deref().unwrap_or_default();
+        if text.is_empty() {
+            // An empty text makes no action, and does not part its neighbours.
+            return;
+        }
+        let answer = self.response.answer.get_or_insert_default();
+        let start = if let Some(ContentPart::Text(before)) = answer.parts.last_mut() {
+            let start = before.text.len();
+            before.text.push_str(text);
+            start
+        } else {
+            answer.parts.push(ContentPart::text(text));
+            0
+        };
+        let piece =
+            Payload::Text { action: 0, part: answer.parts.len().checked_sub(1), start, length: text.len() };
+        answer.payloads.push((place, piece));
+    }
+
+    fn file(&mut self, place: usize, part: &UiPart) {
+        let Some(file) = content::of_part(part) else { return };
+        let answer = self.response.answer.get_or_insert_default();
+        answer.payloads.push((place, Payload::File { action: 0, part: answer.parts.len() }));
+        answer.parts.push(file);
+    }
+
+    fn close_answer(&mut self) {
+        let Some(Answer { parts, mut payloads }) = self.response.answer.take() else { return };
+        let content = as_content(parts, &mut payloads);
+        let action = Action::AssistantMessage(AssistantMessageAction {
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
+            content,
+            ..AssistantMessageAction::default()
+        });
+        self.response.head.push(Draft { payloads, ..Draft::new(action) });
+    }
+
+    fn thought(&mut self, place: usize, part: &UiPart) {
+        let about = part.provider_metadata.get().and_then(RawObject::from_raw).unwrap_or_default();
+        let text = part.text.clone().filter(|text| !text.is_empty());
+        if text.is_none() && about.is_empty() {
+            return;
+        }
+        let (provider, signature, thinking_id) = proof(&about);
+        let has_text = text.is_some();
+        let action = Action::Thinking(ThinkingAction {
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
+            content: text,
+            signature: signature.map(Into::into),
+            provider_name: provider.as_deref().unwrap_or("unknown").into(),
+            thinking_id: thinking_id.map(Into::into),
+            ..ThinkingAction::default()
+        });
+        let mut draft = Draft::new(action);
+        if has_text {
+            draft.payloads.push((place, Payload::Thought { action: 0 }));
+        }
+        self.response.head.push(draft);
+    }
+
+    fn tool(&mut self, place: usize, part: &UiPart) {
+        let tool_name = part.tool().unwrap_or_default();
+        let call_id = part.tool_call_id.as_deref().unwrap_or_default();
+        let call = Action::ToolCall(ToolCallAction {
+            timestamp: self.context.timestamp.into(),
+            agent_id: self.context.agent_id.into(),
+            tool_name: tool_name.into(),
+            tool_call_id: call_id.into(),
+            args: arguments(part),
+            ..ToolCallAction::default()
+        });
+        self.response.called = true;
+        self.response.head.push(Draft {
+            call: Some(place),
+            ..Draft::holding(call, place, Payload::Tool { call: 0, result: None })
+        });
+        if self.context.approvals
+            && let Some(approval) = &part.approval
+        {
+            let data = approval_data(call_id, approval);
+            let action = self.system("system.tp.approval", data);
+            self.response.head.push(Draft::new(action));
+        }
+        let Some((status, content)) = outcome(part) else { return };
+        let provider_ran = part.provider_executed == Some(true);
+        let mut results = Vec::new();
+        if part.is("output-denied") {
+            results.push(Draft::new(self.system("system.tp.tool_denied", about_call(call_id))));
+        }
+        let returned = Action::ToolReturn(ToolReturnAction {
+            timestamp: self.context.timestamp.into(),
+            tool_call_id: call_id.into(),
+            tool_name: tool_name.into(),
+            status: status.into(),
+            content,
+            ..ToolReturnAction::default()
+        });
+        results.push(Draft { call: Some(place), ..Draft::new(returned) });
+        let list = if provider_ran { &mut self.response.head } else { &mut self.response.returns };
+        list.extend(results);
+    }
+
+    fn steering(&mut self, part: &UiPart) {
+        self.flush();
+        let parts: Vec<ContentPart> = part.parts.iter().flatten().filter_map(content::of_part).collect();
+        let content = as_content(parts, &mut Vec::new());
+        let action = self.user_message(content);
+        self.add(Draft::new(action));
+    }
+
+    fn data(&mut self, place: usize, name: &str, part: &UiPart) {
+        let data = part.data.or_null();
+        match name {
+            "tp-user_message" => {
+                if let Ok(said) = data.to::<UserMessageAction>() {
+                    self.flush();
+                    let timestamp = self.context.timestamp.into();
+                    let said = UserMessageAction { timestamp, metadata: None, ..said };
+                    self.add(Draft::new(Action::UserMessage(said)));
+                    return;
+                }
+            }
+            "tp-action" => {
+                if let Ok(mut action) = data.to::<Action>()
+                    && !hidden(&action)
+                {
+                    *action.metadata_mut() = None;
+                    action.set_timestamp(self.context.timestamp.into());
+                    return self.place(Draft::new(action));
+                }
+            }
+            "tp-tool_denied" => {
+                let call_id = RawObject::from_raw(&data)
+                    .and_then(|data| data.get("tool_call_id").and_then(RawJson::as_string));
+                let answers = |draft: &Draft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref());
+                if let Some(place) = self.response.returns.iter().position(answers) {
+                    let action = self.system("system.tp.tool_denied", data);
+                    self.response.returns.insert(place, Draft::new(action));
+                    return;
+                }
+            }
+            _ => {}
+        }
+        let action = self.data_action(name, part);
+        self.place(Draft::of_data(action, place));
+    }
+
+    fn data_action(&self, name: &str, part: &UiPart) -> Action {
+        let name = data_action_type(name);
+        if is_hidden(&name) {
+            // A client must not make what a server would take for its own.
+            return self.system(
+                RESERVED,
+                object(&[("name", RawJson::from_str_value(&name)), ("data", part.data.or_null())]),
+            );
+        }
+        self.system(&name, part.data.or_null())
+    }
+
+    fn aside(&mut self, name: &str, data: RawJson) {
+        let action = self.system(&format!("system.tp.{name}"), data);
+        self.place(Draft::new(action));
+    }
+
+    fn late(&mut self, name: &str, data: RawJson) {
+        let action = self.system(&format!("system.tp.{name}"), data);
+        self.response.late.push(Draft::new(action));
+    }
+
+    /// Data stands where it stood, but never between calls and their results.
+    fn place(&mut self, draft: Draft) {
+        let list = if self.response.called { &mut self.response.late } else { &mut self.response.head };
+        list.push(draft);
+    }
+
+    fn system(&self, action_type: &str, data: RawJson) -> Action {
+        Action::System(SystemAction {
+            action_type: action_type.into(),
+            timestamp: self.context.timestamp.into(),
+            data,
+            ..SystemAction::default()
+        })
+    }
+
+    fn user_message(&self, content: MessageContent) -> Action {
+        Action::UserMessage(UserMessageAction {
+            timestamp: self.context.timestamp.into(),
+            content,
+            ..UserMessageAction::default()
+        })
+    }
+
+    fn flush(&mut self) {
+        self.close_answer();
+        let response = std::mem::take(&mut self.response);
+        for draft in response.head.into_iter().chain(response.returns).chain(response.late) {
+            self.add(draft);
+        }
+    }
+
+    /// Gives a draft its place.
+    fn add(&mut self, draft: Draft) {
+        let index = self.drafted.actions.len();
+        for (part, mut payload) in draft.payloads {
+            match &mut payload {
+                Payload::Text { action, .. }
+                | Payload::Thought { action }
+                | Payload::Data { action }
+                | Payload::File { action, .. } => *action = index,
+                Payload::Tool { call, .. } => *call = index,
+            }
+            self.drafted.payloads.push((part, payload));
+        }
+        if let (Some(part), Action::ToolReturn(_)) = (draft.call, &draft.action) {
+            let of_call = self.drafted.payloads.iter_mut().find(|(place, _)| *place == part);
+            if let Some((_, Payload::Tool { result, .. })) = of_call {
+                *result = Some(index);
+            }
+        }
+        self.drafted.actions.push(draft.action);
+    }
+}
+
+/// The content of these parts: a single text is that text. Payloads in it then name no part.
+fn as_content(parts: Vec<ContentPart>, payloads: &mut [(usize, Payload)]) -> MessageContent {
+    match <[ContentPart; 1]>::try_from(parts) {
+        Ok([ContentPart::Text(text)]) => {
+            for (_, payload) in payloads {
+                if let Payload::Text { part, .. } = payload {
+                    *part = None;
+                }
+            }
+            MessageContent::Text(text.text)
+        }
+        Ok([part]) => MessageContent::Parts(vec![part]),
+        Err(parts) => MessageContent::Parts(parts),
+    }
+}
+
+fn data_action_type(name: &str) -> String {
+    match name.strip_prefix("tp-") {
+        Some(fact) => format!("system.tp.{fact}"),
+        None => format!("system.{name}"),
+    }
+}
+
+/// The action type of data that is called so in a stream; `None` for names that are reserved for servers.
+pub(in super::super) fn data_name(name: &str) -> Option<String> {
+    Some(data_action_type(name)).filter(|action_type| !is_hidden(action_type))
+}
+
+/// What a call was called with. A model may have written anything; ThreadProtocol wants an object.
+fn arguments(part: &UiPart) -> RawJson {
+    let raw = part.input.get().filter(|value| !value.is_null()).or(part.raw_input.get());
+    raw.map_or_else(RawJson::empty_object, object_arguments)
+}
+
+/// Arguments as an object: what is no object, and no text of one, is a member of it.
+pub(in super::super) fn object_arguments(raw: &RawJson) -> RawJson {
+    if raw.is_null() {
+        return RawJson::empty_object();
+    }
+    if raw.is_object() {
+        return raw.clone();
+    }
+    let text = raw.as_string().unwrap_or_else(|| raw.get().to_owned());
+    if text.is_empty() {
+        return RawJson::empty_object();
+    }
+    match RawJson::from_text(text.trim().to_owned()) {
+        Ok(object) if object.is_object() => object,
+        _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
+    }
+}
+
+/// Status and content of a result; `None` while there is none.
+fn outcome(part: &UiPart) -> Option<(&'static str, RawJson)> {
+    match part.state.as_deref()? {
+        "output-available" if part.preliminary == Some(true) => None,
+        "output-available" => {
+            let output = part.output.or_null();
+            let is_interrupted = output.as_string().as_deref() == Some(INTERRUPTED);
+            Some((if is_interrupted { "error" } else { "success" }, output))
+        }
+        "output-error" => {
+            Some(("error", RawJson::from_str_value(part.error_text.as_deref().unwrap_or_default())))
+        }
+        "output-denied" => {
+            let reason = part.approval.as_ref().and_then(|approval| approval.get("reason"));
+            let reason = reason.and_then(RawJson::as_string).unwrap_or_else(|| DENIED.to_owned());
+            Some(("error", RawJson::from_str_value(&reason)))
+        }
+        _ => None,
+    }
+}
+
+/// Whose a thought is, its proof and its id: as Pydantic AI says it, else as the first provider that left a proof.
+fn proof(about: &RawObject) -> (Option<String>, Option<String>, Option<String>) {
+    let text = |object: &RawObject, key: &str| object.get(key).and_then(RawJson::as_string);
+    if let Some(said) = about.get("pydantic_ai").and_then(RawObject::from_raw) {
+        return (text(&said, "provider_name"), text(&said, "signature"), text(&said, "id"));
+    }
+    let mut providers: Vec<(&str, RawObject)> =
+        about.iter().filter_map(|(key, value)| Some((key, RawObject::from_raw(value)?))).collect();
+    providers.sort_by_key(|(key, _)| *key);
+    let signature = |object: &RawObject| SIGNATURES.iter().find_map(|key| text(object, key));
+    let signed = providers.iter().find(|(_, object)| signature(object).is_some());
+    match signed.or_else(|| providers.first()) {
+        Some((name, object)) => (Some((*name).to_owned()), signature(object), text(object, "itemId")),
+        None => (None, None, None),
+    }
+}
+
+fn custom(part: &UiPart) -> RawJson {
+    let kind = part.extra.get("kind").cloned().unwrap_or_default();
+    let mut data = vec![("kind", kind)];
+    if let Some(about) = part.provider_metadata.get() {
+        data.push(("provider_metadata", about.clone()));
+    }
+    object(&data)
+}
+
+/// The data of `system.tp.approval`.
+fn approval_data(call_id: &str, approval: &RawObject) -> RawJson {
+    let mut data = vec![("tool_call_id", RawJson::from_str_value(call_id))];
+    for (key, name) in content::APPROVAL {
+        if let Some(value) = approval.get(key) {
+            data.push((name, value.clone()));
+        }
+    }
+    object(&data)
+}
+
+fn about_call(call_id: &str) -> RawJson {
+    object(&[("tool_call_id", RawJson::from_str_value(call_id))])
+}
+
+/// An object of these members.
+pub(super) fn object(members: &[(&str, RawJson)]) -> RawJson {
+    let object: RawObject = members.iter().map(|(key, value)| (*key, value.clone())).collect();
+    RawJson::from_value(&object).unwrap_or_default()
+}

@@ -1,0 +1,441 @@
+//! Actions as chunks, so that a real client assembles what was recorded. UI message stream, §9, §10 and §13.
+//!
+//! Never sent: a result of a call that the stream has not named, a second result of one call, members that a client's
+//! schema refuses, what only a later major of the SDK knows. Such actions travel as data parts, which every client keeps.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::chunk::{Chunk, without_prototypes};
+use super::message::{Slot, UiPart};
+use super::to_actions::{DENIED, object};
+use super::{Sdk, hidden};
+use super::{attached, content};
+use crate::action::{
+    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
+    UserMessageAction,
+};
+use crate::content::{ContentPart, MessageContent};
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::shared::SharedString;
+
+/// The step that is open.
+#[derive(Default)]
+struct Step {
+    /// Whether a call of it has its result.
+    returned: bool,
+    /// Whether the last thing in it is an answer.
+    answered: bool,
+    /// The calls in it.
+    calls: HashSet<SharedString>,
+}
+
+/// How the stream ends.
+#[derive(Debug, Default)]
+struct Ending {
+    finish_reason: Option<String>,
+    error: Option<String>,
+    #[expect(clippy::option_option, reason = "no abort, an abort without a reason, one with it")]
+    abort: Option<Option<String>>,
+}
+
+/// Turns actions into chunks, one action after another; what has been written is taken with [`Self::next`].
+///
+/// Knows of the stream so far the calls and the step that is open, and keeps no chunk.
+pub(super) struct Emitter {
+    sdk: Sdk,
+    /// What an action became and nobody took yet.
+    chunks: VecDeque<Chunk>,
+    step: Option<Step>,
+    /// Calls of the stream, and whether they have their result.
+    calls: HashMap<SharedString, bool>,
+    /// Denials whose results come next.
+    denied: HashSet<SharedString>,
+    blocks: usize,
+    ending: Ending,
+}
+
+/// Gives the chunks between `start` and `finish`, steps closed.
+pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk)) {
+    let mut emitter = Emitter::new(sdk);
+    for (place, action) in actions.iter().enumerate() {
+        emitter.action(action, actions.get(place + 1..).unwrap_or_default());
+        emitter.chunks.drain(..).for_each(&mut take);
+    }
+    emitter.close_step();
+    emitter.chunks.drain(..).for_each(take);
+}
+
+impl Emitter {
+    pub(super) fn new(sdk: Sdk) -> Self {
+        Self {
+            sdk,
+            chunks: VecDeque::new(),
+            step: None,
+            calls: HashMap::new(),
+            denied: HashSet::new(),
+            blocks: 0,
+            ending: Ending::default(),
+        }
+    }
+
+    /// The next chunk that was written.
+    pub(super) fn next(&mut self) -> Option<Chunk> {
+        self.chunks.pop_front()
+    }
+
+    /// Writes the end of the stream.
+    pub(super) fn end(&mut self) {
+        let ending = std::mem::take(&mut self.ending);
+        if let Some(reason) = ending.abort {
+            // The reason is a member of later majors.
+            let reason = reason.filter(|_| self.sdk != Sdk::V5);
+            self.chunks.push_back(Chunk { reason, ..Chunk::of("abort") });
+            return;
+        }
+        let failed = ending.error.is_some();
+        self.chunks.extend(ending.error.as_deref().map(Chunk::error));
+        let finish_reason = if failed { Some("error".to_owned()) } else { ending.finish_reason };
+        self.chunks.push_back(Chunk { finish_reason, ..Chunk::of("finish") });
+    }
+
+    /// Closes the step that is open.
+    pub(super) fn close_step(&mut self) {
+        if self.step.take().is_some() {
+            self.chunks.push_back(Chunk::of("finish-step"));
+        }
+    }
+
+    fn new_step(&mut self) -> &mut Step {
+        self.close_step();
+        self.chunks.push_back(Chunk::of("start-step"));
+        self.step.insert(Step::default())
+    }
+
+    /// The step in which a model acts: the open one, unless `ends` says that it is over.
+    fn model_step(&mut self, ends: impl Fn(&Step) -> bool) -> &mut Step {
+        let is_over = self.step.as_ref().is_none_or(|step| step.returned || ends(step));
+        if is_over {
+            return self.new_step();
+        }
+        self.step.get_or_insert_default()
+    }
+
+    /// Writes an action; `rest` are those that follow it.
+    pub(super) fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
+        self.ending = Ending::default();
+        if hidden(action) {
+            return;
+        }
+        match action {
+            Action::UserMessage(message) => self.user_message(message),
+            Action::AssistantMessage(message) => self.answer(message),
+            Action::Thinking(thought) => self.thought(thought),
+            Action::ToolCall(call) => self.call(call),
+            Action::ToolReturn(returned) => self.result(action, returned),
+            Action::System(system) => self.system(action, system, rest),
+            Action::Other(_) => self.verbatim(action),
+        }
+        let answers = matches!(action, Action::AssistantMessage(_));
+        if let Some(step) = &mut self.step {
+            step.answered = answers;
+        }
+    }
+
+    fn user_message(&mut self, message: &UserMessageAction) {
+        self.close_step();
+        if self.sdk == Sdk::V7 {
+            let parts = attached::to_parts(message, self.sdk);
+            let id = format!("steering-{}", message.sequence);
+            self.chunks.push_back(Chunk {
+                id: Some(id),
+                parts: Some(parts),
+                ..Chunk::of("steering-message")
+            });
+            return;
+        }
+        let mut said = message.clone();
+        said.metadata = None;
+        self.data("tp-user_message", &RawJson::from_value(&said).unwrap_or_default());
+    }
+
+    fn answer(&mut self, message: &AssistantMessageAction) {
+        let has_files = matches!(&message.content, MessageContent::Parts(parts)
+            if parts.iter().any(|part| part.as_text().is_none()));
+        // A file behind a call would be taken for one that a tool made.
+        self.model_step(|step| step.answered || (has_files && !step.calls.is_empty()));
+        match &message.content {
+            MessageContent::Text(text) => self.text(text),
+            MessageContent::Parts(parts) => {
+                for part in parts {
+                    self.content(part);
+                }
+            }
+        }
+        self.ending.finish_reason = message.finish_reason.as_deref().and_then(finish_reason);
+    }
+
+    fn content(&mut self, part: &ContentPart) {
+        if let Some(text) = part.as_text() {
+            return self.text(text);
+        }
+        if let Some(UiPart { url, media_type, .. }) = content::to_part(part) {
+            self.chunks.push_back(Chunk { url, media_type, ..Chunk::of("file") });
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let id = self.block_id("text");
+        self.chunks.push_back(Chunk::block("text-start", &id));
+        self.chunks.push_back(Chunk { delta: Some(text.to_owned()), ..Chunk::block("text-delta", &id) });
+        self.chunks.push_back(Chunk::block("text-end", &id));
+    }
+
+    fn block_id(&mut self, kind: &str) -> String {
+        self.blocks += 1;
+        format!("{kind}-{}", self.blocks)
+    }
+
+    fn thought(&mut self, thought: &ThinkingAction) {
+        self.model_step(|_| false);
+        let id = self.block_id("reasoning");
+        let mut about = Vec::new();
+        let mut say = |key, value: Option<&str>| {
+            about.extend(value.map(|value| (key, RawJson::from_str_value(value))));
+        };
+        say("id", thought.thinking_id.as_deref());
+        say("signature", thought.signature.as_deref());
+        say("provider_name", Some(&thought.provider_name));
+        let about = Slot::from(object(&[("pydantic_ai", object(&about))]));
+        let piece = |kind| Chunk { provider_metadata: about.clone(), ..Chunk::block(kind, &id) };
+        self.chunks.push_back(piece("reasoning-start"));
+        if let Some(text) = thought.content.clone().filter(|text| !text.is_empty()) {
+            self.chunks.push_back(Chunk { delta: Some(text), ..Chunk::block("reasoning-delta", &id) });
+        }
+        self.chunks.push_back(piece("reasoning-end"));
+    }
+
+    fn call(&mut self, call: &ToolCallAction) {
+        let id = &call.tool_call_id;
+        let step = self.model_step(|step| step.calls.contains(id));
+        step.calls.insert(id.clone());
+        self.calls.insert(id.clone(), false);
+        let input = clean(&call.args);
+        let tool_name = Some(call.tool_name.to_string());
+        self.chunks.push_back(Chunk { tool_name: tool_name.clone(), ..Chunk::tool("tool-input-start", id) });
+        let text = input.get().to_owned();
+        self.chunks.push_back(Chunk { input_text_delta: Some(text), ..Chunk::tool("tool-input-delta", id) });
+        self.chunks.push_back(Chunk {
+            tool_name,
+            input: input.into(),
+            ..Chunk::tool("tool-input-available", id)
+        });
+    }
+
+    fn result(&mut self, action: &Action, returned: &ToolReturnAction) {
+        let id = &returned.tool_call_id;
+        match self.calls.get_mut(id) {
+            Some(answered) if !*answered => *answered = true,
+            // The client knows no such call, or would write over its result.
+            _ => return self.verbatim(action),
+        }
+        if let Some(step) = &mut self.step {
+            step.returned = true;
+        }
+        let text = returned.content.as_string();
+        if self.denied.remove(id) {
+            self.denial(id, text.as_deref().unwrap_or(returned.content.get()));
+            return;
+        }
+        let chunk = if returned.status == "success" {
+            Chunk { output: clean(&returned.content).into(), ..Chunk::tool("tool-output-available", id) }
+        } else {
+            let text = text.unwrap_or_else(|| returned.content.get().to_owned());
+            Chunk { error_text: Some(text), ..Chunk::tool("tool-output-error", id) }
+        };
+        self.chunks.push_back(chunk);
+    }
+
+    /// The refusal of a call. Before 7 a stream cannot say that a person answered, and a refusal without an answer is no
+    /// valid message: then it is an error, and a data part says of which kind.
+    fn denial(&mut self, id: &str, reason: &str) {
+        if self.sdk != Sdk::V7 {
+            let error_text = Some(reason.to_owned());
+            self.chunks.push_back(Chunk { error_text, ..Chunk::tool("tool-output-error", id) });
+            self.data("tp-tool_denied", &object(&[("tool_call_id", RawJson::from_str_value(id))]));
+            return;
+        }
+        let approval_id = Some(id.to_owned());
+        self.chunks.push_back(Chunk {
+            approval_id: approval_id.clone(),
+            ..Chunk::tool("tool-approval-request", id)
+        });
+        self.chunks.push_back(Chunk {
+            approval_id,
+            approved: Some(false),
+            reason: Some(reason.to_owned()).filter(|reason| reason != DENIED),
+            ..Chunk::of("tool-approval-response")
+        });
+        self.chunks.push_back(Chunk::tool("tool-output-denied", id));
+    }
+
+    fn system(&mut self, action: &Action, system: &SystemAction, rest: &[Arc<Action>]) {
+        let name = system.action_type.strip_prefix("system.").unwrap_or_default();
+        let Some(fact) = name.strip_prefix("tp.") else {
+            if name.is_empty() || name.starts_with("tp-") {
+                return self.verbatim(action);
+            }
+            return self.data(name, &system.data);
+        };
+        let data = RawObject::from_raw(&system.data).unwrap_or_default();
+        let text = |key: &str| data.get(key).and_then(RawJson::as_string);
+        match fact {
+            "tool_denied" if text("tool_call_id").is_some_and(|id| self.is_answered_next(&id, rest)) => {
+                self.denied.extend(text("tool_call_id").map(SharedString::from));
+            }
+            "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
+                self.known("file", content::FILE, &["media_type", "url"], fact, system);
+            }
+            "source_url" => {
+                self.known("source-url", content::SOURCE_URL, &["source_id", "url"], fact, system)
+            }
+            "source_document" => {
+                let required = &["source_id", "media_type", "title"];
+                self.known("source-document", content::SOURCE_DOCUMENT, required, fact, system);
+            }
+            "custom" if self.sdk == Sdk::V7 && text("kind").is_some_and(|kind| kind.contains('.')) => {
+                let about = Slot(data.get("provider_metadata").map(clean));
+                self.chunks.push_back(Chunk {
+                    custom_kind: text("kind"),
+                    provider_metadata: about,
+                    ..Chunk::of("custom")
+                });
+            }
+            "approval" => self.approval(&data, system, rest),
+            _ => {
+                self.data(&format!("tp-{fact}"), &system.data);
+                if rest.is_empty() && fact == "error" {
+                    self.ending.error = text("error_text");
+                }
+                if rest.is_empty() && fact == "abort" {
+                    self.ending.abort = Some(text("reason"));
+                }
+            }
+        }
+    }
+
+    /// Whether the next action is the result of a call that waits for it.
+    fn is_answered_next(&self, id: &str, rest: &[Arc<Action>]) -> bool {
+        self.calls.get(id) == Some(&false)
+            && matches!(rest.first().map(AsRef::as_ref), Some(Action::ToolReturn(returned)) if returned.tool_call_id == id)
+    }
+
+    /// A fact that has a chunk of its own, if it says what that needs.
+    fn known(
+        &mut self,
+        kind: &str,
+        names: content::Names,
+        required: &[&str],
+        fact: &str,
+        system: &SystemAction,
+    ) {
+        let data = RawObject::from_raw(&system.data).unwrap_or_default();
+        let is_text = |name: &&str| data.get(name).is_some_and(RawJson::is_string);
+        let known = |(name, value): (&str, &RawJson)| {
+            value.is_string() && names.iter().any(|(_, known)| *known == name)
+        };
+        if !required.iter().all(is_text)
+            || !data.iter().all(known)
+            || (kind == "file" && data.get("filename").is_some())
+        {
+            return self.data(&format!("tp-{fact}"), &system.data);
+        }
+        let mut chunk = Chunk::of(kind);
+        for (member, name) in names {
+            let value = data.get(name).and_then(RawJson::as_string);
+            match *member {
+                "sourceId" => chunk.source_id = value,
+                "url" => chunk.url = value,
+                "title" => chunk.title = value,
+                "mediaType" => chunk.media_type = value,
+                _ => chunk.filename = value,
+            }
+        }
+        self.chunks.push_back(chunk);
+    }
+
+    fn approval(&mut self, data: &RawObject, system: &SystemAction, rest: &[Arc<Action>]) {
+        let text = |key: &str| data.get(key).and_then(RawJson::as_string);
+        let (call_id, approval_id) = (text("tool_call_id"), text("approval_id"));
+        let approved = data.get("approved").and_then(|value| value.to::<bool>().ok());
+        let waits = call_id.as_deref().is_some_and(|id| self.calls.get(id) == Some(&false));
+        let has_result = rest.iter().any(|action| {
+            matches!(&**action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref())
+        });
+        // What was not approved has no result, and an answer can only be told to clients that know it.
+        let fits = match (self.sdk, approved) {
+            (Sdk::V5, _) | (Sdk::V6, Some(_)) => false,
+            (Sdk::V6, None) | (Sdk::V7, None | Some(false)) => !has_result,
+            (Sdk::V7, Some(true)) => true,
+        };
+        let (Some(call_id), Some(approval_id), true) = (call_id, approval_id, waits && fits) else {
+            return self.data("tp-approval", &system.data);
+        };
+        let approval_id = Some(approval_id);
+        let later = self.sdk == Sdk::V7;
+        self.chunks.push_back(Chunk {
+            approval_id: approval_id.clone(),
+            reason: text("request_reason").filter(|_| later),
+            is_automatic: data.get("is_automatic").and_then(|value| value.to().ok()).filter(|_| later),
+            ..Chunk::tool("tool-approval-request", &call_id)
+        });
+        if approved.is_some() {
+            self.chunks.push_back(Chunk {
+                approval_id,
+                approved,
+                reason: text("reason"),
+                ..Chunk::of("tool-approval-response")
+            });
+        }
+    }
+
+    fn data(&mut self, name: &str, data: &RawJson) {
+        self.chunks.push_back(Chunk::data(name, clean(data)));
+    }
+
+    /// An action that no chunk can say.
+    fn verbatim(&mut self, action: &Action) {
+        let mut action = action.clone();
+        *action.metadata_mut() = None;
+        self.data("tp-action", &RawJson::from_value(&action).unwrap_or_default());
+    }
+}
+
+fn clean(value: &RawJson) -> RawJson {
+    without_prototypes(value).unwrap_or_else(|| value.clone())
+}
+
+/// A finish reason as the stream spells it.
+fn finish_reason(reason: &str) -> Option<String> {
+    let reason = match reason {
+        "stop" | "length" => reason,
+        "content_filter" => "content-filter",
+        "tool_call" => "tool-calls",
+        _ => return None,
+    };
+    Some(reason.to_owned())
+}
+
+/// A finish reason as ThreadProtocol spells it; reasons it does not have are left out.
+pub(super) fn recorded_reason(reason: &str) -> Option<String> {
+    let reason = match reason {
+        "stop" | "length" => reason,
+        "content-filter" => "content_filter",
+        "tool-calls" => "tool_call",
+        _ => return None,
+    };
+    Some(reason.to_owned())
+}

@@ -1,0 +1,398 @@
+//! A thread as the messages and the stream that a client shows. UI message stream, §13.
+
+use std::sync::Arc;
+
+use super::assemble::Assembler;
+use super::chunk::Chunk;
+use super::message::{STEP_START, Slot, UiMessage};
+use super::sidecar::{self, Sidecar};
+use super::to_actions::{Context, actions_of};
+use super::{ExportOptions, SidecarLevel, Turns, attached, content, hidden, residue, to_chunks};
+use crate::action::Action;
+use crate::document::Thread;
+use turntree_core::json::{RawJson, RawObject};
+
+/// A run of actions that becomes one message.
+#[derive(Default)]
+struct Run {
+    actions: Vec<Arc<Action>>,
+    /// Where they are in the thread.
+    places: Vec<usize>,
+    agent_id: Option<String>,
+    /// The message that was recorded, where there is one.
+    recorded: Option<UiMessage>,
+    /// Whether actions that come earlier in the thread are among them.
+    moved: bool,
+}
+
+impl Run {
+    fn push(&mut self, place: usize, action: &Arc<Action>) {
+        self.places.push(place);
+        self.actions.push(Arc::clone(action));
+    }
+}
+
+impl Thread {
+    /// The conversation as `UIMessage`s, as `useChat` takes them.
+    ///
+    /// A message that came from a client comes back as the client had it. Any other is what the stream of its actions
+    /// assembles to, with a sidecar in its metadata as far as the options say.
+    pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
+        let source = exported(self, *options);
+        let places = places(self, &source);
+        let mut messages = Vec::new();
+        // Actions that no message shows, for the next sidecar.
+        let mut lead: Vec<Arc<Action>> = Vec::new();
+        let mut moved = false;
+        let with_sidecars = options.sidecar != SidecarLevel::None;
+        for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
+            let wanted: Vec<Arc<Action>> =
+                run.places.iter().filter_map(|place| places.get(*place).cloned().flatten()).collect();
+            let is_recorded = run.recorded.is_some();
+            let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
+            if message.parts.is_empty() && !is_recorded {
+                lead.extend(wanted);
+                moved |= run.moved;
+                continue;
+            }
+            // What a client sent is not written over, unless everything has to come back.
+            if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
+                let mut sidecar = sidecar_of(&message, &wanted, &source, run.agent_id.as_deref());
+                sidecar.lead = list(&std::mem::take(&mut lead));
+                sidecar.moved = (std::mem::take(&mut moved) || run.moved).then_some(true);
+                set(&mut message, &sidecar);
+            }
+            messages.push(message);
+        }
+        if with_sidecars {
+            finish(&mut messages, &source, &lead, moved);
+        }
+        messages
+    }
+
+    /// What agents did as one UI message stream, chunk by chunk.
+    ///
+    /// User messages before the first action of an agent are not part of it; later ones are steering messages. The
+    /// stream is never one that the real client of [`ExportOptions::sdk`] gives up.
+    pub fn to_ui_stream(&self, options: &ExportOptions) -> UiStream {
+        UiStream::new(self, *options)
+    }
+}
+
+/// The chunks of a thread, written as they are taken: each call writes no more than one action.
+///
+/// With a sidecar, the message that the client assembles is assembled here too: the first chunk says which thread it is,
+/// and a `message-metadata` before the last ones what its parts do not say. Without, nothing of the stream is kept.
+pub struct UiStream {
+    emitter: to_chunks::Emitter,
+    actions: Vec<Arc<Action>>,
+    /// The action to be written next.
+    place: usize,
+    stage: Stage,
+    sidecar: Option<Trailer>,
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Actions,
+    Metadata,
+    End,
+    Over,
+}
+
+/// What the sidecar of a stream is made of.
+struct Trailer {
+    message: Assembler,
+    source: Thread,
+    agent_id: Option<String>,
+    lead: Option<RawJson>,
+}
+
+impl UiStream {
+    fn new(thread: &Thread, options: ExportOptions) -> Self {
+        let source = exported(thread, options);
+        let mut actions: Vec<Arc<Action>> = source.actions.iter().map(Arc::clone).collect();
+        let is_user = |action: &Arc<Action>| matches!(**action, Action::UserMessage(_));
+        let begin = match options.turns {
+            Turns::All => actions.iter().position(|action| !is_user(action)).unwrap_or(actions.len()),
+            Turns::Last => actions.iter().rposition(is_user).map_or(0, |place| place + 1),
+        };
+        let lead: Vec<Arc<Action>> = actions.drain(..begin).collect();
+        let sidecar = (options.sidecar != SidecarLevel::None).then(|| Trailer {
+            message: Assembler::default(),
+            agent_id: actions.iter().find_map(|action| action.agent_id()).map(str::to_owned),
+            lead: if options.turns == Turns::All { list(&lead) } else { None },
+            source,
+        });
+        let emitter = to_chunks::Emitter::new(options.sdk);
+        Self { emitter, actions, place: 0, stage: Stage::Start, sidecar }
+    }
+
+    fn start(&self) -> Chunk {
+        let first = self.actions.first().map_or(1, |action| action.sequence());
+        let metadata = self.sidecar.as_ref().map(|trailer| {
+            let sidecar =
+                Sidecar { lead: trailer.lead.clone(), ..sidecar::beginning(first, &trailer.source) };
+            as_metadata(&Sidecar { agent_id: Some(trailer.agent().to_owned()), ..sidecar })
+        });
+        Chunk {
+            message_id: Some(format!("msg-{first}")),
+            message_metadata: Slot(metadata),
+            ..Chunk::of("start")
+        }
+    }
+}
+
+impl Trailer {
+    fn agent(&self) -> &str {
+        agent_of(&self.source, self.agent_id.as_deref())
+    }
+
+    /// What the parts of the message, which is whole, do not say.
+    fn chunk(self, actions: &[Arc<Action>]) -> Chunk {
+        let Self { message, source, agent_id, .. } = self;
+        let agent_id = agent_of(&source, agent_id.as_deref());
+        let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
+        let message = message.into_message();
+        let read = actions_of(&message, context).actions;
+        drop(message);
+        let metadata = as_metadata(&sidecar::rest(actions, read));
+        Chunk { message_metadata: metadata.into(), ..Chunk::of("message-metadata") }
+    }
+}
+
+impl Iterator for UiStream {
+    type Item = Chunk;
+
+    fn next(&mut self) -> Option<Chunk> {
+        loop {
+            if let Some(chunk) = self.emitter.next() {
+                if let Some(trailer) = &mut self.sidecar {
+                    take(&mut trailer.message, &chunk);
+                }
+                return Some(chunk);
+            }
+            match self.stage {
+                Stage::Start => {
+                    self.stage = Stage::Actions;
+                    return Some(self.start());
+                }
+                Stage::Actions => {
+                    if let Some(action) = self.actions.get(self.place) {
+                        self.place += 1;
+                        self.emitter.action(action, self.actions.get(self.place..).unwrap_or_default());
+                    } else {
+                        self.emitter.close_step();
+                        self.stage = Stage::Metadata;
+                    }
+                }
+                Stage::Metadata => {
+                    self.stage = Stage::End;
+                    if let Some(trailer) = self.sidecar.take() {
+                        return Some(trailer.chunk(&self.actions));
+                    }
+                }
+                Stage::End => {
+                    self.emitter.end();
+                    self.stage = Stage::Over;
+                }
+                Stage::Over => return None,
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for UiStream {}
+
+impl std::fmt::Debug for UiStream {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.actions.len();
+        formatter
+            .debug_struct("UiStream")
+            .field("written", &self.place)
+            .field("of", &of)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The metadata of a message with this sidecar alone.
+fn as_metadata(sidecar: &Sidecar) -> RawJson {
+    let member = RawJson::from_value(sidecar).unwrap_or_default();
+    let object: RawObject = [(sidecar::MEMBER, clean(member))].into_iter().collect();
+    RawJson::from_value(&object).unwrap_or_default()
+}
+
+fn clean(value: RawJson) -> RawJson {
+    super::chunk::without_prototypes(&value).unwrap_or(value)
+}
+
+/// The thread of which a client may know everything.
+fn exported(thread: &Thread, options: ExportOptions) -> Thread {
+    if options.sidecar == SidecarLevel::Full { thread.clone() } else { thread.core() }
+}
+
+/// The exported form of each action of a thread; the exported thread has those that are not hidden, in order.
+fn places(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
+    let all = source.actions.len() == thread.actions.len();
+    let mut exported = source.actions.iter();
+    thread
+        .actions
+        .iter()
+        .map(|action| if all || !hidden(action) { exported.next().map(Arc::clone) } else { None })
+        .collect()
+}
+
+fn list(actions: &[Arc<Action>]) -> Option<RawJson> {
+    let actions: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
+    (!actions.is_empty()).then(|| RawJson::from_value(&actions).unwrap_or_default())
+}
+
+/// The runs of a thread: recorded messages, user messages, and what one agent did without interruption.
+///
+/// System actions between user messages belong to no agent yet: they go with the next answer.
+fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let (mut open, mut leading) = (None::<Run>, None::<Run>);
+    let mut place = 0;
+    while let Some(action) = actions.get(place) {
+        if let Some(mut run) = recorded(actions.get(place..).unwrap_or_default()) {
+            run.places = (place..place + run.actions.len()).collect();
+            place += run.actions.len();
+            runs.extend(leading.take());
+            runs.extend(open.take());
+            runs.push(run);
+            continue;
+        }
+        if matches!(**action, Action::UserMessage(_)) {
+            match open.take() {
+                Some(run) if run.agent_id.is_none() => leading = Some(Run { moved: true, ..run }),
+                run => runs.extend(run),
+            }
+            let mut run = Run::default();
+            run.push(place, action);
+            runs.push(run);
+            place += 1;
+            continue;
+        }
+        let agent_id = action.agent_id().map(str::to_owned);
+        let is_other =
+            matches!((&open, &agent_id), (Some(Run { agent_id: Some(now), .. }), Some(next)) if now != next);
+        if is_other {
+            runs.extend(open.take());
+        }
+        let run = open.get_or_insert_with(|| leading.take().unwrap_or_default());
+        run.agent_id = run.agent_id.take().or(agent_id);
+        run.push(place, action);
+        place += 1;
+    }
+    runs.extend(leading);
+    runs.extend(open);
+    runs
+}
+
+/// The run of a message whose first action remembers it, if its actions are still there.
+fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
+    let first = actions.first()?;
+    if first.action_type() == residue::MESSAGE {
+        let Action::System(system) = &**first else { return None };
+        let message = system.data.to::<UiMessage>().ok()?;
+        return Some(Run { actions: vec![Arc::clone(first)], recorded: Some(message), ..Run::default() });
+    }
+    let residue = residue::in_action(first)?;
+    let count = usize::try_from(residue.actions).ok()?;
+    let actions = actions.get(..count)?;
+    let held: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
+    // The first action of another message among them: somebody took actions away.
+    if held.iter().skip(1).any(|action| residue::in_action(action).is_some()) {
+        return None;
+    }
+    let mut message = residue::rebuild(&residue, &held)?;
+    if let ("user", Action::UserMessage(said)) = (message.role.as_str(), &**first) {
+        // A client attaches nothing: somebody did so since.
+        message.parts.extend(attached::parts_of(said));
+    }
+    let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
+    Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
+}
+
+fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
+    let sequence = run.actions.first().map_or(1, |action| action.sequence());
+    let id = format!("msg-{sequence}");
+    if let [action] = run.actions.as_slice()
+        && let Action::UserMessage(said) = &**action
+    {
+        let mut parts = attached::to_parts(said, options.sdk);
+        if parts.is_empty() {
+            // A user message without parts is no valid message.
+            parts.extend(content::to_parts(&"".into(), options.sdk));
+        }
+        return UiMessage { id, role: "user".to_owned(), parts, ..UiMessage::default() };
+    }
+    let mut assembler = Assembler::new(UiMessage::assistant(id));
+    to_chunks::body(&run.actions, options.sdk, |mut chunk| {
+        if options.dynamic_tools && chunk.tool_name.is_some() {
+            chunk.dynamic = Some(true);
+        }
+        take(&mut assembler, &chunk);
+    });
+    let mut message = assembler.into_message();
+    while message.parts.last().is_some_and(|part| part.kind == STEP_START) {
+        message.parts.pop();
+    }
+    message
+}
+
+/// Takes one of our chunks, of which none is refused.
+fn take(assembler: &mut Assembler, chunk: &Chunk) {
+    let taken = assembler.push(chunk);
+    debug_assert!(taken.is_ok(), "{taken:?}: {chunk:?}");
+}
+
+/// Whose a message is that says nothing: the thread's first agent's.
+fn agent_of<'t>(source: &'t Thread, agent_id: Option<&'t str>) -> &'t str {
+    agent_id.unwrap_or_else(|| source.agents.iter().next().map_or("", |(id, _)| id))
+}
+
+fn sidecar_of(
+    message: &UiMessage,
+    wanted: &[Arc<Action>],
+    source: &Thread,
+    agent_id: Option<&str>,
+) -> Sidecar {
+    let agent_id = agent_of(source, agent_id);
+    let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
+    sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
+}
+
+fn set(message: &mut UiMessage, sidecar: &Sidecar) {
+    let mut metadata = message.metadata.get().and_then(RawObject::from_raw).unwrap_or_default();
+    metadata.insert(sidecar::MEMBER, clean(RawJson::from_value(sidecar).unwrap_or_default()));
+    message.metadata = RawJson::from_value(&metadata).unwrap_or_default().into();
+}
+
+/// The first message with a sidecar says what the thread is, the last one what comes after it.
+fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>], moved: bool) {
+    let sidecar_in = |message: &UiMessage| {
+        message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found))
+    };
+    if messages.is_empty() && !rest.is_empty() {
+        let mut message = UiMessage::assistant("msg-1");
+        let sidecar = sidecar_of(&message, &[], source, None);
+        set(&mut message, &sidecar);
+        messages.push(message);
+    }
+    let first = messages.iter_mut().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
+    if let Some((message, mut sidecar)) = first {
+        sidecar.thread = Some(sidecar::header(source));
+        set(message, &sidecar);
+    }
+    let last =
+        messages.iter_mut().rev().find_map(|message| sidecar_in(message).map(|sidecar| (message, sidecar)));
+    if let Some((message, mut sidecar)) = last {
+        sidecar.tail = list(rest);
+        sidecar.moved = (moved || sidecar.moved == Some(true)).then_some(true);
+        set(message, &sidecar);
+    }
+}

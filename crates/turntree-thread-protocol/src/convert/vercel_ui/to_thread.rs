@@ -1,0 +1,296 @@
+//! Messages as a thread. UI message stream, §12; decisions 1, 2, 10, 11 and 13.
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::message::UiMessage;
+use super::sidecar::{self, Sidecar};
+use super::to_actions::{Context, Drafted, actions_of, object};
+use super::to_chunks::recorded_reason;
+use super::{EPOCH, SidecarLevel, UiImportOptions, hidden, residue};
+use crate::action::{Action, SystemAction, ToolReturnAction};
+use crate::content::MessageContent;
+use crate::convert::pydantic_ai::{ProfileKind, assistant, namespace};
+use crate::document::{Actions, AgentConfig, Thread};
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::time::Timestamp;
+
+/// How many characters of the first user text make a title.
+const TITLE_CHARACTERS: usize = 80;
+
+/// What a stream said that is in no message. UI message stream, §12.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Facts {
+    pub finish_reason: Option<String>,
+    /// Errors, and the call each one ended.
+    pub errors: Vec<(String, Option<String>)>,
+    /// Aborts, and why.
+    pub aborts: Vec<Option<String>>,
+}
+
+/// The thread of these messages. `facts` are about the last one.
+pub(super) fn thread_of(messages: &[UiMessage], facts: &Facts, options: &UiImportOptions) -> Thread {
+    let mut reading = Reading::new(options);
+    for (place, message) in messages.iter().enumerate() {
+        let facts = (place + 1 == messages.len()).then_some(facts);
+        reading.message(message, facts);
+    }
+    reading.finish(messages)
+}
+
+struct Reading<'o> {
+    options: &'o UiImportOptions,
+    agent: AgentConfig,
+    actions: Vec<Action>,
+    /// The thread that a sidecar describes.
+    described: Option<Thread>,
+    thread_id: Option<String>,
+    /// Whether every message is the one that was sent.
+    exact: bool,
+    /// Whether actions stand in messages after theirs.
+    moved: bool,
+    timestamp: String,
+}
+
+impl<'o> Reading<'o> {
+    fn new(options: &'o UiImportOptions) -> Self {
+        Self {
+            options,
+            agent: options.agent.clone().unwrap_or_else(assistant),
+            actions: Vec::new(),
+            described: None,
+            thread_id: None,
+            exact: true,
+            moved: false,
+            timestamp: options.timestamp.clone().unwrap_or_else(|| EPOCH.to_owned()),
+        }
+    }
+
+    fn message(&mut self, message: &UiMessage, facts: Option<&Facts>) {
+        let sidecar = message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value));
+        let level = self.options.sidecar;
+        let sidecar = sidecar.filter(|_| level != SidecarLevel::None);
+        if let Some(sidecar) = &sidecar {
+            self.describe(sidecar);
+        }
+        let facts = facts.cloned().unwrap_or_default();
+        if let Some(sidecar) = &sidecar
+            && let Some(mut actions) = self.restored(message, sidecar)
+        {
+            let known = actions.len();
+            self.add_facts(&mut actions, &facts, None);
+            self.exact &= actions.len() == known;
+            let (lead, tail) = sidecar.around();
+            self.actions.extend(lead);
+            self.actions.append(&mut actions);
+            self.actions.extend(tail);
+            self.moved |= sidecar.moved == Some(true);
+            return;
+        }
+        self.exact = false;
+        self.read(message, &facts, sidecar.as_ref());
+    }
+
+    fn describe(&mut self, sidecar: &Sidecar) {
+        if let Some(header) = &sidecar.thread
+            && self.described.is_none()
+        {
+            let full = self.options.sidecar == SidecarLevel::Full;
+            // What a portable sidecar says is the core of a thread, and no more is taken from one.
+            self.described =
+                sidecar::from_header(header).map(|thread| if full { thread } else { thread.core() });
+        }
+        self.thread_id = self.thread_id.take().or_else(|| sidecar.thread_id.clone());
+    }
+
+    fn restored(&self, message: &UiMessage, sidecar: &Sidecar) -> Option<Vec<Action>> {
+        let agent_id = sidecar.agent_id.as_deref().unwrap_or(&self.agent.agent_id);
+        let context = Context { agent_id, timestamp: EPOCH, approvals: false };
+        let actions = sidecar.restore(actions_of(message, context).actions)?;
+        let is_core = |action: &Action| !hidden(action) && action.metadata().is_none();
+        let (lead, tail) = sidecar.around();
+        let taken = self.options.sidecar == SidecarLevel::Full
+            || actions.iter().chain(&lead).chain(&tail).all(is_core);
+        taken.then_some(actions)
+    }
+
+    fn read(&mut self, message: &UiMessage, facts: &Facts, sidecar: Option<&Sidecar>) {
+        let full = self.options.profile == ProfileKind::Full;
+        let told = sidecar.and_then(Sidecar::timestamp).or_else(|| told_time(message));
+        if let Some(told) = told {
+            let is_later = told.parse::<Timestamp>().ok() >= self.timestamp.parse::<Timestamp>().ok();
+            if full || is_later {
+                self.timestamp = told;
+            }
+        }
+        let of_sidecar = sidecar
+            .and_then(|sidecar| sidecar.agent_id.as_deref())
+            .filter(|id| self.described.as_ref().is_some_and(|thread| thread.agents.contains(id)));
+        let agent_id = of_sidecar.unwrap_or(&self.agent.agent_id).to_owned();
+        let context = Context { agent_id: &agent_id, timestamp: &self.timestamp, approvals: full };
+        let Drafted { mut actions, payloads, last_response } = actions_of(message, context);
+        self.add_facts(&mut actions, facts, Some(last_response));
+        if full {
+            self.remember(message, &mut actions, &payloads);
+        }
+        self.actions.append(&mut actions);
+    }
+
+    /// Keeps what the message says beyond its actions.
+    fn remember(
+        &self,
+        message: &UiMessage,
+        actions: &mut Vec<Action>,
+        payloads: &[(usize, super::to_actions::Payload)],
+    ) {
+        let message = without_sidecar(message);
+        if actions.is_empty() {
+            actions.push(self.system(residue::MESSAGE, RawJson::from_value(&message).unwrap_or_default()));
+            return;
+        }
+        let residue = residue::of(&message, actions, payloads);
+        if let Some(first) = actions.first_mut() {
+            residue::attach(first, residue);
+        }
+    }
+
+    fn system(&self, action_type: &str, data: RawJson) -> Action {
+        Action::System(SystemAction {
+            action_type: action_type.into(),
+            timestamp: self.timestamp.as_str().into(),
+            data,
+            ..SystemAction::default()
+        })
+    }
+
+    /// What the stream said: why the model ended, and what went wrong. A1, A7, A17.
+    fn add_facts(&self, actions: &mut Vec<Action>, facts: &Facts, last_response: Option<usize>) {
+        let reason = facts.finish_reason.as_deref().and_then(recorded_reason);
+        if let (Some(reason), Some(begin)) = (reason, last_response) {
+            let answers = actions.iter_mut().skip(begin).rev();
+            let answer = answers.into_iter().find_map(|action| match action {
+                Action::AssistantMessage(message) => Some(message),
+                _ => None,
+            });
+            if let Some(answer) = answer {
+                answer.finish_reason = Some(reason.into());
+            }
+        }
+        for (text, call_id) in &facts.errors {
+            let action =
+                call_id.as_deref().and_then(|id| self.failed(id, text, actions)).unwrap_or_else(|| {
+                    self.system("system.tp.error", object(&[("error_text", RawJson::from_str_value(text))]))
+                });
+            actions.push(action);
+        }
+        for reason in &facts.aborts {
+            let reason = reason.as_deref().map(|reason| ("reason", RawJson::from_str_value(reason)));
+            actions.push(self.system("system.tp.abort", object(reason.as_slice())));
+        }
+    }
+
+    /// The result of the call that an error ended, unless it has one.
+    fn failed(&self, id: &str, text: &str, actions: &[Action]) -> Option<Action> {
+        let mut tool_name = None;
+        for action in actions {
+            match action {
+                Action::ToolCall(call) if call.tool_call_id == id => tool_name = Some(&call.tool_name),
+                Action::ToolReturn(returned) if returned.tool_call_id == id => tool_name = None,
+                _ => {}
+            }
+        }
+        Some(Action::ToolReturn(ToolReturnAction {
+            timestamp: self.timestamp.as_str().into(),
+            tool_call_id: id.into(),
+            tool_name: tool_name?.clone(),
+            status: "error".into(),
+            content: RawJson::from_str_value(text),
+            ..ToolReturnAction::default()
+        }))
+    }
+
+    fn finish(mut self, messages: &[UiMessage]) -> Thread {
+        if self.moved {
+            self.actions.sort_by_key(Action::sequence);
+        }
+        if !self.exact {
+            for (action, sequence) in self.actions.iter_mut().zip(1_u64..) {
+                action.set_sequence(sequence);
+            }
+        }
+        let first = self.actions.first().map_or(EPOCH, Action::timestamp).to_owned();
+        let last = self.actions.last().map_or(EPOCH, Action::timestamp).to_owned();
+        let title = self.options.title.clone().unwrap_or_else(|| title(&self.actions));
+        let mut thread = match self.described.take() {
+            Some(described) => described,
+            None => Thread::new(self.id(messages), first.clone(), title),
+        };
+        if !self.exact || thread.updated_at.is_empty() {
+            thread.updated_at = last;
+        }
+        if let Some(id) = &self.options.thread_id {
+            thread.thread_id.clone_from(id);
+        }
+        if let Some(title) = &self.options.title {
+            thread.title.clone_from(title);
+        }
+        let is_used = self.actions.iter().any(|action| action.agent_id() == Some(&self.agent.agent_id));
+        if (is_used || thread.agents.is_empty())
+            && !thread.agents.contains(&self.agent.agent_id)
+            && !self.exact_and_empty(&thread)
+        {
+            if self.agent.created_at.is_empty() {
+                self.agent.created_at = first;
+            }
+            thread.agents.add(self.agent);
+        }
+        thread.actions = self.actions.into_iter().collect::<Actions>();
+        thread
+    }
+
+    /// A thread that came back whole and had no agents keeps having none.
+    fn exact_and_empty(&self, thread: &Thread) -> bool {
+        self.exact && thread.agents.is_empty() && self.thread_id.is_some()
+    }
+
+    /// Decision 13; the id of a chat is a UUID, or one follows from it.
+    fn id(&self, messages: &[UiMessage]) -> String {
+        if let Some(id) = self.options.thread_id.clone().or_else(|| self.thread_id.clone()) {
+            return id;
+        }
+        if let Some(chat) = &self.options.chat_id {
+            let derived =
+                || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("threadprotocol:chat:{chat}").as_bytes());
+            return Uuid::parse_str(chat).unwrap_or_else(|_| derived()).to_string();
+        }
+        let first = messages.first().map(serde_json::to_vec).and_then(Result::ok).unwrap_or_default();
+        Uuid::new_v5(&namespace(), &Sha256::digest(first)).to_string()
+    }
+}
+
+/// The message as the client would have it without us.
+fn without_sidecar(message: &UiMessage) -> UiMessage {
+    let mut message = message.clone();
+    let metadata = message.metadata.get().and_then(RawObject::from_raw);
+    if let Some(mut metadata) = metadata.filter(|metadata| metadata.get(sidecar::MEMBER).is_some()) {
+        metadata.remove(sidecar::MEMBER);
+        message.metadata.0 =
+            (!metadata.is_empty()).then(|| RawJson::from_value(&metadata).unwrap_or_default());
+    }
+    message
+}
+
+/// The time that Pydantic AI's server gives a message.
+fn told_time(message: &UiMessage) -> Option<String> {
+    let said = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
+    let time = said.get("timestamp")?.as_string()?;
+    time.parse::<Timestamp>().is_ok().then_some(time)
+}
+
+fn title(actions: &[Action]) -> String {
+    let first = actions.iter().find_map(|action| match action {
+        Action::UserMessage(message) => Some(&message.content),
+        _ => None,
+    });
+    first.map(MessageContent::text).unwrap_or_default().chars().take(TITLE_CHARACTERS).collect()
+}

@@ -1,0 +1,436 @@
+//! What one agent hears of a thread, in any world: who speaks, what is told of others, and which returns stand behind
+//! which calls. ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11 and 12.
+//!
+//! Own words, calls and results stay as they are; what other agents say is attributed to them; their tools are hidden,
+//! summarised or shown; their thinking never appears, and neither do system actions. Providers want the returns of calls
+//! directly behind them, so returns that came later move there; nothing else changes its place.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::action::{Action, AssistantMessageAction, ToolCallAction, ToolReturnAction};
+use crate::content::{ContentPart, MessageContent};
+use crate::document::Thread;
+use crate::error::ThreadError;
+use turntree_core::limits::Limits;
+
+/// How many characters of arguments and of results a summary shows.
+const SUMMARY_CHARACTERS: usize = 200;
+
+/// In whose voice an agent hears other agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OthersRole {
+    /// As if a user said it: models imitate what stands in their own voice.
+    #[default]
+    User,
+    /// As if the model itself said it. Messages with files stay in the user's voice: no model says files of others.
+    Assistant,
+}
+
+/// What an agent hears of what other agents say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Others {
+    /// Their words, after who said them.
+    #[default]
+    Prefix,
+    /// Nothing.
+    Hide,
+}
+
+/// What an agent sees of the tools of other agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToolVisibility {
+    /// Nothing.
+    #[default]
+    Hide,
+    /// One line for a call and its return.
+    Summarize,
+    /// Calls and returns, in pairs, with ids made unique.
+    Show,
+}
+
+/// Which messages to make of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewOptions {
+    /// Whose view; `None` for the whole history as it was imported.
+    pub agent_id: Option<String>,
+    /// What it hears of others.
+    pub others: Others,
+    /// In whose voice.
+    pub others_role: OthersRole,
+    /// What goes before the words of another agent; `NAME` stands for its name.
+    pub attribution: String,
+    /// What it sees of others' tools.
+    pub tool_visibility: ToolVisibility,
+    /// How many bytes may be written: texts that a thread holds once are written wherever they belong.
+    pub limits: Limits,
+}
+
+impl Default for ViewOptions {
+    fn default() -> Self {
+        Self {
+            agent_id: None,
+            others: Others::default(),
+            others_role: OthersRole::default(),
+            attribution: "{agent:NAME}: ".to_owned(),
+            tool_visibility: ToolVisibility::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl ViewOptions {
+    /// The view of one agent.
+    pub fn of(agent_id: impl Into<String>) -> Self {
+        Self { agent_id: Some(agent_id.into()), ..Self::default() }
+    }
+}
+
+/// What an action was in the world that the view is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Origin {
+    /// The place of the first action of the message it was part of.
+    pub message: Option<usize>,
+    /// Whether it is of a tool that the provider runs itself: its return stands in the answer.
+    pub native: bool,
+    /// Whether that world has no words for it.
+    pub mute: bool,
+}
+
+/// How an action is heard.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Heard<'t> {
+    /// As it is.
+    AsIs,
+    /// As a call under this id.
+    Call { id: Cow<'t, str>, own: bool },
+    /// As the return of the call with this id.
+    Return { id: Cow<'t, str>, own: bool },
+    /// As the words of another agent, after this.
+    Told(String),
+    /// As this line.
+    Summary(String),
+}
+
+/// One action as the agent hears it.
+#[derive(Debug, Clone)]
+pub(super) struct Item<'t> {
+    /// Its place in the thread.
+    pub place: usize,
+    /// The action.
+    pub action: &'t Action,
+    /// How it is heard.
+    pub heard: Heard<'t>,
+}
+
+/// One message of a view: a request, or the answer of one agent. No two requests stand together.
+#[derive(Debug)]
+pub(super) struct Message<'t> {
+    /// Who answers; `None` for a request.
+    pub speaker: Option<&'t str>,
+    /// Of which message the answer is, as [`Origin::message`].
+    pub origin: Option<usize>,
+    /// What is in it. Returns stand first in a request.
+    pub items: Vec<Item<'t>>,
+}
+
+impl Message<'_> {
+    fn calls(&self) -> bool {
+        self.items.iter().any(|item| matches!(item.heard, Heard::Call { .. }))
+    }
+}
+
+/// The messages that an agent hears. With `calls_end`, an answer without an origin ends with its calls.
+///
+/// # Errors
+/// [`ThreadError::UnknownAgent`] when the registry does not have the agent.
+pub(super) fn messages<'t>(
+    thread: &'t Thread,
+    agent_id: &str,
+    options: &ViewOptions,
+    origins: &[Origin],
+    calls_end: bool,
+) -> Result<Vec<Message<'t>>, ThreadError> {
+    if !thread.agents.contains(agent_id) {
+        let known = thread.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
+        return Err(ThreadError::UnknownAgent { agent_id: agent_id.to_owned(), known });
+    }
+    let pairs = Pairs::of(thread, origins);
+    let listen = |waiting: Option<&HashSet<usize>>| {
+        let own_ids = thread.actions.iter().filter_map(|action| match &**action {
+            Action::ToolCall(call) if call.agent_id == agent_id => Some(Cow::Borrowed(&*call.tool_call_id)),
+            _ => None,
+        });
+        let ids = own_ids.collect();
+        let (messages, open) = (Vec::new(), None);
+        let listener = Listener {
+            thread,
+            agent_id,
+            options,
+            origins,
+            calls_end,
+            pairs: &pairs,
+            waiting,
+            ids,
+            messages,
+            open,
+        };
+        listener.listen()
+    };
+    // Calls that may still be answered: nothing follows the message they are in. No provider takes others.
+    let messages = listen(None);
+    let is_open = |item: &Item<'_>| {
+        matches!(item.heard, Heard::Call { .. }) && !pairs.return_of.contains_key(&item.place)
+    };
+    let waiting: HashSet<usize> = match messages.last() {
+        Some(last) => last.items.iter().filter(|item| is_open(item)).map(|item| item.place).collect(),
+        None => HashSet::new(),
+    };
+    let open = messages.iter().flat_map(|message| &message.items).filter(|item| is_open(item)).count();
+    Ok(if open == waiting.len() { messages } else { listen(Some(&waiting)) })
+}
+
+/// Calls and their returns by place. Ids repeat, so the first open call of an id is the one that a return answers.
+#[derive(Debug, Default)]
+struct Pairs {
+    return_of: HashMap<usize, usize>,
+    call_of: HashMap<usize, usize>,
+}
+
+impl Pairs {
+    fn of(thread: &Thread, origins: &[Origin]) -> Self {
+        let mut pairs = Self::default();
+        let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
+        for (place, action) in thread.actions.iter().enumerate() {
+            match &**action {
+                Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(place),
+                Action::ToolReturn(returned) => {
+                    let call = open.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front);
+                    // A provider's return answers only a provider's call: they stand in the same answer.
+                    if let Some(call) = call
+                        && is_native(origins, call) == is_native(origins, place)
+                    {
+                        pairs.call_of.insert(place, call);
+                        pairs.return_of.insert(call, place);
+                    }
+                }
+                _ => {}
+            }
+        }
+        pairs
+    }
+}
+
+fn is_native(origins: &[Origin], place: usize) -> bool {
+    origins.get(place).is_some_and(|origin| origin.native)
+}
+
+/// Goes through a thread and puts messages together.
+struct Listener<'t, 'o> {
+    thread: &'t Thread,
+    agent_id: &'o str,
+    options: &'o ViewOptions,
+    origins: &'o [Origin],
+    calls_end: bool,
+    pairs: &'o Pairs,
+    /// Own calls without a return that are heard; `None` for all.
+    waiting: Option<&'o HashSet<usize>>,
+    /// Ids of calls that are taken.
+    ids: HashSet<Cow<'t, str>>,
+    messages: Vec<Message<'t>>,
+    /// The message that is being put together.
+    open: Option<Message<'t>>,
+}
+
+impl<'t> Listener<'t, '_> {
+    fn listen(mut self) -> Vec<Message<'t>> {
+        for (place, action) in self.thread.actions.iter().enumerate() {
+            let action = &**action;
+            let item = |heard| Item { place, action, heard };
+            match action {
+                Action::UserMessage(_) => self.say(item(Heard::AsIs)),
+                Action::AssistantMessage(message) if message.agent_id != self.agent_id => {
+                    self.other_message(place, action, message);
+                }
+                Action::AssistantMessage(message) => {
+                    if !self.origins.get(place).is_some_and(|origin| origin.mute) {
+                        self.answer(&message.agent_id, item(Heard::AsIs));
+                    }
+                }
+                Action::Thinking(thought) if thought.agent_id == self.agent_id => {
+                    self.answer(&thought.agent_id, item(Heard::AsIs));
+                }
+                Action::ToolCall(call) if call.agent_id == self.agent_id => {
+                    self.own_call(place, action, call)
+                }
+                Action::ToolCall(call) => self.other_call(place, action, call),
+                Action::ToolReturn(returned) => self.tool_return(place, action, returned),
+                Action::Thinking(_) | Action::System(_) | Action::Other(_) => {}
+            }
+        }
+        while self.open.is_some() {
+            self.finish();
+        }
+        self.messages
+    }
+
+    /// Adds to the request that is open, or opens one.
+    fn say(&mut self, item: Item<'t>) {
+        if self.open.as_ref().is_some_and(|open| open.speaker.is_some()) {
+            self.finish();
+        }
+        let request = || Message { speaker: None, origin: None, items: Vec::new() };
+        self.open.get_or_insert_with(request).items.push(item);
+    }
+
+    /// Adds to the answer that is open, where the item goes on with it, or opens one.
+    fn answer(&mut self, speaker: &'t str, item: Item<'t>) {
+        let own = speaker == self.agent_id;
+        let origin = self.origins.get(item.place).filter(|_| own).and_then(|origin| origin.message);
+        let says = |item: &Item<'_>| matches!(item.action, Action::AssistantMessage(_));
+        let is_call = matches!(item.heard, Heard::Call { .. });
+        let begins_anew = |open: &Message<'t>| {
+            let says_more = says(&item) && open.items.iter().any(says);
+            origin.is_none() && (says_more || self.calls_end && !is_call && open.calls())
+        };
+        if let Some(open) = &mut self.open
+            && open.speaker == Some(speaker)
+            && open.origin == origin
+            && !begins_anew(open)
+        {
+            open.items.push(item);
+            return;
+        }
+        while self.open.is_some() {
+            self.finish();
+        }
+        self.open = Some(Message { speaker: Some(speaker), origin, items: vec![item] });
+    }
+
+    fn own_call(&mut self, place: usize, action: &'t Action, call: &'t ToolCallAction) {
+        if is_native(self.origins, place) {
+            self.answer(&call.agent_id, Item { place, action, heard: Heard::AsIs });
+            return;
+        }
+        let answered = self.pairs.return_of.contains_key(&place);
+        if !answered && self.waiting.is_some_and(|waiting| !waiting.contains(&place)) {
+            return;
+        }
+        let twin =
+            |item: &Item<'_>| matches!(&item.heard, Heard::Call { id, .. } if *id == *call.tool_call_id);
+        let is_taken = self.open.as_ref().is_some_and(|open| open.items.iter().any(twin));
+        let id = if is_taken { self.unique(&call.tool_call_id) } else { Cow::Borrowed(&*call.tool_call_id) };
+        self.answer(&call.agent_id, Item { place, action, heard: Heard::Call { id, own: true } });
+    }
+
+    /// An id like this that no call of the view has.
+    fn unique(&mut self, id: &str) -> Cow<'t, str> {
+        let mut free: Cow<'t, str> = Cow::Owned(id.to_owned());
+        let mut number = 2_u64;
+        while !self.ids.insert(free.clone()) {
+            free = Cow::Owned(format!("{id}:{number}"));
+            number += 1;
+        }
+        free
+    }
+
+    fn other_message(&mut self, place: usize, action: &'t Action, message: &'t AssistantMessageAction) {
+        if self.options.others == Others::Hide || is_silent(&message.content) {
+            return;
+        }
+        let heard = Heard::Told(self.attribution(&message.agent_id));
+        if self.options.others_role == OthersRole::Assistant && is_text(&message.content) {
+            self.answer(&message.agent_id, Item { place, action, heard });
+        } else {
+            self.say(Item { place, action, heard });
+        }
+    }
+
+    fn attribution(&self, agent_id: &str) -> String {
+        let name = self.thread.agents.get(agent_id).map(|agent| &*agent.agent_name);
+        let name = name.filter(|name| !name.is_empty()).unwrap_or(agent_id);
+        self.options.attribution.replace("NAME", name)
+    }
+
+    fn other_call(&mut self, place: usize, action: &'t Action, call: &'t ToolCallAction) {
+        let answered = self.pairs.return_of.contains_key(&place);
+        match self.options.tool_visibility {
+            ToolVisibility::Show if answered => {
+                let id = self.unique(&format!("{}:{}", call.agent_id, call.tool_call_id));
+                self.answer(&call.agent_id, Item { place, action, heard: Heard::Call { id, own: false } });
+            }
+            // A call with a return is told where the return is.
+            ToolVisibility::Summarize if !answered => self.summarize(place, action, call, "no result"),
+            ToolVisibility::Hide | ToolVisibility::Show | ToolVisibility::Summarize => {}
+        }
+    }
+
+    fn tool_return(&mut self, place: usize, action: &'t Action, returned: &ToolReturnAction) {
+        // A return without its call is nobody's, and no provider would take it.
+        let Some(called) = self.pairs.call_of.get(&place).copied() else { return };
+        let Some(Action::ToolCall(call)) = self.thread.actions.get(called).map(|call| &**call) else {
+            return;
+        };
+        let own = call.agent_id == self.agent_id;
+        if own && is_native(self.origins, place) {
+            self.answer(&call.agent_id, Item { place, action, heard: Heard::AsIs });
+        } else if !own && self.options.tool_visibility == ToolVisibility::Summarize {
+            let result = format!("{}: {}", returned.status, shorten(returned.content.get()));
+            self.summarize(place, action, call, &result);
+        } else if self.open.as_ref().is_some_and(|open| open.items.iter().any(|item| item.place == called)) {
+            self.finish();
+        }
+    }
+
+    fn summarize(&mut self, place: usize, action: &'t Action, call: &ToolCallAction, result: &str) {
+        let who = self.attribution(&call.agent_id);
+        let line = format!("{who}[tool {}({}) → {result}]", call.tool_name, shorten(call.args.get()));
+        self.say(Item { place, action, heard: Heard::Summary(line) });
+    }
+
+    /// Ends the message that is open. The returns of an answer open the request behind it.
+    fn finish(&mut self) {
+        let Some(message) = self.open.take() else { return };
+        let returned = |item: &Item<'t>| match &item.heard {
+            Heard::Call { id, own } => {
+                let place = *self.pairs.return_of.get(&item.place)?;
+                let action = &**self.thread.actions.get(place)?;
+                Some(Item { place, action, heard: Heard::Return { id: id.clone(), own: *own } })
+            }
+            _ => None,
+        };
+        let mut items: Vec<Item<'t>> = message.items.iter().filter_map(returned).collect();
+        items.sort_by_key(|item| item.place);
+        if !items.is_empty() {
+            self.open = Some(Message { speaker: None, origin: None, items });
+        }
+        self.messages.push(message);
+    }
+}
+
+fn is_silent(content: &MessageContent) -> bool {
+    match content {
+        MessageContent::Text(text) => text.is_empty(),
+        MessageContent::Parts(parts) => parts.iter().all(|part| part.as_text() == Some("")),
+    }
+}
+
+fn is_text(content: &MessageContent) -> bool {
+    match content {
+        MessageContent::Text(_) => true,
+        MessageContent::Parts(parts) => parts.iter().all(|part| matches!(part, ContentPart::Text(_))),
+    }
+}
+
+/// A text after who said it. One that says so already, because it comes from a view, says it once.
+pub(super) fn prefixed(text: &str, prefix: &str) -> String {
+    if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") }
+}
+
+/// The beginning of a JSON text.
+fn shorten(json: &str) -> Cow<'_, str> {
+    match json.char_indices().nth(SUMMARY_CHARACTERS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", json.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(json),
+    }
+}

@@ -1,0 +1,291 @@
+//! The document: a thread, its agents and its actions. ThreadProtocol 1.0.0, "Thread".
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+
+use super::action::Action;
+use super::error::ThreadError;
+use turntree_core::json::object::Field;
+use turntree_core::json::{RawJson, RawObject, json_object};
+use turntree_core::limits::Limits;
+
+/// The version of the protocol that this room reads and writes.
+pub const VERSION: &str = "1.0.0";
+
+json_object! {
+    /// A conversation as one document.
+    ///
+    /// Actions are shared: a clone or a branch copies no text. Timestamps are kept as they were written.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Thread {
+        /// The version of the protocol, `1.0.0`.
+        pub version: String = "version",
+        /// Its id, a UUID.
+        pub thread_id: String = "thread_id",
+        /// The thread it branched from.
+        pub parent_thread_id: Option<String> = "parent_thread_id",
+        /// When it began.
+        pub created_at: String = "created_at",
+        /// When it was changed last.
+        pub updated_at: String = "updated_at",
+        /// What a person calls it.
+        pub title: String = "title",
+        /// Facts of applications, by namespace.
+        pub metadata: Option<RawObject> = "metadata",
+        /// Who takes part, by id.
+        pub agents: AgentRegistry = "agents",
+        /// What happened, in order.
+        pub actions: Actions = "actions",
+    }
+}
+
+json_object! {
+    /// One agent of a thread.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct AgentConfig {
+        /// Its id, the same as its key in the registry.
+        pub agent_id: String = "agent_id",
+        /// A name for programs, unique in the thread: `fred_v1`.
+        pub agent_identifier: String = "agent_identifier",
+        /// A name for people: `Fred`.
+        pub agent_name: String = "agent_name",
+        /// When it was made.
+        pub created_at: String = "created_at",
+        /// Where its full configuration is.
+        pub config_ref: Option<String> = "config_ref",
+    }
+}
+
+impl Thread {
+    /// A thread without actions.
+    pub fn new(
+        thread_id: impl Into<String>,
+        created_at: impl Into<String>,
+        title: impl Into<String>,
+    ) -> Self {
+        let created_at = created_at.into();
+        Self {
+            version: VERSION.to_owned(),
+            thread_id: thread_id.into(),
+            parent_thread_id: None,
+            updated_at: created_at.clone(),
+            created_at,
+            title: title.into(),
+            metadata: None,
+            agents: AgentRegistry::default(),
+            actions: Actions::default(),
+            extra: turntree_core::json::Extra::new(),
+        }
+    }
+
+    /// Reads a document and checks its structure; the rules of the protocol are [`Self::validate`]'s.
+    ///
+    /// # Errors
+    /// [`ThreadError::Parse`] for text that is not UTF-8, not JSON, over a limit, or of another shape: with the JSON
+    /// pointer of the place.
+    pub fn from_json(bytes: &[u8], limits: &Limits) -> Result<Self, ThreadError> {
+        Ok(turntree_core::json::parse_bytes(bytes, limits)?)
+    }
+
+    /// Writes the document: compact, members in the order of the specification.
+    pub fn to_json(&self) -> Vec<u8> {
+        // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Adds an action at the end: numbers it, moves `updated_at` to its time, and hands it back.
+    ///
+    /// What actions must be to each other is [`Self::validate`]'s to say and not refused here: a thread is written while
+    /// it happens, agents may enter later than their words, and what real conversations do is to be written down too.
+    pub fn append(&mut self, mut action: Action) -> Arc<Action> {
+        let sequence = self.actions.0.last().map_or(1, |last| last.sequence().saturating_add(1));
+        action.set_sequence(sequence);
+        action.timestamp().clone_into(&mut self.updated_at);
+        let action = Arc::new(action);
+        self.actions.0.push_back(Arc::clone(&action));
+        action
+    }
+
+    /// A thread that continues this one: it shares every action so far and remembers where it left (decision 16).
+    ///
+    /// Takes its new id and time from the caller, so that replays give the same branch.
+    #[must_use]
+    pub fn branch(
+        &self,
+        thread_id: impl Into<String>,
+        created_at: impl Into<String>,
+        title: Option<String>,
+    ) -> Self {
+        let created_at = created_at.into();
+        let mut branch = self.clone();
+        branch.parent_thread_id = Some(std::mem::replace(&mut branch.thread_id, thread_id.into()));
+        branch.updated_at.clone_from(&created_at);
+        branch.created_at = created_at;
+        if let Some(title) = title {
+            branch.title = title;
+        }
+        let parent_sequence = self.actions.0.last().map_or(0, |last| last.sequence());
+        let point =
+            RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
+        let metadata = branch.metadata.get_or_insert_default();
+        metadata.insert("branch", point);
+        // That is what the parent is.
+        metadata.remove("merge");
+        branch
+    }
+}
+
+/// The actions of a thread: shared, and cheap to clone and to append to.
+#[derive(Clone, PartialEq, Default)]
+pub struct Actions(pub imbl::Vector<Arc<Action>>);
+
+impl std::ops::Deref for Actions {
+    type Target = imbl::Vector<Arc<Action>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl FromIterator<Action> for Actions {
+    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
+        Self(actions.into_iter().map(Arc::new).collect())
+    }
+}
+
+impl fmt::Debug for Actions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.0.iter()).finish()
+    }
+}
+
+impl Field for Actions {}
+
+impl Serialize for Actions {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|action| &**action))
+    }
+}
+
+impl<'de> Deserialize<'de> for Actions {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Actions;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a list of actions")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Actions, A::Error> {
+                let mut actions = Vec::new();
+                while let Some(action) = sequence.next_element::<Action>()? {
+                    actions.push(Arc::new(action));
+                }
+                Ok(Actions(actions.into()))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+/// The agents of a thread by id, in the order they were written.
+#[derive(Debug, Clone, Default)]
+pub struct AgentRegistry {
+    agents: Vec<(String, AgentConfig)>,
+    places: HashMap<String, usize>,
+}
+
+impl AgentRegistry {
+    /// The agent with this key.
+    pub fn get(&self, key: &str) -> Option<&AgentConfig> {
+        self.places.get(key).and_then(|place| self.agents.get(*place)).map(|(_, agent)| agent)
+    }
+
+    /// Whether there is an agent with this key.
+    pub fn contains(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
+    /// Enters an agent under a key, in its place if the key is there already.
+    pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
+        let key = key.into();
+        if let Some(entry) = self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
+            entry.1 = agent;
+            return;
+        }
+        self.places.insert(key.clone(), self.agents.len());
+        self.agents.push((key, agent));
+    }
+
+    /// Enters an agent under its own id.
+    pub fn add(&mut self, agent: AgentConfig) {
+        self.insert(agent.agent_id.clone(), agent);
+    }
+
+    /// Keys and agents, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &AgentConfig)> {
+        self.agents.iter().map(|(key, agent)| (key.as_str(), agent))
+    }
+
+    /// Agents to be changed, in order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AgentConfig> {
+        self.agents.iter_mut().map(|(_, agent)| agent)
+    }
+
+    /// How many agents.
+    pub fn len(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+}
+
+/// The order of keys does not count.
+impl PartialEq for AgentRegistry {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|(key, agent)| other.get(key) == Some(agent))
+    }
+}
+
+impl Field for AgentRegistry {}
+
+impl Serialize for AgentRegistry {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (key, agent) in self.iter() {
+            map.serialize_entry(key, agent)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentRegistry {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Registry;
+        impl<'de> Visitor<'de> for Registry {
+            type Value = AgentRegistry;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object of agents by id")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AgentRegistry, A::Error> {
+                let mut registry = AgentRegistry::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    registry.insert(key, map.next_value()?);
+                }
+                Ok(registry)
+            }
+        }
+        deserializer.deserialize_map(Registry)
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with a ThreadProtocol document or a conversion.
+//!
+//! ```text
+//! ThreadError
+//! ├── Parse         not JSON, over a limit, or of another shape; names the place
+//! ├── Invalid       the rules of the protocol are broken; holds every issue
+//! ├── Residue       facts kept for the way back were damaged
+//! ├── UiStream      a UI message stream ends where a real client would give it up
+//! └── UnknownAgent  a view was asked for an agent that is not in the registry
+//! ```
+
+use super::validate::Issue;
+use turntree_core::json::ParseError;
+
+/// What can go wrong with a ThreadProtocol document or a conversion.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ThreadError {
+    /// The input is not JSON, is over a limit, or has another shape than asked for.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// The document breaks rules of the protocol.
+    #[error("{}", summary(issues))]
+    Invalid {
+        /// Every error, in document order.
+        issues: Vec<Issue>,
+    },
+    /// Facts that were kept for the way back cannot be read any more.
+    #[error("{pointer}: {message}")]
+    Residue {
+        /// Where.
+        pointer: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A UI message stream cannot be read any further.
+    #[error("chunk {chunk} of the stream: {message}")]
+    UiStream {
+        /// The chunk, from 0.
+        chunk: u64,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// A view was asked for an agent that the registry does not have.
+    #[error("no agent \"{agent_id}\" in this thread; {}", agents(known))]
+    UnknownAgent {
+        /// The id asked for.
+        agent_id: String,
+        /// The ids there are.
+        known: Vec<String>,
+    },
+}
+
+fn agents(known: &[String]) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("its agents are {}", known.join(", ")) }
+}
+
+fn summary(issues: &[Issue]) -> String {
+    let Some(first) = issues.first() else { return "no issue".to_owned() };
+    match issues.len() - 1 {
+        0 => first.to_string(),
+        more => format!("{first} (and {more} more)"),
+    }
+}
+
+impl ThreadError {
+    /// The place as a JSON pointer; empty for the whole document.
+    pub fn pointer(&self) -> String {
+        match self {
+            Self::Parse(error) => error.pointer(),
+            Self::Invalid { issues } => issues.first().map(|issue| issue.pointer.clone()).unwrap_or_default(),
+            Self::Residue { pointer, .. } => pointer.clone(),
+            Self::UiStream { chunk, .. } => format!("/{chunk}"),
+            Self::UnknownAgent { .. } => "/agents".to_owned(),
+        }
+    }
+
+    /// The name of the rule that is broken.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Self::Parse(error) => error.kind.name(),
+            Self::Invalid { issues } => issues.first().map_or("invalid", |issue| issue.rule.name()),
+            Self::Residue { .. } => "residue",
+            Self::UiStream { .. } => "ui_stream",
+            Self::UnknownAgent { .. } => "agent_id",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        use turntree_core::json::ParseErrorKind as Kind;
+        match self {
+            Self::Parse(error) => match error.kind {
+                Kind::Encoding => "encode the text as UTF-8",
+                Kind::Syntax | Kind::Truncated => "pass the whole JSON text as it was written",
+                Kind::Limit => "split the document, or raise the limit if you trust its source",
+                Kind::Shape => "pass a ThreadProtocol document, or a list of messages as dump_json writes it",
+            },
+            Self::Invalid { .. } => "validate() lists every issue with its remedy",
+            Self::Residue { .. } => {
+                "remove metadata.pydantic_ai from the thread and its actions to rebuild messages from the actions alone"
+            }
+            Self::UiStream { .. } => {
+                "a real client ends here too; read with errors=\"stop\" to keep what came before"
+            }
+            Self::UnknownAgent { .. } => "pass a key of thread.agents",
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Smaller forms of a thread: its core, and one whose actions hold nothing but what the specification names.
+//! Decision 2.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::action::Action;
+use super::document::{Actions, Thread};
+use turntree_core::json::{RawJson, RawObject};
+
+/// Whether actions of this type only keep what one side knows.
+fn is_residue(action_type: &str) -> bool {
+    action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
+}
+
+impl Thread {
+    /// What everybody who saw the conversation agrees on: no metadata, no facts that only Pydantic AI or a client
+    /// of the AI SDK has, actions numbered anew.
+    #[must_use]
+    pub fn core(&self) -> Self {
+        let mut core = self.clone();
+        core.metadata = None;
+        for agent in core.agents.values_mut() {
+            // It pointed into the metadata.
+            agent.config_ref =
+                agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
+        }
+        let kept = self.actions.iter().filter(|action| !is_residue(action.action_type()));
+        core.actions = kept
+            .zip(1_u64..)
+            .map(|(action, sequence)| {
+                let mut action = Action::clone(action);
+                action.set_sequence(sequence);
+                *action.metadata_mut() = None;
+                action
+            })
+            .collect::<Actions>();
+        core
+    }
+
+    /// The same thread with the metadata of its actions in `metadata.<namespace>.actions["<sequence>"]`, for readers
+    /// that take the schema by the letter.
+    ///
+    /// What stands there already stays. A namespace that the thread's metadata uses otherwise stays in the actions.
+    #[must_use]
+    pub fn with_hoisted_metadata(&self) -> Self {
+        self.unhoisted().hoisted(|_| true)
+    }
+
+    /// The same thread with all metadata of actions in its actions: the reverse of [`Self::with_hoisted_metadata`].
+    /// Entries of numbers that no action has stay where they are.
+    pub(super) fn unhoisted(&self) -> Cow<'_, Self> {
+        let tables = self.hoisted_tables();
+        if tables.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let sequences: HashSet<u64> = self.actions.iter().map(|action| action.sequence()).collect();
+        let mut thread = self.clone();
+        let mut metadata = thread.metadata.take().unwrap_or_default();
+        let mut lowered: HashMap<u64, Vec<(String, RawJson)>> = HashMap::new();
+        for (namespace, table) in tables {
+            let mut rest = Vec::new();
+            for (key, value) in table.iter() {
+                match key.parse().ok().filter(|sequence| sequences.contains(sequence)) {
+                    Some(sequence) => {
+                        lowered.entry(sequence).or_default().push((namespace.clone(), value.clone()));
+                    }
+                    None => rest.push((key.to_owned(), value.clone())),
+                }
+            }
+            let mut object = metadata.get(&namespace).and_then(RawObject::from_raw).unwrap_or_default();
+            object.remove("actions");
+            if !rest.is_empty() {
+                let rest: RawObject = rest.into_iter().collect();
+                object.insert("actions", RawJson::from_value(&rest).unwrap_or_default());
+            }
+            if object.is_empty() {
+                metadata.remove(&namespace);
+            } else {
+                metadata.insert(namespace, RawJson::from_value(&object).unwrap_or_default());
+            }
+        }
+        thread.metadata = (!metadata.is_empty()).then_some(metadata);
+        for entry in &mut thread.actions.0 {
+            let Some(kept) = lowered.remove(&entry.sequence()) else { continue };
+            let metadata = Arc::make_mut(entry).metadata_mut().get_or_insert_default();
+            for (namespace, value) in kept {
+                // What the action itself says was said later.
+                if metadata.get(&namespace).is_none() {
+                    metadata.insert(namespace, value);
+                }
+            }
+        }
+        Cow::Owned(thread)
+    }
+
+    /// The namespaces that hold metadata of actions by sequence.
+    pub(super) fn hoisted_namespaces(&self) -> HashSet<String> {
+        let tables = self.hoisted_tables().into_iter().filter(|(_, table)| !table.is_empty());
+        tables.map(|(namespace, _)| namespace).collect()
+    }
+
+    /// Metadata of actions by sequence, by namespace.
+    fn hoisted_tables(&self) -> Vec<(String, RawObject)> {
+        let is_sequence = |(key, _): (&str, &RawJson)| key.parse::<u64>().is_ok();
+        let table_in = |(namespace, value): (&str, &RawJson)| {
+            // Most namespaces have none, and some are long.
+            let object = value.get().contains("\"actions\"").then(|| RawObject::from_raw(value)).flatten()?;
+            let table = RawObject::from_raw(object.get("actions")?)?;
+            let is_ours = table.iter().all(is_sequence);
+            is_ours.then(|| (namespace.to_owned(), table))
+        };
+        self.metadata.iter().flat_map(RawObject::iter).filter_map(table_in).collect()
+    }
+
+    /// The same thread with the metadata of these namespaces in its own.
+    pub(super) fn hoisted(&self, which: impl Fn(&str) -> bool) -> Self {
+        let mut thread = self.clone();
+        let tables: HashMap<String, RawObject> = self.hoisted_tables().into_iter().collect();
+        let is_taken = |(namespace, value): &(&str, &RawJson)| {
+            let object = RawObject::from_raw(value);
+            !tables.contains_key(*namespace) && object.is_none_or(|object| object.get("actions").is_some())
+        };
+        let metadata = self.metadata.iter().flat_map(RawObject::iter);
+        let taken: HashSet<&str> = metadata.filter(is_taken).map(|(namespace, _)| namespace).collect();
+        let moves = |namespace: &str| which(namespace) && !taken.contains(namespace);
+        let mut hoisted: BTreeMap<String, Vec<(String, RawJson)>> = BTreeMap::new();
+        for entry in &mut thread.actions.0 {
+            let any = |metadata: &RawObject| metadata.iter().any(|(namespace, _)| moves(namespace));
+            if !entry.metadata().is_some_and(any) {
+                continue;
+            }
+            let action = Arc::make_mut(entry);
+            let sequence = action.sequence().to_string();
+            let mut stays = RawObject::new();
+            for (namespace, value) in action.metadata_mut().take().unwrap_or_default().iter() {
+                if moves(namespace) {
+                    hoisted.entry(namespace.to_owned()).or_default().push((sequence.clone(), value.clone()));
+                } else {
+                    stays.insert(namespace, value.clone());
+                }
+            }
+            *action.metadata_mut() = (!stays.is_empty()).then_some(stays);
+        }
+        for (namespace, entries) in hoisted {
+            let metadata = thread.metadata.get_or_insert_default();
+            let mut object = metadata.get(&namespace).and_then(RawObject::from_raw).unwrap_or_default();
+            let known = tables.get(&namespace).into_iter().flat_map(RawObject::iter);
+            let known = known.map(|(key, value)| (key.to_owned(), value.clone()));
+            let table: RawObject = known.chain(entries).collect();
+            object.insert("actions", RawJson::from_value(&table).unwrap_or_default());
+            metadata.insert(namespace, RawJson::from_value(&object).unwrap_or_default());
+        }
+        thread
+    }
+}

@@ -1,0 +1,116 @@
+//! What the ways back keep in the metadata of actions, by the messages they were: taken away where a message is not any
+//! more what it was, because the rest of it tells what is gone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::action::Action;
+use super::document::Actions;
+use turntree_core::json::RawJson;
+
+/// Tells the message of each action in one world: a number for each, `None` for actions that are of none.
+type Messages = fn(&Actions) -> Vec<Option<usize>>;
+
+/// The namespaces of the worlds that this room converts from.
+const WORLDS: &[(&str, Messages)] =
+    &[(PYDANTIC_AI, pydantic_ai_messages), ("turntree", turntree_messages), ("ui", ui_messages)];
+
+/// The namespace of Pydantic AI.
+pub(super) const PYDANTIC_AI: &str = "pydantic_ai";
+
+/// Takes away what is kept of every message that one of these places is part of.
+pub(super) fn forget(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
+    for (namespace, messages) in WORLDS {
+        let messages = messages(actions);
+        let gone: HashSet<usize> = messages
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| touched(*place))
+            .filter_map(|(_, message)| *message)
+            .collect();
+        if gone.is_empty() {
+            continue;
+        }
+        for (entry, message) in actions.0.iter_mut().zip(messages) {
+            if message.is_some_and(|message| gone.contains(&message)) && kept(entry, namespace).is_some() {
+                forget_in(Arc::make_mut(entry), namespace);
+            }
+        }
+    }
+}
+
+/// Takes what one world keeps away from an action.
+pub(super) fn forget_in(action: &mut Action, namespace: &str) {
+    let Some(mut metadata) = action.metadata_mut().take() else { return };
+    metadata.remove(namespace);
+    *action.metadata_mut() = (!metadata.is_empty()).then_some(metadata);
+}
+
+fn kept<'a>(action: &'a Action, namespace: &str) -> Option<&'a RawJson> {
+    action.metadata()?.get(namespace)
+}
+
+/// Actions of one message name its number; the first one says that a message begins.
+fn numbered(actions: &Actions, read: impl Fn(&Action) -> Option<(u64, bool)>) -> Vec<Option<usize>> {
+    let mut last: Option<(u64, usize)> = None;
+    let message = |(place, action): (usize, &Arc<Action>)| {
+        let (number, begins) = read(action)?;
+        let message = match last {
+            Some((of_last, message)) if of_last == number && !begins => message,
+            _ => place,
+        };
+        last = Some((number, message));
+        Some(message)
+    };
+    actions.iter().enumerate().map(message).collect()
+}
+
+fn pydantic_ai_messages(actions: &Actions) -> Vec<Option<usize>> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        m: Option<u64>,
+        message: Option<Message>,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        #[serde(default)]
+        index: u64,
+    }
+    numbered(actions, |action| {
+        let envelope: Envelope = kept(action, PYDANTIC_AI)?.to().ok()?;
+        match envelope.message {
+            Some(message) => Some((message.index, true)),
+            None => envelope.m.map(|number| (number, false)),
+        }
+    })
+}
+
+fn turntree_messages(actions: &Actions) -> Vec<Option<usize>> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        m: u64,
+        id: Option<serde::de::IgnoredAny>,
+    }
+    numbered(actions, |action| {
+        let envelope: Envelope = kept(action, "turntree")?.to().ok()?;
+        Some((envelope.m, envelope.id.is_some()))
+    })
+}
+
+/// The first action tells how many the message has.
+fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
+    #[derive(Deserialize)]
+    struct Residue {
+        actions: usize,
+    }
+    let mut run = None;
+    let message = |(place, action): (usize, &Arc<Action>)| {
+        if let Some(residue) = kept(action, "ui").and_then(|kept| kept.to::<Residue>().ok()) {
+            run = Some((place, place.saturating_add(residue.actions)));
+        }
+        run.filter(|(_, end)| place < *end).map(|(first, _)| first)
+    };
+    actions.iter().enumerate().map(message).collect()
+}

@@ -1,0 +1,433 @@
+//! The rules of the protocol, beyond its structure. ThreadProtocol 1.0.0, "Validation Rules".
+//!
+//! One pass, no recursion, never a panic: every document that could be read gets a list of issues, each with a place,
+//! a rule and a remedy.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+
+use super::action::{Action, ToolReturnAction};
+use super::by_the_letter;
+use super::document::{Thread, VERSION};
+use super::error::ThreadError;
+use turntree_core::time::Timestamp;
+
+/// A rule of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// `version` is `1.0.0`.
+    Version,
+    /// Ids are not empty.
+    Id,
+    /// Timestamps are ISO 8601.
+    Timestamp,
+    /// Rule 1: `sequence` is unique and sequential, from 1.
+    Sequence,
+    /// Rule 2: a tool return answers an open call of its id.
+    ToolCallId,
+    /// Rule 2: a tool return names the tool of its call.
+    ToolName,
+    /// `status` and `finish_reason` have one of their values.
+    Value,
+    /// Rule 3: `agent_id` is a key of the registry.
+    AgentId,
+    /// Rule 3: the key of an agent is its id.
+    AgentKey,
+    /// Rule 4: core types are in `snake_case`, the others begin with `system.`.
+    ActionType,
+    /// Rule 5: timestamps do not run backwards.
+    Chronology,
+    /// Rule 2: a call is answered by a return.
+    OpenCall,
+    /// Rule 2: the id of a call that is not answered yet is not used again.
+    DuplicateCall,
+    /// `agent_identifier` is unique within the thread.
+    AgentIdentifier,
+    /// `action_id` is unique within the thread.
+    ActionId,
+    /// Strict: ids are UUIDs.
+    Uuid,
+    /// Strict: only members that the specification names.
+    UnknownMember,
+    /// Strict: numbers are those that a JavaScript reader gives back.
+    Number,
+    /// Strict: no member has a name that JavaScript keeps for itself.
+    Key,
+}
+
+impl Rule {
+    /// Its name in error lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Id => "id",
+            Self::Timestamp => "timestamp",
+            Self::Sequence => "sequence",
+            Self::ToolCallId => "tool_call_id",
+            Self::ToolName => "tool_name",
+            Self::Value => "value",
+            Self::AgentId => "agent_id",
+            Self::AgentKey => "agent_key",
+            Self::ActionType => "action_type",
+            Self::Chronology => "chronology",
+            Self::OpenCall => "open_call",
+            Self::DuplicateCall => "duplicate_call",
+            Self::AgentIdentifier => "agent_identifier",
+            Self::ActionId => "action_id",
+            Self::Uuid => "uuid",
+            Self::UnknownMember => "unknown_member",
+            Self::Number => "number",
+            Self::Key => "key",
+        }
+    }
+
+    /// What to do where the rule is broken.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Version => "write \"1.0.0\", or read the document with a later turntree",
+            Self::Id => "give it a UUID",
+            Self::Timestamp => "write it like 2025-01-15T10:00:00Z",
+            Self::Sequence => "number the actions from 1 in their order, without gaps",
+            Self::ToolCallId => "add the tool_call before its tool_return, or remove the tool_return",
+            Self::ToolName => "use the name of the call",
+            Self::Value => "use one of the values of the specification",
+            Self::AgentId => "add the agent to agents",
+            Self::AgentKey => "make the key and agent_id equal",
+            Self::ActionType => "use a core type, or name an extension \"system.…\"",
+            Self::Chronology => {
+                "order the actions by time, or import with profile=\"portable\", which clamps times"
+            }
+            Self::OpenCall => "add the tool_return when there is one",
+            Self::DuplicateCall => "give each call an id of its own",
+            Self::AgentIdentifier => "give each agent an identifier of its own",
+            Self::ActionId => "give each action an id of its own, or none",
+            Self::Uuid => "use a UUID",
+            Self::UnknownMember => {
+                "move it into thread.metadata; with_hoisted_metadata() does it for action metadata"
+            }
+            Self::Number => "write large or exact numbers as strings",
+            Self::Key => "do not call a member \"__proto__\"",
+        }
+    }
+}
+
+/// How bad an issue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The document breaks a rule.
+    Error,
+    /// The document is usable, but somebody may be surprised.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One place where a document breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Which rule.
+    pub rule: Rule,
+    /// Where, as a JSON pointer.
+    pub pointer: String,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.pointer, self.message)
+    }
+}
+
+impl Thread {
+    /// Every place where the document breaks a rule of the protocol, in document order. Never fails.
+    pub fn validate(&self) -> Vec<Issue> {
+        let mut checker = Checker {
+            thread: self,
+            issues: Vec::new(),
+            open: HashMap::new(),
+            action_ids: HashSet::new(),
+            latest: None,
+            expected: 1,
+        };
+        checker.header();
+        checker.agents();
+        for (place, action) in self.actions.iter().enumerate() {
+            checker.action(place, action);
+        }
+        checker.open_calls();
+        checker.issues
+    }
+
+    /// As [`Self::validate`], by the letter: warnings are errors, ids are UUIDs, times have an offset, there is no member
+    /// that the specification does not name, and no number that a JavaScript reader would change.
+    pub fn validate_strictly(&self) -> Vec<Issue> {
+        let mut issues = self.validate();
+        issues.extend(by_the_letter::issues(self));
+        for issue in &mut issues {
+            issue.severity = Severity::Error;
+        }
+        issues
+    }
+
+    /// As [`Self::check`], for [`Self::validate_strictly`].
+    ///
+    /// # Errors
+    /// [`ThreadError::Invalid`] with every issue.
+    pub fn check_strictly(&self) -> Result<(), ThreadError> {
+        let issues = self.validate_strictly();
+        if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
+    }
+
+    /// Checks the document; warnings pass.
+    ///
+    /// # Errors
+    /// [`ThreadError::Invalid`] with every issue that is an error.
+    pub fn check(&self) -> Result<(), ThreadError> {
+        let mut issues = self.validate();
+        issues.retain(|issue| issue.severity == Severity::Error);
+        if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
+    }
+}
+
+struct Checker<'a> {
+    thread: &'a Thread,
+    issues: Vec<Issue>,
+    /// Calls that wait for their return: tool names by call id, first in, first out. Ids do repeat in real histories.
+    open: HashMap<&'a str, VecDeque<(usize, &'a str)>>,
+    action_ids: HashSet<&'a str>,
+    /// The latest time so far, and the sequence it belongs to.
+    latest: Option<(Timestamp, u64)>,
+    /// The sequence that the next action should have.
+    expected: u64,
+}
+
+impl<'a> Checker<'a> {
+    fn report(&mut self, rule: Rule, pointer: String, message: String) {
+        self.issues.push(Issue { rule, pointer, message, severity: Severity::Error });
+    }
+
+    fn warn(&mut self, rule: Rule, pointer: String, message: String) {
+        self.issues.push(Issue { rule, pointer, message, severity: Severity::Warning });
+    }
+
+    /// Calls that nothing answered, in their order.
+    fn open_calls(&mut self) {
+        let mut open: Vec<(usize, &str)> =
+            self.open.iter().flat_map(|(id, calls)| calls.iter().map(|(place, _)| (*place, *id))).collect();
+        open.sort_unstable();
+        for (place, id) in open {
+            let message = format!("call \"{id}\" has no tool_return; {}", Rule::OpenCall.remedy());
+            self.warn(Rule::OpenCall, format!("/actions/{place}/tool_call_id"), message);
+        }
+    }
+
+    fn header(&mut self) {
+        let thread = self.thread;
+        if thread.version != VERSION {
+            let message = format!("version \"{}\" is not known; this is for \"{VERSION}\"", thread.version);
+            self.report(Rule::Version, "/version".to_owned(), message);
+        }
+        if thread.thread_id.is_empty() {
+            self.report(
+                Rule::Id,
+                "/thread_id".to_owned(),
+                "the id is empty; give the thread a UUID".to_owned(),
+            );
+        }
+        self.timestamp("/created_at".to_owned(), &thread.created_at);
+        self.timestamp("/updated_at".to_owned(), &thread.updated_at);
+    }
+
+    fn timestamp(&mut self, pointer: String, text: &str) -> Option<Timestamp> {
+        match text.parse::<Timestamp>() {
+            Ok(timestamp) if is_date_and_time(text.as_bytes()) => Some(timestamp),
+            _ => {
+                let text: String = text.chars().take(64).collect();
+                let message =
+                    format!("\"{text}\" is not an ISO 8601 date and time; {}", Rule::Timestamp.remedy());
+                self.report(Rule::Timestamp, pointer, message);
+                None
+            }
+        }
+    }
+
+    fn agents(&mut self) {
+        let thread = self.thread;
+        let mut identifiers = HashSet::new();
+        for (key, agent) in thread.agents.iter() {
+            let place = format!("/agents/{}", escape(key));
+            if key.is_empty() {
+                self.report(Rule::Id, place.clone(), "the id is empty; give the agent a UUID".to_owned());
+            }
+            if agent.agent_id != key {
+                let message =
+                    format!("the key is \"{key}\" but agent_id is \"{}\"; make them equal", agent.agent_id);
+                self.report(Rule::AgentKey, format!("{place}/agent_id"), message);
+            }
+            self.timestamp(format!("{place}/created_at"), &agent.created_at);
+            if !identifiers.insert(&agent.agent_identifier) {
+                let identifier = &agent.agent_identifier;
+                let message = format!("two agents are \"{identifier}\"; {}", Rule::AgentIdentifier.remedy());
+                self.warn(Rule::AgentIdentifier, format!("{place}/agent_identifier"), message);
+            }
+        }
+    }
+
+    fn action(&mut self, place: usize, action: &'a Action) {
+        let pointer = format!("/actions/{place}");
+        self.sequence(&pointer, action);
+        if let Some(timestamp) = self.timestamp(format!("{pointer}/timestamp"), action.timestamp()) {
+            self.chronology(&pointer, timestamp, action.sequence());
+        }
+        if let Some(action_id) = action.action_id()
+            && !self.action_ids.insert(action_id)
+        {
+            let message = format!("action_id \"{action_id}\" is used twice; {}", Rule::ActionId.remedy());
+            self.warn(Rule::ActionId, format!("{pointer}/action_id"), message);
+        }
+        if let Some(agent_id) = action.agent_id()
+            && !self.thread.agents.contains(agent_id)
+        {
+            let message = format!("no agent \"{agent_id}\" in the registry; add it to agents");
+            self.report(Rule::AgentId, format!("{pointer}/agent_id"), message);
+        }
+        match action {
+            Action::ToolCall(call) => {
+                let open = self.open.entry(&call.tool_call_id).or_default();
+                open.push_back((place, &call.tool_name));
+                if open.len() > 1 {
+                    let message = format!(
+                        "call \"{}\" is still open; its returns are taken in the order of the calls",
+                        call.tool_call_id
+                    );
+                    self.warn(Rule::DuplicateCall, format!("{pointer}/tool_call_id"), message);
+                }
+            }
+            Action::ToolReturn(returned) => self.tool_return(&pointer, returned),
+            Action::AssistantMessage(message) => {
+                let known = ["stop", "tool_call", "length", "content_filter"];
+                if let Some(reason) = &message.finish_reason
+                    && !known.contains(&reason.as_str())
+                {
+                    let message = format!("finish_reason \"{reason}\" is not one of {}", known.join(", "));
+                    self.report(Rule::Value, format!("{pointer}/finish_reason"), message);
+                }
+            }
+            Action::System(action) => self.system_type(&pointer, &action.action_type),
+            Action::Other(action) => {
+                let name = &action.action_type;
+                let message = format!("\"{name}\" is no core action; name extensions \"system.{name}\"");
+                self.report(Rule::ActionType, format!("{pointer}/action_type"), message);
+            }
+            Action::UserMessage(_) | Action::Thinking(_) => {}
+        }
+    }
+
+    fn sequence(&mut self, pointer: &str, action: &Action) {
+        let sequence = action.sequence();
+        // Counted from the action before, so that one gap is one issue.
+        let expected = std::mem::replace(&mut self.expected, sequence.saturating_add(1));
+        if sequence != expected {
+            let message = format!(
+                "sequence {sequence} should be {expected}; number the actions from 1 in their order, without gaps"
+            );
+            self.report(Rule::Sequence, format!("{pointer}/sequence"), message);
+        }
+    }
+
+    fn chronology(&mut self, pointer: &str, timestamp: Timestamp, sequence: u64) {
+        match self.latest {
+            Some((latest, holder)) if timestamp < latest => {
+                let message = format!(
+                    "{timestamp} is before {latest} of sequence {holder}; real histories may run backwards, \
+                     the portable profile clamps them"
+                );
+                self.warn(Rule::Chronology, format!("{pointer}/timestamp"), message);
+            }
+            _ => self.latest = Some((timestamp, sequence)),
+        }
+    }
+
+    fn tool_return(&mut self, pointer: &str, returned: &'a ToolReturnAction) {
+        let known = ["success", "error", "validation_error"];
+        if !known.contains(&returned.status.as_str()) {
+            let message = format!("status \"{}\" is not one of {}", returned.status, known.join(", "));
+            self.report(Rule::Value, format!("{pointer}/status"), message);
+        }
+        let call_id = &returned.tool_call_id;
+        match self.open.get_mut(call_id.as_str()).and_then(VecDeque::pop_front) {
+            None => {
+                let message = format!("no open call \"{call_id}\"; add the tool_call before its tool_return");
+                self.report(Rule::ToolCallId, format!("{pointer}/tool_call_id"), message);
+            }
+            Some((_, name)) if returned.tool_name != name => {
+                let message = format!(
+                    "call \"{call_id}\" is of tool \"{name}\", not \"{}\"; use the name of the call",
+                    returned.tool_name
+                );
+                self.report(Rule::ToolName, format!("{pointer}/tool_name"), message);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn system_type(&mut self, pointer: &str, name: &str) {
+        let suffix = name.strip_prefix("system.").unwrap_or_default();
+        if suffix.is_empty() || suffix.contains(char::is_whitespace) {
+            let message =
+                format!("\"{name}\" has no name after \"system.\"; write it like \"system.tool_grant\"");
+            self.report(Rule::ActionType, format!("{pointer}/action_type"), message);
+        }
+    }
+}
+
+/// Whether a text has the form of [`TIMESTAMP`](super::schema::TIMESTAMP); days of months are left to the calendar.
+fn is_date_and_time(text: &[u8]) -> bool {
+    let Some((clock, rest)) = text.split_at_checked("2025-01-15T10:00:00".len()) else { return false };
+    let pair = |text: &[u8], most: u8| match text {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => (tens - b'0') * 10 + (ones - b'0') <= most,
+        _ => false,
+    };
+    let field = |place: usize, most: u8| clock.get(place..place + 2).is_some_and(|text| pair(text, most));
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    let is_clock = [(0, 99), (2, 99), (5, 12), (8, 31), (11, 23), (14, 59), (17, 59)]
+        .into_iter()
+        .all(|(place, most)| field(place, most))
+        && marks.iter().all(|(place, mark)| clock.get(*place) == Some(mark));
+    let zone = match rest {
+        [b'.', digits @ ..] => {
+            let length = digits.iter().take_while(|digit| digit.is_ascii_digit()).count();
+            if !(1..=9).contains(&length) {
+                return false;
+            }
+            digits.get(length..).unwrap_or_default()
+        }
+        zone => zone,
+    };
+    let is_zone = match zone {
+        [] | b"Z" => true,
+        [b'+' | b'-', hour @ .., b':', m1, m2] if hour.len() == 2 => pair(hour, 23) && pair(&[*m1, *m2], 59),
+        [b'+' | b'-', h1, h2, b':', m1, m2, b':', s1, s2] => {
+            pair(&[*h1, *h2], 23) && pair(&[*m1, *m2], 59) && pair(&[*s1, *s2], 59)
+        }
+        _ => false,
+    };
+    is_clock && is_zone
+}
+
+/// A key as a step of a JSON pointer (RFC 6901).
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}

@@ -1,0 +1,224 @@
+//! How to reach a provider. UPP-1.2 §9.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turntree_core::http::{
+    CaCertificates, Fixed, HttpConfig, KeyStrategy, Proxy, Replay, RetryPolicy, RetryStrategy,
+};
+use turntree_core::secret::Secret;
+
+/// Longest wait for the response's headers unless told otherwise.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Options of a provider, beside the model's own parameters. What is not given is the provider's default.
+///
+/// `Debug` shows neither keys nor values of headers.
+///
+/// ```
+/// use turntree_upp::ProviderConfig;
+///
+/// let factory = ProviderConfig::default().with_key("sk-of-the-factory").with_header("X-Team", "blue");
+/// let caller = ProviderConfig::default().with_header("x-team", "red");
+/// let effective = caller.over(&factory);
+/// assert!(effective.api_key.is_some());
+/// assert_eq!(effective.headers.len(), 1);
+/// assert!(!format!("{effective:?}").contains("sk-of"));
+/// ```
+#[derive(Clone, Default)]
+pub struct ProviderConfig {
+    /// Where the key comes from: fixed, a function, or a strategy over many. Default: the environment.
+    pub api_key: Option<Arc<dyn KeyStrategy>>,
+    /// A prefix as `https://api.openai.com/v1`, or a whole endpoint; see [`endpoint`].
+    pub base_url: Option<String>,
+    /// Longest wait for the response's headers. Default 120 s.
+    pub timeout: Option<Duration>,
+    /// Longest wait for a connection. Default 10 s, or the timeout where that is shorter.
+    pub connect_timeout: Option<Duration>,
+    /// Longest silence inside a body. Default: the timeout.
+    pub idle_timeout: Option<Duration>,
+    /// Headers that are sent over the provider's own, whatever their case. `None` drops one that a factory has set.
+    pub headers: Vec<(String, Option<Secret>)>,
+    /// The version of the vendor's API, where it has versions.
+    pub api_version: Option<String>,
+    /// Whether failed requests are sent again. Default: they are not.
+    pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
+    /// Longest wait that a server's `Retry-After` is followed for. Default one hour.
+    pub retry_after_max: Option<Duration>,
+    /// Authorities that are trusted beside the system's.
+    pub ca_certificates: Option<CaCertificates>,
+    /// Longest duration of everything: attempts, waits between them, body. Default: no limit.
+    pub total_timeout: Option<Duration>,
+    /// Requests to one host that are under way at once, streams included; the others wait in line. Default: no limit.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// Where connections go through. Default: what the environment says.
+    pub proxy: Option<Proxy>,
+    /// A recording that is made or played instead of the network.
+    pub transport: Option<Replay>,
+}
+
+impl ProviderConfig {
+    /// With this key.
+    #[must_use]
+    pub fn with_key(self, key: impl Into<Secret>) -> Self {
+        self.with_key_strategy(Fixed(key.into()))
+    }
+
+    /// With keys from a strategy, which is asked for each request.
+    #[must_use]
+    pub fn with_key_strategy(self, keys: impl KeyStrategy + 'static) -> Self {
+        Self { api_key: Some(Arc::new(keys)), ..self }
+    }
+
+    /// With this prefix or endpoint.
+    #[must_use]
+    pub fn with_base_url(self, url: impl Into<String>) -> Self {
+        Self { base_url: Some(url.into()), ..self }
+    }
+
+    /// With this longest wait.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// With this strategy for failed requests.
+    #[must_use]
+    pub fn with_retries(self, strategy: impl RetryStrategy + 'static) -> Self {
+        Self { retry_strategy: Some(Arc::new(strategy)), ..self }
+    }
+
+    /// With a header; one of the same name in any case is replaced.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
+        self.set_header(name.into(), Some(value.into()));
+        self
+    }
+
+    /// This configuration, and another's where this one says nothing. Headers are put together name by name.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let mut merged = Self {
+            api_key: self.api_key.clone().or_else(|| base.api_key.clone()),
+            base_url: self.base_url.clone().or_else(|| base.base_url.clone()),
+            timeout: self.timeout.or(base.timeout),
+            connect_timeout: self.connect_timeout.or(base.connect_timeout),
+            idle_timeout: self.idle_timeout.or(base.idle_timeout),
+            headers: base.headers.clone(),
+            api_version: self.api_version.clone().or_else(|| base.api_version.clone()),
+            retry_strategy: self.retry_strategy.clone().or_else(|| base.retry_strategy.clone()),
+            retry_after_max: self.retry_after_max.or(base.retry_after_max),
+            ca_certificates: self.ca_certificates.clone().or_else(|| base.ca_certificates.clone()),
+            total_timeout: self.total_timeout.or(base.total_timeout),
+            max_concurrency: self.max_concurrency.or(base.max_concurrency),
+            proxy: self.proxy.clone().or_else(|| base.proxy.clone()),
+            transport: self.transport.clone().or_else(|| base.transport.clone()),
+        };
+        for (name, value) in &self.headers {
+            merged.set_header(name.clone(), value.clone());
+        }
+        merged
+    }
+
+    /// The limits and the transport of its requests.
+    pub fn http(&self) -> HttpConfig {
+        let defaults = HttpConfig::default();
+        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        HttpConfig {
+            connect_timeout: self.connect_timeout.unwrap_or_else(|| defaults.connect_timeout.min(timeout)),
+            header_timeout: timeout,
+            idle_timeout: self.idle_timeout.unwrap_or(timeout),
+            ca_certificates: self.ca_certificates.clone(),
+            total_deadline: self.total_timeout,
+            max_concurrency: self.max_concurrency,
+            proxy: self.proxy.clone().unwrap_or(Proxy::Environment),
+            replay: self.transport.clone(),
+            ..defaults
+        }
+    }
+
+    /// When its requests are sent again.
+    pub fn retries(&self) -> RetryPolicy {
+        let defaults = RetryPolicy::default();
+        RetryPolicy {
+            strategy: self.retry_strategy.clone(),
+            retry_after_max: self.retry_after_max.unwrap_or(defaults.retry_after_max),
+        }
+    }
+
+    /// Whether a header of this name is set, whatever its case.
+    pub fn has_header(&self, name: &str) -> bool {
+        self.headers.iter().any(|(known, value)| value.is_some() && known.eq_ignore_ascii_case(name))
+    }
+
+    fn set_header(&mut self, name: String, value: Option<Secret>) {
+        match self.headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some(known) => *known = (name, value),
+            None => self.headers.push((name, value)),
+        }
+    }
+}
+
+impl fmt::Debug for ProviderConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let base_url = self.base_url.as_deref().map(without_secrets);
+        formatter
+            .debug_struct("ProviderConfig")
+            // A stranger's strategy may not hide its keys.
+            .field("api_key", &self.api_key.as_ref().map(|_| "***"))
+            .field("base_url", &base_url)
+            .field("timeout", &self.timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("headers", &headers)
+            .field("api_version", &self.api_version)
+            .field("retry_strategy", &self.retry_strategy)
+            .field("retry_after_max", &self.retry_after_max)
+            .field("ca_certificates", &self.ca_certificates)
+            .field("total_timeout", &self.total_timeout)
+            .field("max_concurrency", &self.max_concurrency)
+            .field("proxy", &self.proxy)
+            .field("transport", &self.transport)
+            .finish()
+    }
+}
+
+/// A URL without its query and without user and password.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// Where requests go: the path is added to a prefix, unless the URL ends with it already; a query stays at the end.
+///
+/// ```
+/// use turntree_upp::config::endpoint;
+///
+/// let path = "/chat/completions";
+/// assert_eq!(endpoint("https://host/v1/", path), "https://host/v1/chat/completions");
+/// assert_eq!(endpoint("https://host/v1/chat/completions", path), "https://host/v1/chat/completions");
+/// assert_eq!(endpoint("https://host/v1?version=2", path), "https://host/v1/chat/completions?version=2");
+/// ```
+pub fn endpoint(base_url: &str, path: &str) -> String {
+    let (prefix, query) =
+        base_url.trim().split_at(base_url.trim().find('?').unwrap_or(base_url.trim().len()));
+    let prefix = prefix.trim_end_matches('/');
+    // A path may bring a query of its own, as `?alt=sse`.
+    let (path, path_query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let path = if prefix.ends_with(path) { "" } else { path };
+    match (path_query, query) {
+        ("", query) => format!("{prefix}{path}{query}"),
+        (own, "") => format!("{prefix}{path}{own}"),
+        (own, theirs) => format!("{prefix}{path}{own}&{}", theirs.trim_start_matches('?')),
+    }
+}

@@ -1,0 +1,189 @@
+//! Whole answers. UPP-1.2 §19.3.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::ChatOptions;
+use super::kept::{Kept, thinking_of_details};
+use super::wire::{Choice, Completion, Said};
+use crate::dialect::Sources;
+use crate::dialects::common::{Answer, Few, Text, VendorError, data_of, new_call_id, read_body};
+use crate::error::UppError;
+use crate::request::{ModelRequest, ModelResponse, StopReason};
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::content::{Base64Source, ImageBlock, UrlSource};
+use turntree_core::message::fold::arguments_of;
+use turntree_core::message::{ContentBlock, ImageSource, ToolCall};
+
+/// Reads the body of a whole answer.
+pub(super) fn response(
+    options: &ChatOptions,
+    body: &str,
+    request: &ModelRequest,
+    sources: Sources<'_>,
+) -> Result<ModelResponse, UppError> {
+    let provider = &*options.provider;
+    let completion: Completion<'_> = read_body(provider, body)?;
+    let choice = completion.choices.iter().flatten().find(|choice| choice.is_first());
+    let error = completion.error.or_else(|| choice.and_then(|choice| choice.error));
+    if let Some(error) = vendor_error(provider, error) {
+        return Err(error);
+    }
+    let Some(choice @ Choice { message: Some(said), finish_reason, .. }) = choice else {
+        return Err(UppError::invalid_response(provider, format!("{provider} answered without a choice")));
+    };
+    let mut kept = Kept::default();
+    kept.learn(options, &completion, Some(choice));
+    if options.reasoning_details {
+        kept.details(said, false);
+    }
+    let thinking = thinking(options, said);
+    let told = Told {
+        model: completion.model.as_str(),
+        finish_reason: finish_reason.as_str(),
+        system_fingerprint: completion.system_fingerprint.as_str(),
+        service_tier: completion.service_tier.as_str(),
+        thinking: &thinking,
+        refused: !said.refusal.is_empty(),
+    };
+    let text = said.content.as_str();
+    let answer = Answer {
+        id: completion.id.as_str().to_owned(),
+        facts: told.facts(options, kept),
+        stop_reason: told.stop_reason(),
+        content: content(&thinking, said),
+        tool_calls: tool_calls(provider, said, sources)?,
+        usage: completion.usage.map(|usage| usage.into_usage(options.reports_cost)).unwrap_or_default(),
+        data: request.structure.is_some().then(|| data_of(text)).flatten(),
+    };
+    Ok(answer.into_response(provider, sources))
+}
+
+/// The thinking of a message or a piece, wherever the host puts it.
+pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s Said<'_>) -> Cow<'s, str> {
+    match said.thinking() {
+        "" if options.reasoning_details => Cow::Owned(thinking_of_details(said)),
+        thinking => Cow::Borrowed(thinking),
+    }
+}
+
+/// What the vendor says of itself, empty where it says nothing.
+pub(super) struct Told<'a> {
+    pub(super) model: &'a str,
+    pub(super) finish_reason: &'a str,
+    pub(super) system_fingerprint: &'a str,
+    pub(super) service_tier: &'a str,
+    pub(super) thinking: &'a str,
+    pub(super) refused: bool,
+}
+
+impl Told<'_> {
+    pub(super) fn facts(&self, options: &ChatOptions, kept: Kept) -> RawObject {
+        let facts = [
+            (Some("model"), self.model),
+            (Some("finish_reason"), self.finish_reason),
+            (Some("system_fingerprint"), self.system_fingerprint),
+            (Some("service_tier"), self.service_tier),
+            (options.reasoning_is_kept_as, self.thinking),
+        ];
+        let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        let told = told.filter_map(|(name, value)| Some((name?, RawJson::from_str_value(value))));
+        let mut facts: RawObject = told.collect();
+        kept.write(options, &mut facts);
+        facts
+    }
+
+    pub(super) fn stop_reason(&self) -> StopReason {
+        if self.refused {
+            return StopReason::ContentFilter;
+        }
+        match self.finish_reason {
+            "length" | "model_length" => StopReason::MaxTokens,
+            "tool_calls" => StopReason::ToolUse,
+            "content_filter" => StopReason::ContentFilter,
+            "error" | "insufficient_system_resource" => StopReason::Error,
+            _ => StopReason::EndTurn,
+        }
+    }
+}
+
+/// An error where an answer should be.
+pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<UppError> {
+    let error =
+        error.map(RawValue::get).filter(|error| !matches!(*error, "null" | "false" | "{}" | "\"\""))?;
+    let wrapped = RawJson::from_text(format!("{{\"error\":{error}}}")).ok()?;
+    Some(VendorError::of_json(&wrapped).into_error(provider))
+}
+
+/// Reasoning, then text, then a refusal in a block of its own, then pictures.
+fn content(thinking: &str, said: &Said<'_>) -> Vec<ContentBlock> {
+    let mut content = Vec::new();
+    if !thinking.is_empty() {
+        content.push(ContentBlock::reasoning(thinking));
+    }
+    for text in [&said.content, &said.refusal] {
+        if !text.is_empty() {
+            content.push(ContentBlock::text(text.as_str()));
+        }
+    }
+    content.extend(pictures(said).into_iter().map(ContentBlock::Image));
+    content
+}
+
+/// The pictures that the model drew, from their data URLs.
+pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
+    #[derive(Deserialize, Default)]
+    struct Picture<'a> {
+        #[serde(borrow)]
+        image_url: Link<'a>,
+    }
+    #[derive(Deserialize, Default)]
+    struct Link<'a> {
+        #[serde(borrow)]
+        url: Text<'a>,
+    }
+    let Some(raw) = said.images else { return Vec::new() };
+    let pictures: Few<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
+    urls.filter(|url| !url.is_empty()).map(picture_at).collect()
+}
+
+fn picture_at(url: &str) -> ImageBlock {
+    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let (mime_type, source) = match data {
+        Some((mime_type, data)) => {
+            (mime_type, ImageSource::Base64(Base64Source { data: data.to_owned(), extra: Extra::new() }))
+        }
+        None => ("", ImageSource::Url(UrlSource { url: url.to_owned(), extra: Extra::new() })),
+    };
+    let mime_type = if mime_type.is_empty() { "image/png" } else { mime_type };
+    ImageBlock { source, mime_type: mime_type.to_owned(), width: None, height: None, extra: Extra::new() }
+}
+
+fn tool_calls(provider: &str, said: &Said<'_>, sources: Sources<'_>) -> Result<Vec<ToolCall>, UppError> {
+    let mut calls = Vec::new();
+    for call in said.tool_calls.iter().flatten() {
+        let Some(function) = call.function.as_ref().filter(|function| !function.name.is_empty()) else {
+            continue;
+        };
+        let mut arguments = String::new();
+        function.arguments_onto(&mut arguments).map_err(|error| unreadable_arguments(provider, error))?;
+        calls.push(ToolCall {
+            tool_call_id: match call.id.as_str() {
+                "" => new_call_id(sources.ids),
+                id => id.to_owned(),
+            },
+            tool_name: function.name.as_str().to_owned(),
+            arguments: arguments_of(arguments),
+            extra: Extra::new(),
+        });
+    }
+    Ok(calls)
+}
+
+pub(super) fn unreadable_arguments(provider: &str, error: serde_json::Error) -> UppError {
+    UppError::invalid_response(provider, "the arguments of a tool call are neither a text nor an object")
+        .with_cause(error)
+}

@@ -1,0 +1,114 @@
+//! Chat Completions: the wire that OpenAI made and most hosts speak. UPP-1.2 §19.3, §19.8.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | in what hosts differ |
+//! | `wire` | what comes in, borrowed from the text it is read from |
+//! | `to_wire`, `parts` | requests, written straight into bytes |
+//! | `kept` | what of an answer goes into its metadata |
+//! | `from_wire` | whole answers |
+//! | `stream` | answers piece by piece |
+//!
+//! Hosts differ in data ([`ChatOptions`]), not in code.
+
+mod from_wire;
+mod kept;
+mod options;
+mod parts;
+mod stream;
+mod to_wire;
+mod wire;
+
+use std::sync::Arc;
+
+use crate::dialect::{Dialect, Sources, StreamDecoder};
+use crate::dialects::common::{END_OF_STREAM, VendorError};
+use crate::error::{ErrorCode, UppError};
+use crate::provider::Capabilities;
+use crate::request::{ModelRequest, ModelResponse};
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::secret::Secret;
+
+pub use options::{CallIds, ChatOptions, Documents, Member, Replay, StructureForm};
+
+/// One host of the wire.
+#[derive(Debug, Clone)]
+pub struct ChatDialect {
+    options: Arc<ChatOptions>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl ChatDialect {
+    /// Speaks to a host.
+    pub fn new(options: ChatOptions) -> Self {
+        Self { options: Arc::new(options), ids: Arc::new(RandomIds) }
+    }
+
+    /// With another source of ids for tool calls that come without one.
+    #[must_use]
+    pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
+        Self { ids, ..self }
+    }
+}
+
+impl Dialect for ChatDialect {
+    fn provider(&self) -> &str {
+        &self.options.provider
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.options.capabilities
+    }
+
+    fn default_base_url(&self) -> &str {
+        &self.options.base_url
+    }
+
+    fn path(&self, _model_id: &str, _streaming: bool) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn key_variables(&self) -> &[&'static str] {
+        self.options.key_variables
+    }
+
+    fn key_is_optional(&self) -> bool {
+        self.options.key_is_optional
+    }
+
+    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
+        key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
+            .into_iter()
+            .collect()
+    }
+
+    fn takes_native_tools(&self) -> bool {
+        self.options.native_tools
+    }
+
+    fn end_marker(&self) -> Option<&'static str> {
+        self.options.ends_with_done.then_some(END_OF_STREAM)
+    }
+
+    fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
+        to_wire::body(&self.options, model_id, request, streaming)
+    }
+
+    fn decode(
+        &self,
+        body: &str,
+        request: &ModelRequest,
+        sources: Sources<'_>,
+    ) -> Result<ModelResponse, UppError> {
+        from_wire::response(&self.options, body, request, sources)
+    }
+
+    fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
+        let is_structured = request.structure.is_some();
+        Box::new(stream::ChatStream::new(Arc::clone(&self.options), Arc::clone(&self.ids), is_structured))
+    }
+
+    fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {
+        Some(VendorError::of_status(status, body))
+    }
+}

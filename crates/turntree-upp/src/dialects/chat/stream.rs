@@ -1,0 +1,322 @@
+//! Answers piece by piece. UPP-1.2 §11.1, §19.3.
+//!
+//! Block indices are unique: text is 0, every other block (a tool call, the reasoning, a refusal) takes the next free
+//! one from 1 when it first shows.
+
+use std::sync::Arc;
+
+use super::ChatOptions;
+use super::from_wire::{Told, pictures, thinking, unreadable_arguments, vendor_error};
+use super::kept::Kept;
+use super::wire::{Call, Completion, Function, Said};
+use crate::dialect::{Sources, StreamDecoder};
+use crate::dialects::common::{Answer, MOST_ITEMS, Text, cut_short, data_of, new_call_id, read_frame};
+use crate::error::UppError;
+use crate::request::ModelResponse;
+use turntree_core::ids::IdSource;
+use turntree_core::message::content::ImageBlock;
+use turntree_core::message::event::{DataDelta, Delta};
+use turntree_core::message::fold::Fold;
+use turntree_core::message::media::Binary;
+use turntree_core::message::{ContentBlock, ImageSource, StreamEvent, TokenUsage};
+
+/// Where the text goes.
+const TEXT: u32 = 0;
+
+/// One stream in the making.
+pub(super) struct ChatStream {
+    options: Arc<ChatOptions>,
+    ids: Arc<dyn IdSource>,
+    is_structured: bool,
+    started: bool,
+    fold: Fold,
+    /// The text alone, when it is to become data.
+    text: String,
+    /// How many blocks other than the text there are.
+    blocks: u32,
+    reasoning: Option<u32>,
+    refusal: Option<u32>,
+    calls: Vec<CallInTheMaking>,
+    /// Pictures come whole and stay as they came.
+    pictures: Vec<ImageBlock>,
+    /// The thinking, where the metadata are to have it too.
+    thinking: String,
+    kept: Kept,
+    id: String,
+    model: String,
+    finish_reason: String,
+    system_fingerprint: String,
+    service_tier: String,
+    usage: Option<TokenUsage>,
+}
+
+struct CallInTheMaking {
+    /// What the host calls it; some give none, some the same to all.
+    wire_index: Option<u32>,
+    block: u32,
+    /// Empty until the host has told it.
+    id: Arc<str>,
+    name: Arc<str>,
+    /// Arguments that came before the name.
+    pending: String,
+    has_delta: bool,
+}
+
+impl ChatStream {
+    pub(super) fn new(options: Arc<ChatOptions>, ids: Arc<dyn IdSource>, is_structured: bool) -> Self {
+        Self {
+            options,
+            ids,
+            is_structured,
+            started: false,
+            fold: Fold::default(),
+            text: String::new(),
+            blocks: 0,
+            reasoning: None,
+            refusal: None,
+            calls: Vec::new(),
+            pictures: Vec::new(),
+            thinking: String::new(),
+            kept: Kept::default(),
+            id: String::new(),
+            model: String::new(),
+            finish_reason: String::new(),
+            system_fingerprint: String::new(),
+            service_tier: String::new(),
+            usage: None,
+        }
+    }
+
+    fn learn(&mut self, chunk: &Completion<'_>) {
+        if self.id.is_empty() {
+            learn(&mut self.id, &chunk.id);
+        }
+        learn(&mut self.model, &chunk.model);
+        learn(&mut self.system_fingerprint, &chunk.system_fingerprint);
+        learn(&mut self.service_tier, &chunk.service_tier);
+        let of_choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
+        let of_choice = of_choice.and_then(|choice| choice.usage);
+        let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
+        if let Some(usage) = chunk.usage.or(of_groq).or(of_choice) {
+            let mut usage = usage.into_usage(self.options.reports_cost);
+            // UPP-1.2 §19.0: of a stream the total is the sum.
+            usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            self.usage = Some(usage);
+        }
+    }
+
+    fn said(&mut self, said: &Said<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
+        let thinking = thinking(&self.options, said);
+        if !thinking.is_empty() {
+            let index = *self.reasoning.get_or_insert_with(|| next_block(&mut self.blocks));
+            self.fold.reasoning(index, &thinking);
+            if self.options.reasoning_is_kept_as.is_some() {
+                self.thinking.push_str(&thinking);
+            }
+            events.push(StreamEvent::reasoning(index, &*thinking));
+        }
+        if self.options.reasoning_details {
+            self.kept.details(said, true);
+        }
+        let text = said.content.as_str();
+        if !text.is_empty() {
+            self.fold.text(TEXT, text);
+            events.push(StreamEvent::text(TEXT, text));
+            if self.is_structured {
+                self.text.push_str(text);
+                events.push(StreamEvent::object(TEXT, text));
+            }
+        }
+        let refusal = said.refusal.as_str();
+        if !refusal.is_empty() {
+            let index = *self.refusal.get_or_insert_with(|| next_block(&mut self.blocks));
+            self.fold.text(index, refusal);
+            events.push(StreamEvent::text(index, refusal));
+        }
+        for call in said.tool_calls.iter().flatten() {
+            self.call(call, events)?;
+        }
+        for picture in pictures(said) {
+            let index = next_block(&mut self.blocks);
+            if let ImageSource::Base64(source) = &picture.source
+                && let Ok(data) = Binary::from_base64(&source.data)
+            {
+                let delta = DataDelta { data, ..DataDelta::default() };
+                events.push(StreamEvent::new(index, Delta::Image(delta)));
+            }
+            self.pictures.push(picture);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, piece: &Call<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
+        if self.calls.len() > MOST_ITEMS {
+            let words = format!("the answer has more than {MOST_ITEMS} tool calls");
+            return Err(UppError::invalid_response(&*self.options.provider, words));
+        }
+        let nothing = Function::default();
+        let function = piece.function.as_ref().unwrap_or(&nothing);
+        let ids = Arc::clone(&self.ids);
+        let Some(call) = self.call_of(piece, function) else { return Ok(()) };
+        if call.id.is_empty() && !piece.id.is_empty() {
+            call.id = piece.id.as_str().into();
+        }
+        if call.name.is_empty() {
+            call.name = function.name.as_str().into();
+        }
+        let read = function.arguments_onto(&mut call.pending);
+        let event = call.next_event(&*ids);
+        read.map_err(|error| unreadable_arguments(&self.options.provider, error))?;
+        self.emit(event, events);
+        Ok(())
+    }
+
+    /// The call that a piece belongs to, begun if need be.
+    fn call_of(&mut self, piece: &Call<'_>, function: &Function<'_>) -> Option<&mut CallInTheMaking> {
+        let id = piece.id.as_str();
+        let is_opening = !function.name.is_empty();
+        let known = match piece.index {
+            // Latest first: hosts that give every call the same index are told apart by their ids.
+            Some(index) => self.calls.iter().rposition(|call| call.wire_index == Some(index)),
+            None if !id.is_empty() => self.calls.iter().rposition(|call| *call.id == *id),
+            None if is_opening => None,
+            None => self.calls.len().checked_sub(1),
+        };
+        let is_same =
+            |call: &CallInTheMaking| id.is_empty() || call.id.is_empty() || *call.id == *id || !is_opening;
+        let known = known.filter(|place| self.calls.get(*place).is_some_and(is_same));
+        if known.is_none() {
+            let block = next_block(&mut self.blocks);
+            self.calls.push(CallInTheMaking::new(piece.index, block));
+        }
+        match known {
+            Some(place) => self.calls.get_mut(place),
+            None => self.calls.last_mut(),
+        }
+    }
+
+    fn emit(&mut self, event: Option<StreamEvent>, events: &mut Vec<StreamEvent>) {
+        if let Some(event) = event {
+            self.fold.push(&event);
+            events.push(event);
+        }
+    }
+}
+
+impl CallInTheMaking {
+    fn new(wire_index: Option<u32>, block: u32) -> Self {
+        let nothing: Arc<str> = Arc::from("");
+        Self {
+            wire_index,
+            block,
+            id: Arc::clone(&nothing),
+            name: nothing,
+            pending: String::new(),
+            has_delta: false,
+        }
+    }
+
+    /// The arguments that have come, once it is known whose they are.
+    fn next_event(&mut self, ids: &dyn IdSource) -> Option<StreamEvent> {
+        if self.name.is_empty() || self.pending.is_empty() {
+            return None;
+        }
+        if self.id.is_empty() {
+            self.id = new_call_id(ids).into();
+        }
+        self.has_delta = true;
+        let arguments = std::mem::take(&mut self.pending);
+        Some(StreamEvent::tool_call(self.block, Arc::clone(&self.id), Arc::clone(&self.name), arguments))
+    }
+
+    /// A call without arguments would be seen by nobody: it gets the arguments it means.
+    fn last_event(&mut self, ids: &dyn IdSource) -> Option<StreamEvent> {
+        if !self.has_delta && self.pending.is_empty() {
+            self.pending.push_str("{}");
+        }
+        self.next_event(ids)
+    }
+}
+
+impl StreamDecoder for ChatStream {
+    fn frame(
+        &mut self,
+        _event: Option<&str>,
+        data: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
+            return Ok(());
+        };
+        let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
+        let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
+        let error = chunk.error.or(of_choice).or(of_groq);
+        if let Some(error) = vendor_error(&self.options.provider, error) {
+            return Err(error);
+        }
+        self.learn(&chunk);
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(StreamEvent::message_start());
+        }
+        if !self.options.kept_members.is_empty() {
+            let choice = chunk.choices.iter().flatten().find(|choice| choice.is_first());
+            self.kept.learn(&self.options, &chunk, choice);
+        }
+        for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
+            // Some hosts send their only chunk as a whole answer.
+            for said in choice.delta.iter().chain(&choice.message) {
+                self.said(said, events)?;
+            }
+            learn(&mut self.finish_reason, &choice.finish_reason);
+        }
+        Ok(())
+    }
+
+    fn finish(
+        mut self: Box<Self>,
+        sources: Sources<'_>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<ModelResponse, UppError> {
+        if self.finish_reason.is_empty() {
+            return Err(cut_short(&self.options.provider));
+        }
+        let mut calls = std::mem::take(&mut self.calls);
+        for call in &mut calls {
+            self.emit(call.last_event(&*self.ids), events);
+        }
+        // Here and not at the finish reason: some hosts say more after it.
+        events.push(StreamEvent::message_stop());
+        let mut folded = self.fold.finish();
+        folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
+        let told = Told {
+            model: &self.model,
+            finish_reason: &self.finish_reason,
+            system_fingerprint: &self.system_fingerprint,
+            service_tier: &self.service_tier,
+            thinking: &self.thinking,
+            refused: self.refusal.is_some(),
+        };
+        let answer = Answer {
+            content: folded.content,
+            tool_calls: folded.tool_calls,
+            facts: told.facts(&self.options, self.kept),
+            usage: self.usage.unwrap_or_default(),
+            stop_reason: told.stop_reason(),
+            data: self.is_structured.then(|| data_of(&self.text)).flatten(),
+            id: self.id,
+        };
+        Ok(answer.into_response(&self.options.provider, sources))
+    }
+}
+
+/// Keeps the latest thing that the host has said.
+fn learn(known: &mut String, told: &Text<'_>) {
+    if !told.is_empty() && known != told.as_str() {
+        told.as_str().clone_into(known);
+    }
+}
+
+const fn next_block(blocks: &mut u32) -> u32 {
+    *blocks = blocks.saturating_add(1);
+    *blocks
+}

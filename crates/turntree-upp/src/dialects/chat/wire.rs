@@ -1,0 +1,256 @@
+//! What comes in, borrowed from the text it is read from. Lenient: hosts of this wire leave members out, give `null`,
+//! or another type than OpenAI does.
+
+use memchr::memchr;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Member;
+use crate::dialects::common::{Cost, Count, Few, Text};
+use turntree_core::message::TokenUsage;
+
+/// A whole answer, or one chunk of a stream.
+#[derive(Deserialize)]
+pub(super) struct Completion<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) model: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) system_fingerprint: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) service_tier: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<Few<Choice<'a>>>,
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+    /// Where Groq puts the usage of a stream.
+    #[serde(borrow, default)]
+    pub(super) x_groq: Option<Groq<'a>>,
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    time_info: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    citations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    inline_citations: Option<&'a RawValue>,
+    /// Who served it, where the host only forwards.
+    #[serde(borrow, default)]
+    provider: Option<&'a RawValue>,
+}
+
+impl<'a> Completion<'a> {
+    /// What the host says besides the answer itself.
+    pub(super) const fn member(&self, member: Member) -> Option<&'a RawValue> {
+        match member {
+            Member::TimeInfo => self.time_info,
+            Member::Citations => self.citations,
+            Member::InlineCitations => self.inline_citations,
+            Member::Provider => self.provider,
+            Member::ExecutedTools | Member::Annotations | Member::NativeFinishReason => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Groq<'a> {
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+    /// Its errors inside a stream.
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub(super) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(super) message: Option<Said<'a>>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Said<'a>>,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Text<'a>,
+    #[serde(borrow, default)]
+    native_finish_reason: Option<&'a RawValue>,
+    /// Where Moonshot puts the usage of a stream.
+    #[serde(default)]
+    pub(super) usage: Option<Usage>,
+    /// Where `OpenRouter` puts what went wrong upstream.
+    #[serde(borrow, default)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+impl<'a> Choice<'a> {
+    /// Whether it is the answer that counts; a caller may have asked for several.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+
+    /// What the host says besides the answer itself.
+    pub(super) fn member(&self, member: Member) -> Option<&'a RawValue> {
+        let told = |said: &Said<'a>| match member {
+            Member::ExecutedTools => said.executed_tools,
+            Member::Annotations => said.annotations,
+            Member::Citations => said.citations,
+            Member::InlineCitations => said.inline_citations,
+            Member::TimeInfo | Member::Provider | Member::NativeFinishReason => None,
+        };
+        match member {
+            Member::NativeFinishReason => self.native_finish_reason,
+            _ => self.delta.as_ref().and_then(told).or_else(|| self.message.as_ref().and_then(told)),
+        }
+    }
+}
+
+/// A message, or a piece of one.
+#[derive(Deserialize, Default)]
+pub(super) struct Said<'a> {
+    #[serde(borrow, default)]
+    pub(super) content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) reasoning: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) tool_calls: Option<Few<Call<'a>>>,
+    /// Reasoning piece by piece, with its signatures and seals.
+    #[serde(borrow, default)]
+    pub(super) reasoning_details: Option<&'a RawValue>,
+    /// Pictures that the model drew.
+    #[serde(borrow, default)]
+    pub(super) images: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    executed_tools: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    annotations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    citations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    inline_citations: Option<&'a RawValue>,
+}
+
+impl Said<'_> {
+    /// The thinking, under whichever name the host gives it.
+    pub(super) fn thinking(&self) -> &str {
+        if !self.reasoning_content.is_empty() {
+            self.reasoning_content.as_str()
+        } else if self.reasoning.is_empty() {
+            self.content.thinking()
+        } else {
+            self.reasoning.as_str()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Call<'a> {
+    #[serde(default)]
+    pub(super) index: Option<u32>,
+    #[serde(borrow, default)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+pub(super) struct Function<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    /// A text that holds JSON; some hosts give the object itself.
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+impl Function<'_> {
+    /// Appends the JSON of the arguments, or a piece of it.
+    ///
+    /// # Errors
+    /// A text with half a surrogate pair; `out` is then as it was.
+    pub(super) fn arguments_onto(&self, out: &mut String) -> Result<(), serde_json::Error> {
+        match self.arguments.map(RawValue::get) {
+            None | Some("null") => {}
+            Some(text) if text.starts_with('"') => unescape_onto(text, out)?,
+            Some(object) => out.push_str(object),
+        }
+        Ok(())
+    }
+}
+
+/// Appends what a JSON string, known to be one, means. Pieces of arguments are full of `\"`, and each is a few bytes:
+/// reading them as documents of their own takes longer than the event around them.
+fn unescape_onto(quoted: &str, out: &mut String) -> Result<(), serde_json::Error> {
+    let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default();
+    let start = out.len();
+    out.reserve(inner.len());
+    let mut rest = inner;
+    while let Some((plain, escaped)) = memchr(b'\\', rest.as_bytes()).and_then(|at| rest.split_at_checked(at))
+    {
+        out.push_str(plain);
+        out.push(match escaped.as_bytes().get(1) {
+            Some(mark @ (b'"' | b'\\' | b'/')) => char::from(*mark),
+            Some(b'n') => '\n',
+            Some(b't') => '\t',
+            Some(b'r') => '\r',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            // A number, perhaps of one of a pair.
+            _ => {
+                out.truncate(start);
+                out.push_str(&serde_json::from_str::<String>(quoted)?);
+                return Ok(());
+            }
+        });
+        rest = escaped.get(2..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    Ok(())
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+pub(super) struct Usage {
+    #[serde(default)]
+    prompt_tokens: Count,
+    #[serde(default)]
+    completion_tokens: Count,
+    #[serde(default)]
+    total_tokens: Count,
+    #[serde(default)]
+    cost: Option<Cost>,
+    #[serde(default)]
+    prompt_tokens_details: Option<PromptDetails>,
+    /// Moonshot's place for it.
+    #[serde(default)]
+    cached_tokens: Count,
+    /// `DeepSeek`'s place for it.
+    #[serde(default)]
+    prompt_cache_hit_tokens: Count,
+    /// Mistral's place for it.
+    #[serde(default)]
+    num_cached_tokens: Count,
+}
+
+#[derive(Deserialize, Default, Clone, Copy)]
+struct PromptDetails {
+    #[serde(default)]
+    cached_tokens: Count,
+}
+
+impl Usage {
+    /// In our words; the total as the vendor counts, or the sum of both.
+    pub(super) fn into_usage(self, reports_cost: bool) -> TokenUsage {
+        let details = self.prompt_tokens_details.unwrap_or_default();
+        let cached =
+            [details.cached_tokens, self.cached_tokens, self.prompt_cache_hit_tokens, self.num_cached_tokens];
+        let mut usage = TokenUsage::of_call(self.prompt_tokens.0, self.completion_tokens.0);
+        usage.cache_read_tokens = cached.iter().map(|count| count.0).find(|count| *count > 0).unwrap_or(0);
+        usage.cost = self.cost.filter(|_| reports_cost).and_then(Cost::dollars);
+        if self.total_tokens.0 > 0 {
+            usage.total_tokens = self.total_tokens.0;
+        }
+        usage
+    }
+}

@@ -1,0 +1,154 @@
+//! Request bodies, written once, straight into bytes.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::UppError;
+use turntree_core::json::{RawJson, RawObject};
+
+/// Writes the body of a request: the members a dialect owns, then those of the caller's parameters that it does not.
+///
+/// A member that was written or [reserved](Self::reserve) wins over a parameter of the same name (UPP-1.2 §19.0:
+/// "params spread first, then adapter-owned keys overwrite"), and no name is written twice.
+///
+/// ```
+/// use turntree_core::json::RawObject;
+/// use turntree_upp::dialects::common::BodyWriter;
+///
+/// let params: RawObject = serde_json::from_str(r#"{"model":"theirs","top_p":0.50}"#)?;
+/// let mut body = BodyWriter::new("vendor", &params);
+/// body.member("model", "ours").unwrap();
+/// assert_eq!(body.finish(), br#"{"model":"ours","top_p":0.50}"#);
+/// # Ok::<_, serde_json::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct BodyWriter<'a> {
+    provider: &'a str,
+    params: &'a RawObject,
+    bytes: Vec<u8>,
+    owned: Vec<&'static str>,
+}
+
+/// Room for the small members of a body; a history makes it grow.
+const FIRST_CAPACITY: usize = 1024;
+
+impl<'a> BodyWriter<'a> {
+    /// Starts a body; `provider` is whom errors name.
+    pub fn new(provider: &'a str, params: &'a RawObject) -> Self {
+        let mut bytes = Vec::with_capacity(FIRST_CAPACITY);
+        bytes.push(b'{');
+        Self { provider, params, bytes, owned: Vec::with_capacity(8) }
+    }
+
+    /// Writes a member of our own.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when the value cannot be JSON.
+    pub fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), UppError> {
+        self.owned.push(name);
+        write_member(&mut self.bytes, name, value)
+            .map_err(|error| UppError::invalid_request(self.provider, format!("{name}: {error}")))
+    }
+
+    /// Keeps a parameter of this name out of the body, as `stream` where nothing is streamed.
+    pub fn reserve(&mut self, name: &'static str) {
+        self.owned.push(name);
+    }
+
+    /// Adds the caller's parameters and gives the bytes.
+    pub fn finish(mut self) -> Vec<u8> {
+        for (name, value) in self.params.iter().filter(|(name, _)| !self.owned.contains(name)) {
+            // Raw values are JSON already and names are strings: this cannot fail.
+            let _ = write_member(&mut self.bytes, name, value);
+        }
+        self.bytes.push(b'}');
+        self.bytes
+    }
+}
+
+fn write_member<T: Serialize + ?Sized>(
+    bytes: &mut Vec<u8>,
+    name: &str,
+    value: &T,
+) -> Result<(), serde_json::Error> {
+    if bytes.len() > 1 {
+        bytes.push(b',');
+    }
+    serde_json::to_writer(&mut *bytes, name)?;
+    bytes.push(b':');
+    serde_json::to_writer(bytes, value)
+}
+
+/// The caller's stream options, with usage asked for: without it a stream does not tell what it cost.
+pub fn stream_options(params: &RawObject) -> RawObject {
+    let mut options = params.get("stream_options").and_then(RawObject::from_raw).unwrap_or_default();
+    options.insert("include_usage", RawJson::from_value(&true).unwrap_or_default());
+    options
+}
+
+/// A tool's result as the text a model reads: a string as it is, anything else as its JSON (UPP-1.2 §19.0).
+#[derive(Debug, Clone, Copy)]
+pub struct ResultText<'a>(pub &'a RawJson);
+
+impl Serialize for ResultText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The JSON of a string is what is to be written; no need to decode and encode it.
+        if self.0.is_string() { self.0.serialize(serializer) } else { serializer.serialize_str(self.0.get()) }
+    }
+}
+
+/// Texts one after the other as one JSON string, without a copy of the whole.
+#[derive(Debug, Clone)]
+pub struct Concatenated<'a, I> {
+    /// The texts.
+    pub texts: I,
+    /// What stands between them.
+    pub separator: &'a str,
+}
+
+impl<'t, I: Iterator<Item = &'t str> + Clone> fmt::Display for Concatenated<'_, I> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, text) in self.texts.clone().enumerate() {
+            if place > 0 {
+                formatter.write_str(self.separator)?;
+            }
+            formatter.write_str(text)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'t, I: Iterator<Item = &'t str> + Clone> Serialize for Concatenated<'_, I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The schema of a structured answer, as vendors with a strict mode want it.
+#[derive(Debug, Clone)]
+pub struct StructureSchema {
+    /// What the schema says about itself.
+    pub description: Option<RawJson>,
+    /// The schema; no other than the named properties, unless it says otherwise itself. The rest is the caller's.
+    pub schema: RawObject,
+}
+
+impl StructureSchema {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when it is not an object.
+    pub fn new(provider: &str, structure: &RawJson) -> Result<Self, UppError> {
+        let mut schema = RawObject::from_raw(structure).ok_or_else(|| {
+            UppError::invalid_request(
+                provider,
+                "structure: a JSON Schema is an object with \"type\": \"object\"",
+            )
+        })?;
+        if schema.get("additionalProperties").is_none() {
+            schema.insert("additionalProperties", RawJson::from_value(&false).unwrap_or_default());
+        }
+        Ok(Self { description: schema.get("description").filter(|text| text.is_string()).cloned(), schema })
+    }
+}

@@ -1,0 +1,198 @@
+//! Texts, media and tool facts as wires take them, and errors that say where something is.
+
+use std::fmt;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::UppError;
+use crate::request::System;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::limits::Limits;
+use turntree_core::message::content::ContentBlock;
+use turntree_core::message::{DocumentSource, ImageSource, Message, ToolDefinition};
+
+/// Data of a block, as it lies in memory; `Display` and `Serialize` give its base64.
+#[derive(Debug, Clone, Copy)]
+pub enum MediaBytes<'a> {
+    /// Base64 text, passed on as it is.
+    Base64(&'a str),
+    /// Bytes, encoded while they are written.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> MediaBytes<'a> {
+    /// The data of an image; `None` when it is served elsewhere.
+    pub fn of_image(source: &'a ImageSource) -> Option<Self> {
+        match source {
+            ImageSource::Base64(source) => Some(Self::Base64(&source.data)),
+            ImageSource::Bytes(source) => Some(Self::Bytes(source.data.as_slice())),
+            ImageSource::Url(_) | ImageSource::Unknown(_) => None,
+        }
+    }
+
+    /// The data of a document given as base64.
+    pub fn of_document(source: &'a DocumentSource) -> Option<Self> {
+        match source {
+            DocumentSource::Base64(source) => Some(Self::Base64(&source.data)),
+            DocumentSource::Url(_) | DocumentSource::Text(_) | DocumentSource::Unknown(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for MediaBytes<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Base64(text) => formatter.write_str(text),
+            Self::Bytes(bytes) => Base64Display::new(bytes, &STANDARD).fmt(formatter),
+        }
+    }
+}
+
+impl Serialize for MediaBytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Base64(text) => serializer.serialize_str(text),
+            Self::Bytes(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+/// `data:image/png;base64,…`, made while it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct DataUrl<'a> {
+    /// The media type.
+    pub mime_type: &'a str,
+    /// The data.
+    pub data: MediaBytes<'a>,
+}
+
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "data:{};base64,{}", self.mime_type, self.data)
+    }
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The name of a sound's format; media types have longer ones.
+pub fn audio_format(mime_type: &str) -> &str {
+    match mime_type.rsplit('/').next().unwrap_or(mime_type) {
+        "mpeg" => "mp3",
+        "x-wav" | "wave" | "vnd.wave" => "wav",
+        format => format,
+    }
+}
+
+/// Where in a conversation a block stands; for errors about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Whose wire it is.
+    pub provider: &'a str,
+    /// The message's place in the conversation, from 0.
+    pub message: usize,
+    /// The block's place in the message, from 0.
+    pub block: usize,
+}
+
+impl Place<'_> {
+    /// The wire cannot take this block; `remedy` says what it takes instead.
+    pub fn unsupported(&self, message: &Message, block: &ContentBlock, remedy: &str) -> UppError {
+        let Self { provider, message: place, block: block_place } = self;
+        let (id, kind) = (&message.id, block.kind());
+        UppError::invalid_request(
+            *provider,
+            format!(
+                "messages[{place}] (id {id}), content[{block_place}]: {provider} cannot take this {kind} block; {remedy}"
+            ),
+        )
+    }
+}
+
+/// The system prompt as one text: that of its blocks joined by a blank line (UPP-1.3, §19.0).
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a block without a text.
+pub fn system_text<'a>(provider: &str, system: &'a System) -> Result<std::borrow::Cow<'a, str>, UppError> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Block {
+        Text(String),
+        Object { text: String },
+    }
+    match system {
+        System::Text(text) => Ok(text.as_str().into()),
+        System::Blocks(blocks) => {
+            let blocks: Vec<Block> = blocks.to().map_err(|_| {
+                UppError::invalid_request(provider, "system: each block needs a \"text\" that is a string")
+            })?;
+            let texts: Vec<String> = blocks
+                .into_iter()
+                .map(|block| match block {
+                    Block::Text(text) | Block::Object { text } => text,
+                })
+                .collect();
+            Ok(texts.join("\n\n").into())
+        }
+    }
+}
+
+/// What a tool's metadata say under a provider's name, as its `strict` or `cache_control`.
+pub fn tool_fact(tool: &ToolDefinition, provider: &str, fact: &str) -> Option<RawJson> {
+    tool.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)?.remove(fact)
+}
+
+/// Reads the body of an answer.
+///
+/// # Errors
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when it is empty, not JSON, or of another
+/// shape (UPP-1.2 §13.5), or passes [`Limits::PAYLOAD`].
+pub fn read_body<'de, T: Deserialize<'de>>(provider: &str, body: &'de str) -> Result<T, UppError> {
+    if body.trim().is_empty() {
+        return Err(UppError::invalid_response(provider, "Empty response body"));
+    }
+    read(provider, body, "Failed to parse JSON response")
+}
+
+fn read<'de, T: Deserialize<'de>>(provider: &str, text: &'de str, failure: &str) -> Result<T, UppError> {
+    let failed =
+        |error: &dyn std::fmt::Display| UppError::invalid_response(provider, format!("{failure}: {error}"));
+    Limits::PAYLOAD.check(text).map_err(|error| failed(&error).with_cause(error))?;
+    serde_json::from_str(text).map_err(|error| failed(&error).with_cause(error))
+}
+
+/// Reads one frame of a stream; `None` for one that is no JSON document at all, as a keep-alive word.
+///
+/// # Errors
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for a document that is cut or of another
+/// shape: to skip it would lose a piece of the answer.
+pub fn read_frame<'de, T: Deserialize<'de>>(provider: &str, data: &'de str) -> Result<Option<T>, UppError> {
+    if !data.trim_start().starts_with(['{', '[']) {
+        return Ok(None);
+    }
+    read(provider, data, "Failed to parse a stream event").map(Some)
+}
+
+/// Reads one line of a stream, where every line is a document.
+///
+/// # Errors
+/// As [`read_frame`], and for a line that is no document.
+pub fn read_line<'de, T: Deserialize<'de>>(provider: &str, line: &'de str) -> Result<T, UppError> {
+    read(provider, line, "Failed to parse a line of the stream")
+}
+
+/// The data of the frame that ends a stream, of those hosts that send one.
+pub const END_OF_STREAM: &str = "[DONE]";
+
+/// The stream stopped before the vendor said that the answer was whole.
+pub fn cut_short(provider: &str) -> UppError {
+    UppError::invalid_response(
+        provider,
+        format!("the stream from {provider} ended before the answer was whole; send the request again"),
+    )
+}

@@ -1,0 +1,318 @@
+//! The vendor's errors in our twelve codes. UPP-1.2 §12.
+
+use serde::Deserialize;
+
+use crate::error::{ErrorCode, UppError};
+use turntree_core::json::RawJson;
+
+/// Bodies that are no JSON are shown when they are shorter than this.
+const SHOWN_BODY: usize = 200;
+
+/// What a gateway passes on as a text is shown when it is shorter than this.
+const SHOWN_UPSTREAM: usize = 500;
+
+/// Wrappers that are looked into: vendors use two, a gateway before them one more.
+const DEEPEST_WRAPPER: u8 = 4;
+
+/// What a vendor says of an error, in a body or inside a stream.
+///
+/// Reads every shape in use: `{"error": {…}}`, `{"error": {"error": {…}}}`, `{"error": "text"}`, the members without
+/// a wrapper, `detail`, and a list of one such object.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VendorError {
+    /// Its words.
+    pub message: Option<String>,
+    /// Its `type`, as `rate_limit_error`.
+    pub kind: Option<String>,
+    /// Its `code`, as `context_length_exceeded`; numbers as their digits.
+    pub code: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Members {
+    #[serde(default)]
+    error: Option<RawJson>,
+    #[serde(default)]
+    message: Option<RawJson>,
+    #[serde(default)]
+    detail: Option<RawJson>,
+    #[serde(default, rename = "type")]
+    kind: Option<RawJson>,
+    #[serde(default)]
+    code: Option<RawJson>,
+    #[serde(default)]
+    status: Option<RawJson>,
+    #[serde(default)]
+    metadata: Option<RawJson>,
+}
+
+/// What a gateway says of the vendor behind it.
+#[derive(Deserialize, Default)]
+struct Upstream {
+    /// The vendor's own body, as a text.
+    #[serde(default)]
+    raw: Option<RawJson>,
+    /// Set when a moderation stopped the request.
+    #[serde(default)]
+    flagged_input: Option<RawJson>,
+}
+
+impl Upstream {
+    fn message(&self, wrappers: u8) -> Option<String> {
+        let words = self.raw.as_ref().and_then(text)?;
+        let vendors = RawJson::from_text(words.clone()).ok();
+        let vendors = vendors.and_then(|raw| VendorError::of_json_within(&raw, wrappers).message);
+        vendors.or_else(|| Some(words).filter(|words| words.chars().count() < SHOWN_UPSTREAM))
+    }
+}
+
+impl VendorError {
+    /// Reads a body; what is no JSON object has no words of its own unless it is short.
+    pub fn of_body(body: &str) -> Self {
+        let trimmed = body.trim();
+        let mut error =
+            serde_json::from_str::<RawJson>(trimmed).map(|raw| Self::of_json(&raw)).unwrap_or_default();
+        let is_page = trimmed.starts_with('<');
+        if error.message.is_none() && !trimmed.is_empty() && !is_page && trimmed.chars().count() < SHOWN_BODY
+        {
+            error.message = Some(trimmed.to_owned());
+        }
+        error
+    }
+
+    /// Reads the object of an error, or the object around it.
+    pub fn of_json(raw: &RawJson) -> Self {
+        Self::of_json_within(raw, DEEPEST_WRAPPER)
+    }
+
+    fn of_json_within(raw: &RawJson, wrappers: u8) -> Self {
+        let Some(wrappers) = wrappers.checked_sub(1) else { return Self::default() };
+        if raw.is_array() {
+            let first = raw.to::<Vec<RawJson>>().ok().and_then(|errors| errors.into_iter().next());
+            return first.map(|error| Self::of_json_within(&error, wrappers)).unwrap_or_default();
+        }
+        let members: Members = raw.to().unwrap_or_default();
+        let upstream: Upstream = members.metadata.and_then(|raw| raw.to().ok()).unwrap_or_default();
+        let moderated = upstream.flagged_input.as_ref().map(|_| "moderation_error".to_owned());
+        let told = members.message.as_ref().and_then(text);
+        // Some wrap a validation that failed as the message.
+        let wrapped = || members.message.as_ref().filter(|message| message.is_object());
+        let told = told.or_else(|| wrapped().and_then(|raw| Self::of_json_within(raw, wrappers).message));
+        let outer = Self {
+            message: match (told, upstream.message(wrappers)) {
+                (Some(told), Some(upstream)) if !told.contains(&upstream) => {
+                    Some(format!("{told}: {upstream}"))
+                }
+                (told, upstream) => told.or(upstream),
+            },
+            kind: members.kind.as_ref().and_then(text).filter(|kind| kind != "error").or(moderated),
+            code: members.code.as_ref().and_then(text).or_else(|| members.status.as_ref().and_then(text)),
+        };
+        let inner = match members.error {
+            Some(error) if error.is_string() => Self { message: error.as_string(), ..Self::default() },
+            Some(error) if error.is_object() => Self::of_json_within(&error, wrappers),
+            _ => Self::default(),
+        };
+        let detail = members.detail.filter(|detail| !detail.is_null());
+        Self {
+            message: inner.message.or(outer.message).or_else(|| detail.map(|detail| detail_text(&detail))),
+            kind: inner.kind.or(outer.kind),
+            code: inner.code.or(outer.code),
+        }
+    }
+
+    /// Which of the twelve it is; without a status the vendor's type decides, and what it leaves open is
+    /// [`ErrorCode::ProviderError`].
+    pub fn code(&self, status: Option<u16>) -> ErrorCode {
+        let kinds = || [self.code.as_deref(), self.kind.as_deref()].into_iter().flatten();
+        let by_kind = kinds().find_map(code_of_kind);
+        let by_words = self.message.as_deref().is_some_and(is_about_context_length);
+        let Some(status) = status else {
+            let by_status = || kinds().find_map(|code| code.parse().ok()).map(code_of_status);
+            return match by_kind.or_else(by_status) {
+                None | Some(ErrorCode::InvalidRequest) if by_words => ErrorCode::ContextLengthExceeded,
+                other => other.unwrap_or(ErrorCode::ProviderError),
+            };
+        };
+        match (status, by_kind) {
+            (400 | 422, Some(code))
+                if code != ErrorCode::ProviderError && code != ErrorCode::InvalidRequest =>
+            {
+                code
+            }
+            (400 | 422, _) if by_words => ErrorCode::ContextLengthExceeded,
+            (403, _) if self.is_about_quota() => ErrorCode::QuotaExceeded,
+            (403 | 429, Some(ErrorCode::QuotaExceeded)) => ErrorCode::QuotaExceeded,
+            (403, Some(ErrorCode::ContentFiltered)) => ErrorCode::ContentFiltered,
+            _ => code_of_status(status),
+        }
+    }
+
+    /// As the error of a status: code and words.
+    pub fn of_status(status: u16, body: &str) -> (ErrorCode, String) {
+        let error = Self::of_body(body);
+        let code = error.code(Some(status));
+        (code, error.message.unwrap_or_else(|| status_text(status)))
+    }
+
+    /// As the error of a stream, or of a success that is none.
+    pub fn into_error(self, provider: &str) -> UppError {
+        let code = self.code(None);
+        let kind = self.kind.or(self.code);
+        let message = self.message.unwrap_or_else(|| match kind {
+            Some(kind) => format!("{provider} reported an error: {kind}"),
+            None => format!("{provider} reported an error without saying which"),
+        });
+        UppError::new(code, provider, message)
+    }
+
+    fn is_about_quota(&self) -> bool {
+        let words = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        ["quota", "billing", "credit", "insufficient balance", "spending limit"]
+            .iter()
+            .any(|sign| words.contains(sign))
+    }
+}
+
+fn text(raw: &RawJson) -> Option<String> {
+    let is_scalar = !raw.is_null() && !raw.is_object() && !raw.is_array();
+    let text = if raw.is_string() { raw.as_string() } else { is_scalar.then(|| raw.get().to_owned()) };
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// `detail` is a text, or the list of a validation that failed: `[{"loc": […], "msg": "…"}]`.
+fn detail_text(detail: &RawJson) -> String {
+    #[derive(Deserialize)]
+    struct Finding {
+        msg: String,
+    }
+    if let Ok(findings) = detail.to::<Vec<Finding>>() {
+        return findings.into_iter().map(|finding| finding.msg).collect::<Vec<_>>().join("; ");
+    }
+    turntree_core::message::content::raw_as_text(detail)
+}
+
+/// The code of an HTTP status that is not a success.
+pub const fn code_of_status(status: u16) -> ErrorCode {
+    match status {
+        401 | 403 => ErrorCode::AuthenticationFailed,
+        402 => ErrorCode::QuotaExceeded,
+        404 => ErrorCode::ModelNotFound,
+        408 => ErrorCode::Timeout,
+        413 => ErrorCode::ContextLengthExceeded,
+        429 => ErrorCode::RateLimited,
+        451 => ErrorCode::ContentFiltered,
+        400 | 409 | 422 => ErrorCode::InvalidRequest,
+        _ => ErrorCode::ProviderError,
+    }
+}
+
+/// The code of a vendor's error type or code, whoever's it is; `None` for one that is not known.
+pub fn code_of_kind(kind: &str) -> Option<ErrorCode> {
+    Some(match kind.to_ascii_lowercase().as_str() {
+        "authentication_error"
+        | "permission_error"
+        | "permission_denied"
+        | "unauthenticated"
+        | "invalid_api_key"
+        | "unauthorized"
+        | "invalid_authentication_error"
+        | "permission_denied_error"
+        | "wrong_api_key"
+        | "account_deactivated" => ErrorCode::AuthenticationFailed,
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "rate_limited"
+        | "too_many_requests"
+        | "overloaded_error"
+        | "resource_exhausted"
+        | "engine_overloaded_error"
+        | "rate_limit_reached_error"
+        | "tokens"
+        | "requests" => ErrorCode::RateLimited,
+        "context_length_exceeded"
+        | "request_too_large"
+        | "string_above_max_length"
+        | "context_window_exceeded" => ErrorCode::ContextLengthExceeded,
+        "model_not_found"
+        | "not_found_error"
+        | "not_found"
+        | "resource_not_found_error"
+        | "invalid_model" => ErrorCode::ModelNotFound,
+        "invalid_request_error"
+        | "invalid_request"
+        | "invalid_argument"
+        | "failed_precondition"
+        | "bad_request"
+        | "badrequesterror"
+        | "invalid_prompt"
+        | "tool_use_failed"
+        | "json_validate_failed" => ErrorCode::InvalidRequest,
+        "content_filter"
+        | "content_policy_violation"
+        | "responsibleaipolicyviolation"
+        | "content_filtered"
+        | "moderation_error"
+        | "safety" => ErrorCode::ContentFiltered,
+        "insufficient_quota"
+        | "billing_error"
+        | "billing_hard_limit_reached"
+        | "quota_exceeded"
+        | "insufficient_balance"
+        | "exceeded_current_quota_error" => ErrorCode::QuotaExceeded,
+        "timeout_error" | "timeout" | "deadline_exceeded" | "request_timeout" => ErrorCode::Timeout,
+        "api_error"
+        | "server_error"
+        | "internal_error"
+        | "internal"
+        | "unavailable"
+        | "service_unavailable"
+        | "internal_server_error" => ErrorCode::ProviderError,
+        _ => return None,
+    })
+}
+
+/// Vendors without a code of their own for it say it in words.
+fn is_about_context_length(message: &str) -> bool {
+    const SIGNS: [&str; 13] = [
+        "context length",
+        "context_length",
+        "context window",
+        "context size",
+        "maximum context",
+        "prompt is too long",
+        "prompt too long",
+        "input is too long",
+        "too many tokens",
+        "token count exceeds",
+        "tokens exceeds the",
+        "exceed the maximum number of tokens",
+        "reduce the length of the messages",
+    ];
+    let words = message.to_ascii_lowercase();
+    SIGNS.iter().any(|sign| words.contains(sign))
+        || (words.contains("input token count") && words.contains("exceeds"))
+}
+
+fn status_text(status: u16) -> String {
+    let reason = match status {
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        413 => "Payload Too Large",
+        422 => "Unprocessable Entity",
+        429 => "Too Many Requests",
+        451 => "Unavailable For Legal Reasons",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        529 => "Overloaded",
+        _ => return format!("HTTP {status}"),
+    };
+    format!("HTTP {status}: {reason}")
+}

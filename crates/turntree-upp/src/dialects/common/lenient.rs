@@ -1,0 +1,282 @@
+//! Members that vendors give in other types than they promise: a text that is `null` or a list, a count that is a
+//! fraction. An answer must not be lost for them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A number of tokens; whatever is none counts as 0, since an answer must not be lost for its statistics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count(pub u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl<'de> Visitor<'de> for Number {
+            type Value = Count;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a number of tokens")
+            }
+            fn visit_u64<E: Error>(self, count: u64) -> Result<Count, E> {
+                Ok(Count(count))
+            }
+            fn visit_i64<E: Error>(self, _below_zero: i64) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+            fn visit_f64<E: Error>(self, count: f64) -> Result<Count, E> {
+                Ok(Count(count as u64))
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+                Ok(Count(text.parse().unwrap_or(0)))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Count, E> {
+                Ok(Count(0))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Count(0))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Count, A::Error> {
+                turntree_core::json::tagged::skip(map).map(|()| Count(0))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+/// What a call cost, as the vendor tells it; anything but a number counts as nothing told.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Cost {
+    /// A sum.
+    Told(f64),
+    /// Something else.
+    Other(IgnoredAny),
+}
+
+impl Cost {
+    /// The sum, where it is one.
+    pub fn dollars(self) -> Option<f64> {
+        match self {
+            Self::Told(sum) if sum.is_finite() && sum >= 0.0 => Some(sum),
+            _ => None,
+        }
+    }
+}
+
+/// Most choices, and most calls, that an answer may have: each of them takes a hundred times the memory of the `{}` as
+/// which it can be written, and each piece of a stream looks for its call among them.
+pub const MOST_ITEMS: usize = 1024;
+
+/// A list of at most [`MOST_ITEMS`].
+#[derive(Debug)]
+pub struct Few<T>(Vec<T>);
+
+impl<T> Few<T> {
+    /// The items in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Few<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<T> IntoIterator for Few<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+            type Value = Few<T>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "a list of at most {MOST_ITEMS}")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    match items.len() {
+                        // A piece of a stream has one: room for more would be taken and given back each time.
+                        0 => items.reserve_exact(1),
+                        MOST_ITEMS => return Err(A::Error::invalid_length(MOST_ITEMS + 1, &self)),
+                        _ => {}
+                    }
+                    items.push(item);
+                }
+                Ok(Few(items))
+            }
+        }
+        deserializer.deserialize_seq(Items(std::marker::PhantomData))
+    }
+}
+
+/// A text, borrowed where it has no escapes. A list of parts gives the texts in it, and apart from them the thinking
+/// (Mistral's form); anything else counts as no text.
+///
+/// Two words large, since a piece of a stream has a dozen of them, most of them empty.
+#[derive(Debug)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Debug)]
+enum Form<'a> {
+    Borrowed(&'a str),
+    Made(Box<Words>),
+}
+
+/// A text that had to be made: it had escapes, or came in parts.
+#[derive(Debug, Default)]
+struct Words {
+    text: String,
+    thinking: String,
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Self(Form::Borrowed(""))
+    }
+}
+
+impl<'a> Text<'a> {
+    /// The text; empty where there is none.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Form::Borrowed(text) => text,
+            Form::Made(words) => &words.text,
+        }
+    }
+
+    /// Whether there is none, or nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.as_str().is_empty()
+    }
+
+    /// The thinking that came among the parts.
+    pub fn thinking(&self) -> &str {
+        match &self.0 {
+            Form::Borrowed(_) => "",
+            Form::Made(words) => &words.thinking,
+        }
+    }
+
+    /// The text, borrowed if it was.
+    pub fn into_text(self) -> Cow<'a, str> {
+        match self.0 {
+            Form::Borrowed(text) => Cow::Borrowed(text),
+            Form::Made(words) => Cow::Owned(words.text),
+        }
+    }
+
+    fn made(text: impl Into<String>, thinking: String) -> Self {
+        Self(Form::Made(Box::new(Words { text: text.into(), thinking })))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text<'de>;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text")
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Form::Borrowed(text)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text::made(text, String::new()))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text<'de>, A::Error> {
+                turntree_core::json::tagged::skip(map).map(|()| Text::default())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
+                let (mut text, mut thinking) = (String::new(), String::new());
+                while let Some(part) = parts.next_element::<&'de RawValue>()? {
+                    // A part that is no object says nothing we know.
+                    if let Ok(part) = serde_json::from_str::<Part<'de>>(part.get()) {
+                        text.push_str(&part.text.0);
+                        thinking.push_str(&part.thoughts());
+                    }
+                }
+                Ok(Text::made(text, thinking))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// A part of a list of parts: `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [such parts]}`.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Leaf<'a>,
+    #[serde(borrow, default)]
+    thinking: Option<&'a RawValue>,
+}
+
+impl Part<'_> {
+    /// One level deep and no further: nobody may nest us out of the stack.
+    fn thoughts(&self) -> String {
+        let raw = self.thinking.map(RawValue::get).unwrap_or_default();
+        if raw.starts_with('[') {
+            let thoughts = serde_json::from_str::<Vec<Part<'_>>>(raw).unwrap_or_default();
+            return thoughts.iter().map(|thought| &*thought.text.0).collect();
+        }
+        serde_json::from_str::<Leaf<'_>>(raw).unwrap_or_default().0.into_owned()
+    }
+}
+
+/// A text, or nothing.
+#[derive(Default)]
+struct Leaf<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Leaf<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        if !raw.starts_with('"') {
+            return Ok(Self::default());
+        }
+        let text: Text<'de> = serde_json::from_str(raw).map_err(D::Error::custom)?;
+        Ok(Self(text.into_text()))
+    }
+}

@@ -1,0 +1,502 @@
+//! The parts of an answer, put together: the one place where parts become events and a message.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::facts::{CallOut, EntryOut, FactsOut, Told, shown_output};
+use super::{JSON_RESPONSE, Reading};
+use crate::dialect::Sources;
+use crate::dialects::common::{Count, data_of, new_call_id};
+use crate::dialects::text::Text;
+use crate::error::UppError;
+use crate::request::{ModelResponse, StopReason};
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::content::{AudioBlock, Base64Source, ImageBlock, VideoBlock};
+use turntree_core::message::event::DataDelta;
+use turntree_core::message::media::Binary;
+use turntree_core::message::{
+    Body, ContentBlock, Delta, ImageSource, Message, StreamEvent, TokenUsage, ToolCall,
+};
+
+/// A part, as far as we know its kinds.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(default)]
+    thought: Option<bool>,
+    #[serde(borrow, default)]
+    thought_signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    function_call: Option<FunctionCall<'a>>,
+    #[serde(borrow, default)]
+    inline_data: Option<InlineData<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionCall<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    partial_args: Option<&'a RawValue>,
+    #[serde(default)]
+    will_continue: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    #[serde(borrow, default)]
+    mime_type: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    data: Option<Text<'a>>,
+}
+
+/// The vendor's token counts.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the vendor's names")]
+pub(super) struct Usage {
+    #[serde(default)]
+    prompt_token_count: Count,
+    #[serde(default)]
+    tool_use_prompt_token_count: Count,
+    #[serde(default)]
+    candidates_token_count: Count,
+    #[serde(default)]
+    thoughts_token_count: Count,
+    #[serde(default)]
+    cached_content_token_count: Count,
+    #[serde(default)]
+    total_token_count: Count,
+}
+
+impl Usage {
+    /// What tools brought into the prompt was read, and thoughts were written: so the two add up to the vendor's total.
+    fn into_usage(self) -> TokenUsage {
+        let read = self.prompt_token_count.0.saturating_add(self.tool_use_prompt_token_count.0);
+        let written = self.candidates_token_count.0.saturating_add(self.thoughts_token_count.0);
+        let counted = TokenUsage::of_call(read, written);
+        let total_tokens = match self.total_token_count.0 {
+            0 => counted.total_tokens,
+            told => told,
+        };
+        TokenUsage { total_tokens, cache_read_tokens: self.cached_content_token_count.0, ..counted }
+    }
+}
+
+/// What is said of the answer as a whole.
+#[derive(Default)]
+pub(super) struct Head {
+    pub(super) model: Option<String>,
+    pub(super) finish_reason: Option<String>,
+    /// Why the prompt was refused.
+    pub(super) block_reason: Option<String>,
+    pub(super) told: Told,
+    pub(super) usage: Usage,
+}
+
+/// Words, with the vendor's signatures and where in them each of these ends.
+#[derive(Default)]
+struct Words {
+    text: String,
+    signatures: Vec<(usize, String)>,
+}
+
+struct SignedCall {
+    call: ToolCall,
+    /// Whether the vendor gave the id.
+    has_own_id: bool,
+    signature: Option<String>,
+}
+
+enum Block {
+    Thought(Words),
+    Text(Words),
+    Media {
+        block: ContentBlock,
+        signature: Option<String>,
+    },
+    Call(SignedCall),
+    /// The structured answer, which came as a call.
+    Answer {
+        id: String,
+        args: RawJson,
+    },
+    /// A kind that UPP has no words for, and the text that shows it.
+    Verbatim {
+        part: RawJson,
+        shown: Option<String>,
+    },
+}
+
+/// An answer in the making. Blocks are in the vendor's order; their places are the indices of events.
+#[derive(Default)]
+pub(super) struct Assembly {
+    blocks: Vec<Block>,
+}
+
+impl Assembly {
+    /// Takes the next part and tells what it brings.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for media that are no base64, and for calls that
+    /// come in pieces: this wire was not asked for them.
+    pub(super) fn add(
+        &mut self,
+        raw: &RawValue,
+        reading: &Reading,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let part: Part<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+        let is_thought = part.thought.unwrap_or_default();
+        let signature = part.thought_signature.map(Text::owned).filter(|signature| !signature.is_empty());
+        match part {
+            Part { function_call: Some(call), .. } => self.call(call, signature, reading, events),
+            Part { inline_data: Some(data), .. } if !is_thought => {
+                self.media(raw, &data, signature, reading, events)
+            }
+            // A sketch that the model made for itself.
+            Part { inline_data: Some(_), .. } if signature.is_none() => Ok(()),
+            Part { text: Some(text), inline_data: None, .. } => {
+                self.words(text.as_str(), is_thought, signature, reading, events);
+                Ok(())
+            }
+            _ if raw.get() == "{}" => Ok(()),
+            _ => {
+                self.verbatim(raw.into(), events);
+                Ok(())
+            }
+        }
+    }
+
+    fn next_index(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Words go on where words of their kind end; the vendor cuts them anywhere.
+    fn words(
+        &mut self,
+        piece: &str,
+        is_thought: bool,
+        signature: Option<String>,
+        reading: &Reading,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        let goes_on = match self.blocks.last() {
+            Some(Block::Thought(_)) => is_thought,
+            Some(Block::Text(_)) => !is_thought,
+            _ => false,
+        };
+        if !goes_on {
+            match (piece.is_empty(), signature) {
+                (true, None) => return,
+                // A signature over nothing, before or after something that is not words.
+                (true, Some(signature)) => return self.verbatim(signed_nothing(&signature), events),
+                (false, signature) => {
+                    let words = Words::default();
+                    self.blocks.push(if is_thought { Block::Thought(words) } else { Block::Text(words) });
+                    return self.words(piece, is_thought, signature, reading, events);
+                }
+            }
+        }
+        let index = self.next_index().saturating_sub(1);
+        let Some(Block::Thought(words) | Block::Text(words)) = self.blocks.last_mut() else { return };
+        words.text.push_str(piece);
+        words.signatures.extend(signature.map(|signature| (words.text.len(), signature)));
+        if piece.is_empty() {
+            return;
+        }
+        if is_thought {
+            events.push(StreamEvent::reasoning(index, piece));
+        } else {
+            text_events(index, piece, reading, events);
+        }
+    }
+
+    fn call(
+        &mut self,
+        call: FunctionCall<'_>,
+        signature: Option<String>,
+        reading: &Reading,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        if call.partial_args.is_some() || call.will_continue == Some(true) {
+            return Err(reading.broken(
+                "the arguments of a call come in pieces; leave out toolConfig.functionCallingConfig.\
+                 streamFunctionCallArguments",
+            ));
+        }
+        let index = self.next_index();
+        let args = call.args.map(RawJson::from).filter(RawJson::is_object);
+        let args = args.unwrap_or_else(RawJson::empty_object);
+        let name = call.name.map(Text::owned).unwrap_or_default();
+        let own_id = call.id.map(Text::owned).filter(|id| !id.is_empty());
+        let has_own_id = own_id.is_some();
+        let id = own_id.unwrap_or_else(|| new_call_id(&*reading.ids));
+        if reading.is_answered_by_tool && name == JSON_RESPONSE {
+            text_events(index, args.get(), reading, events);
+            self.blocks.push(Block::Answer { id, args });
+            return Ok(());
+        }
+        events.push(StreamEvent::tool_call(index, id.as_str().into(), name.as_str().into(), args.get()));
+        let call = ToolCall { tool_call_id: id, tool_name: name, arguments: args, extra: Extra::new() };
+        self.blocks.push(Block::Call(SignedCall { call, has_own_id, signature }));
+        Ok(())
+    }
+
+    fn media(
+        &mut self,
+        raw: &RawValue,
+        inline: &InlineData<'_>,
+        signature: Option<String>,
+        reading: &Reading,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let mime_type = inline.mime_type.as_ref().map_or("", Text::as_str);
+        let base64 = inline.data.as_ref().map_or("", Text::as_str);
+        let index = self.next_index();
+        let kind = mime_type.split('/').next().unwrap_or_default();
+        if !matches!(kind, "image" | "audio" | "video") {
+            self.verbatim(raw.into(), events);
+            return Ok(());
+        }
+        if kind == "image" {
+            // Kept as it is written; only a listener needs the bytes.
+            if let Ok(data) = Binary::from_base64(base64) {
+                events.push(StreamEvent::new(index, Delta::Image(DataDelta { data, extra: Extra::new() })));
+            }
+            let source = Base64Source { data: base64.to_owned(), extra: Extra::new() };
+            let source = ImageSource::Base64(source);
+            let mime_type = mime_type.to_owned();
+            let block = ImageBlock { source, mime_type, width: None, height: None, extra: Extra::new() };
+            self.blocks.push(Block::Media { block: ContentBlock::Image(block), signature });
+            return Ok(());
+        }
+        let data = Binary::from_base64(base64).map_err(|error| reading.broken(error))?;
+        let delta = DataDelta { data: data.clone(), extra: Extra::new() };
+        let mime_type = mime_type.to_owned();
+        let (delta, block) = if kind == "audio" {
+            let block = AudioBlock { data, mime_type, duration: None, extra: Extra::new() };
+            (Delta::Audio(delta), ContentBlock::Audio(block))
+        } else {
+            let (duration, width, height) = (None, None, None);
+            let block = VideoBlock { data, mime_type, duration, width, height, extra: Extra::new() };
+            (Delta::Video(delta), ContentBlock::Video(block))
+        };
+        if let (
+            ContentBlock::Audio(piece),
+            None,
+            Some(Block::Media { block: ContentBlock::Audio(sound), .. }),
+        ) = (&block, &signature, self.blocks.last_mut())
+            && is_more_of(piece, sound)
+        {
+            sound.data = Binary::new([sound.data.as_slice(), piece.data.as_slice()].concat());
+            events.push(StreamEvent::new(index.saturating_sub(1), delta));
+            return Ok(());
+        }
+        events.push(StreamEvent::new(index, delta));
+        self.blocks.push(Block::Media { block, signature });
+        Ok(())
+    }
+
+    fn verbatim(&mut self, part: RawJson, events: &mut Vec<StreamEvent>) {
+        let shown = shown_output(part.get());
+        // The output of code is no piece of a structured answer.
+        events.extend(shown.as_deref().map(|text| StreamEvent::text(self.next_index(), text)));
+        self.blocks.push(Block::Verbatim { part, shown });
+    }
+
+    /// Puts the answer together.
+    pub(super) fn finish(self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
+        let mut made = Made { data: self.data(reading), is_plain: true, ..Made::default() };
+        for block in self.blocks {
+            made.add(block);
+        }
+        made.into_response(head, reading, sources)
+    }
+
+    /// The structured answer: what the tool was called with, else the text as a whole, else the last text that is one.
+    fn data(&self, reading: &Reading) -> Option<RawJson> {
+        if !reading.is_structured {
+            return None;
+        }
+        let answer = self.blocks.iter().rev().find_map(|block| match block {
+            Block::Answer { args, .. } => Some(args.clone()),
+            _ => None,
+        });
+        let texts: Vec<&str> = self
+            .blocks
+            .iter()
+            .filter_map(|block| match block {
+                Block::Text(words) => Some(words.text.as_str()),
+                _ => None,
+            })
+            .collect();
+        let last = || texts.iter().rev().find_map(|text| data_of(text));
+        answer.or_else(|| data_of(&texts.concat())).or_else(last)
+    }
+}
+
+/// The pieces of a text, and of the structured answer where one was asked for.
+fn text_events(index: u32, piece: &str, reading: &Reading, events: &mut Vec<StreamEvent>) {
+    events.push(StreamEvent::text(index, piece));
+    if reading.is_structured {
+        events.push(StreamEvent::object(index, piece));
+    }
+}
+
+/// Bare samples go on where others end; any other sound has a beginning of its own.
+fn is_more_of(piece: &AudioBlock, sound: &AudioBlock) -> bool {
+    let is_bare =
+        ["audio/L16", "audio/l16", "audio/pcm"].iter().any(|bare| sound.mime_type.starts_with(bare));
+    is_bare && piece.mime_type == sound.mime_type
+}
+
+fn signed_nothing(signature: &str) -> RawJson {
+    let members = [("text", ""), ("thoughtSignature", signature)];
+    let part: RawObject =
+        members.into_iter().map(|(name, text)| (name, RawJson::from_str_value(text))).collect();
+    RawJson::from_value(&part).unwrap_or_default()
+}
+
+/// A message in the making.
+#[derive(Default)]
+struct Made {
+    reasoning: Vec<ContentBlock>,
+    rest: Vec<ContentBlock>,
+    calls: Vec<ToolCall>,
+    call_parts: Vec<CallOut>,
+    order: Vec<EntryOut>,
+    /// Whether the order says nothing that the message does not.
+    is_plain: bool,
+    rank: u8,
+    text_signature: Option<String>,
+    data: Option<RawJson>,
+    answer_id: Option<String>,
+}
+
+impl Made {
+    fn add(&mut self, block: Block) {
+        match block {
+            Block::Thought(words) => {
+                self.is_plain &= words.signatures.is_empty();
+                self.reasoning.push(ContentBlock::reasoning(words.text));
+                self.place(0, entry("thought", words.signatures));
+            }
+            Block::Text(words) => {
+                // Only one signature, at the end of the last text, has a place of its own.
+                let is_at_end = |(end, _): &(usize, String)| *end == words.text.len();
+                self.is_plain &= self.text_signature.is_none()
+                    && words.signatures.len() <= 1
+                    && words.signatures.iter().all(is_at_end);
+                let last = words.signatures.last().map(|(_, signature)| signature.clone());
+                self.text_signature = last.or(self.text_signature.take());
+                self.rest.push(ContentBlock::text(words.text));
+                self.place(1, entry("text", words.signatures));
+            }
+            Block::Media { block, signature } => {
+                self.is_plain &= signature.is_none();
+                self.rest.push(block);
+                self.place(
+                    1,
+                    entry("media", signature.map(|signature| (0, signature)).into_iter().collect()),
+                );
+            }
+            Block::Call(SignedCall { call, has_own_id, signature }) => {
+                self.call_parts.push(CallOut {
+                    id: has_own_id.then(|| call.tool_call_id.clone()),
+                    name: call.tool_name.clone(),
+                    args: call.arguments.clone(),
+                    thought_signature: signature,
+                });
+                self.calls.push(call);
+                self.place(2, EntryOut::Next("functionCall"));
+            }
+            Block::Answer { id, args } => {
+                self.rest.push(ContentBlock::text(args.get()));
+                self.answer_id = Some(id);
+                self.place(1, EntryOut::Next("text"));
+            }
+            Block::Verbatim { part, shown } => {
+                self.is_plain = false;
+                self.rest.extend(shown.map(ContentBlock::text));
+                self.order.push(EntryOut::Verbatim { part });
+            }
+        }
+    }
+
+    fn place(&mut self, rank: u8, entry: EntryOut) {
+        self.is_plain &= rank >= self.rank;
+        self.rank = rank;
+        self.order.push(entry);
+    }
+
+    fn into_response(self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
+        let stop_reason = stop_reason(&head, !self.calls.is_empty());
+        let facts = FactsOut {
+            finish_reason: head.finish_reason,
+            model: head.model,
+            told: head.told,
+            function_call_parts: self.call_parts,
+            thought_signature: self.text_signature,
+            json_response_id: self.answer_id,
+            parts: (!self.is_plain).then_some(self.order),
+        };
+        let mut metadata = RawObject::new();
+        metadata.insert(reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        let mut content = self.reasoning;
+        content.extend(self.rest);
+        let tool_calls = (!self.calls.is_empty()).then_some(self.calls);
+        let message = Message {
+            id: sources.ids.string(),
+            timestamp: sources.clock.now(),
+            metadata: Some(metadata),
+            body: Body::Assistant { content, tool_calls },
+            extra: Extra::new(),
+        };
+        let usage = head.usage.into_usage();
+        ModelResponse { message: Arc::new(message), usage, stop_reason, data: self.data }
+    }
+}
+
+fn entry(kind: &'static str, signatures: Vec<(usize, String)>) -> EntryOut {
+    if signatures.is_empty() { EntryOut::Next(kind) } else { EntryOut::Signed { kind, signatures } }
+}
+
+/// UPP-1.2 §19.0, and the reasons that are newer than it. The vendor has no word for calls: it stops, and there they are.
+fn stop_reason(head: &Head, has_calls: bool) -> StopReason {
+    match head.finish_reason.as_deref() {
+        Some("MAX_TOKENS") => StopReason::MaxTokens,
+        Some(
+            "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION",
+        ) => StopReason::ContentFilter,
+        None if head.block_reason.is_some() => StopReason::ContentFilter,
+        _ if has_calls => StopReason::ToolUse,
+        Some("TOOL_USE") => StopReason::ToolUse,
+        Some(
+            "MALFORMED_FUNCTION_CALL"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MALFORMED_RESPONSE"
+            | "MISSING_THOUGHT_SIGNATURE",
+        ) => StopReason::Error,
+        _ => StopReason::EndTurn,
+    }
+}

@@ -1,0 +1,227 @@
+//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+//!
+//! `functionCallParts` has one entry a call. `parts` is the order of the vendor's parts, kept only where it says more
+//! than thoughts, texts, calls with one signature at the end of the last text: that one is `thoughtSignature`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::dialects::text::Text;
+use crate::producer::{Origin, Producer};
+use turntree_core::json::RawJson;
+use turntree_core::message::{Message, ToolCall};
+
+/// The facts as they are written.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FactsOut {
+    pub(super) finish_reason: Option<String>,
+    pub(super) model: Option<String>,
+    #[serde(flatten)]
+    pub(super) told: Told,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) function_call_parts: Vec<CallOut>,
+    /// The last signature of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thought_signature: Option<String>,
+    /// The id of the call whose arguments became the structured answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) json_response_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parts: Option<Vec<EntryOut>>,
+}
+
+/// What the vendor says of an answer beside its parts, kept as it was said; of a stream, the last word.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Told {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) response_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) finish_message: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) safety_ratings: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prompt_feedback: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) grounding_metadata: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) url_context_metadata: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) citation_metadata: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) avg_logprobs: Option<RawJson>,
+    /// A stream has a result a frame; then it is the list of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) logprobs_result: Option<RawJson>,
+}
+
+/// A call as the vendor made it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallOut {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) args: RawJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thought_signature: Option<String>,
+}
+
+/// A place in the order of parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum EntryOut {
+    /// The message's next block of this kind: `thought`, `text`, `media` or `functionCall`.
+    Next(&'static str),
+    /// The same, with the vendor's signatures and where in the block (in bytes) each of them ends.
+    Signed {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        signatures: Vec<(usize, String)>,
+    },
+    /// A part as the vendor wrote it.
+    Verbatim { part: RawJson },
+}
+
+/// The facts as they are read: nothing is decoded that is only sent back.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Facts<'a> {
+    #[serde(borrow, default)]
+    thought_signature: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    function_call_parts: Option<Vec<SignedCall<'a>>>,
+    #[serde(borrow, default)]
+    parts: Option<Vec<&'a RawValue>>,
+    /// Whether its signatures are another model's.
+    #[serde(skip)]
+    is_foreign: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SignedCall<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    thought_signature: Option<&'a RawValue>,
+}
+
+/// Signatures of a block, each with the byte at which what it signs ends.
+pub(super) type Signatures<'a> = Vec<(usize, &'a RawValue)>;
+
+/// A place in the order of parts, read again.
+pub(super) enum Entry<'a> {
+    Thought(Signatures<'a>),
+    Text(Signatures<'a>),
+    Media(Signatures<'a>),
+    Call,
+    Verbatim {
+        part: &'a RawValue,
+        /// Whether the message shows its output as a text block.
+        is_shown: bool,
+    },
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so do the
+    /// signatures of another model.
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        let is_foreign = !producer.made(Origin::of(message, producer.provider));
+        Self { is_foreign, ..read }
+    }
+
+    /// Whether a part of the vendor's own must lose its signature before it is sent.
+    pub(super) const fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// The signature of the last text.
+    pub(super) fn text_signature(&self) -> Option<&'a RawValue> {
+        self.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
+    }
+
+    /// The signature of the call at `place`: by its id, or by its place where the vendor gave no id.
+    pub(super) fn call_signature(&self, place: usize, call: &ToolCall) -> Option<&'a RawValue> {
+        let parts = self.function_call_parts.as_deref()?;
+        let has_id =
+            |part: &&SignedCall<'_>| part.id.as_ref().is_some_and(|id| id.as_str() == call.tool_call_id);
+        let part = parts.iter().find(has_id).or_else(|| parts.get(place).filter(|part| part.id.is_none()));
+        let part = part.filter(|part| part.name.as_str() == call.tool_name)?;
+        part.thought_signature.filter(|signature| !self.is_foreign && signature.get().starts_with('"'))
+    }
+
+    /// The order of parts, if it still fits a message with so many reasoning blocks, texts, media and calls.
+    pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<Entry<'a>>> {
+        let entries: Vec<Entry<'a>> =
+            self.parts.as_ref()?.iter().map(|raw| entry(raw, self.is_foreign)).collect::<Option<_>>()?;
+        let mut found = [0; 4];
+        for entry in &entries {
+            let kind = match entry {
+                Entry::Thought(_) => 0,
+                Entry::Text(_) | Entry::Verbatim { is_shown: true, .. } => 1,
+                Entry::Media(_) => 2,
+                Entry::Call => 3,
+                Entry::Verbatim { is_shown: false, .. } => continue,
+            };
+            if let Some(count) = found.get_mut(kind) {
+                *count += 1;
+            }
+        }
+        (found == counts).then_some(entries)
+    }
+}
+
+fn entry(raw: &RawValue, is_foreign: bool) -> Option<Entry<'_>> {
+    #[derive(Deserialize)]
+    struct Place<'a> {
+        #[serde(borrow, default, rename = "type")]
+        kind: Option<Text<'a>>,
+        #[serde(borrow, default)]
+        signatures: Signatures<'a>,
+        #[serde(borrow, default)]
+        part: Option<&'a RawValue>,
+    }
+    match raw.get() {
+        "\"thought\"" => return Some(Entry::Thought(Vec::new())),
+        "\"text\"" => return Some(Entry::Text(Vec::new())),
+        "\"media\"" => return Some(Entry::Media(Vec::new())),
+        "\"functionCall\"" => return Some(Entry::Call),
+        _ => {}
+    }
+    let place: Place<'_> = serde_json::from_str(raw.get()).ok()?;
+    if let Some(part) = place.part.filter(|part| part.get().starts_with('{')) {
+        return Some(Entry::Verbatim { part, is_shown: shown_output(part.get()).is_some() });
+    }
+    let signatures = if is_foreign { Vec::new() } else { place.signatures };
+    match place.kind?.as_str() {
+        "thought" => Some(Entry::Thought(signatures)),
+        "text" => Some(Entry::Text(signatures)),
+        "media" => Some(Entry::Media(signatures)),
+        _ => None,
+    }
+}
+
+/// The output of code that the vendor ran, which is shown as text (UPP-1.2 §19.4): fenced.
+pub(super) fn shown_output(part: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Part<'a> {
+        #[serde(borrow)]
+        code_execution_result: Ran<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Ran<'a> {
+        #[serde(borrow)]
+        output: Text<'a>,
+    }
+    let part: Part<'_> = serde_json::from_str(part).ok()?;
+    let output = part.code_execution_result.output;
+    let output = output.as_str().strip_suffix('\n').unwrap_or(output.as_str());
+    (!output.is_empty()).then(|| format!("```\n{output}\n```"))
+}

@@ -1,0 +1,100 @@
+//! Imagen's `:predict`. UPP-1.2 §16.
+
+use crate::dialects::common::{BodyWriter, VendorError, read_body};
+use crate::dialects::embeddings::{facts, namespaced};
+use crate::error::{ErrorCode, UppError};
+use crate::image::wire::ImageBody;
+use crate::image::{GeneratedImage, ImageCapabilities, ImageRequest, ImageResult, ImageUsage, ImageWire};
+use turntree_core::json::{Extra, RawObject, json_object};
+use turntree_core::message::content::{Base64Source, ImageBlock, ImageSource};
+
+use super::embedding::resource;
+
+/// Pictures of a host of this wire.
+#[derive(Debug, Clone, Copy)]
+pub struct Imagen {
+    /// The provider's name.
+    pub provider: &'static str,
+}
+
+json_object! {
+    #[derive(Debug)]
+    struct Answer {
+        /// The pictures.
+        pub predictions: Option<Vec<Prediction>> = "predictions",
+    }
+}
+
+json_object! {
+    #[derive(Debug)]
+    struct Prediction {
+        /// The pictures or vectors.
+        pub data: Option<String> = "bytesBase64Encoded",
+        /// Its media type.
+        pub mime_type: Option<String> = "mimeType",
+        /// Why it is kept back.
+        pub filtered: Option<String> = "raiFilteredReason",
+    }
+}
+
+impl ImageWire for Imagen {
+    fn capabilities(&self, _model_id: &str) -> ImageCapabilities {
+        ImageCapabilities { generate: true, streaming: false, edit: false, max_images: Some(4) }
+    }
+
+    fn path(&self, model_id: &str, _request: &ImageRequest) -> String {
+        format!("/{}:predict", resource(model_id))
+    }
+
+    fn encode(
+        &self,
+        _model_id: &str,
+        request: &ImageRequest,
+        _streaming: bool,
+    ) -> Result<ImageBody, UppError> {
+        let no_params = RawObject::new();
+        let mut body = BodyWriter::new(self.provider, &no_params);
+        body.member("instances", &[serde_json::json!({ "prompt": &*request.prompt })])?;
+        body.member("parameters", &*request.params)?;
+        Ok(ImageBody::json(body.finish()))
+    }
+
+    fn decode(&self, body: &str, _request: &ImageRequest) -> Result<ImageResult, UppError> {
+        let answer: Answer = read_body(self.provider, body)?;
+        if let Some(error) = answer.extra.get("error") {
+            return Err(VendorError::of_json(error).into_error(self.provider));
+        }
+        let (mut images, mut reason) = (Vec::new(), None);
+        for prediction in answer.predictions.unwrap_or_default() {
+            let Some(data) = prediction.data else {
+                reason = reason.or(prediction.filtered);
+                continue;
+            };
+            let image = ImageBlock {
+                source: ImageSource::Base64(Base64Source { data, extra: Extra::new() }),
+                mime_type: prediction.mime_type.unwrap_or_else(|| "image/png".to_owned()),
+                width: None,
+                height: None,
+                extra: Extra::new(),
+            };
+            let metadata = namespaced(self.provider, facts(&prediction.extra, &[]));
+            images.push(GeneratedImage { metadata, ..GeneratedImage::new(image) });
+        }
+        match (images.is_empty(), reason) {
+            (false, _) => Ok(ImageResult {
+                usage: Some(ImageUsage {
+                    images_generated: Some(images.len() as u64),
+                    ..ImageUsage::default()
+                }),
+                images,
+                metadata: namespaced(self.provider, facts(&answer.extra, &[])),
+                extra: Extra::new(),
+            }),
+            (true, Some(reason)) => Err(UppError::new(ErrorCode::ContentFiltered, self.provider, reason)),
+            (true, None) => {
+                let message = "the answer holds no images; change the prompt, or send the request again";
+                Err(UppError::new(ErrorCode::ProviderError, self.provider, message))
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The caller's parameters, each where the wire wants it: beside the contents, or in `generationConfig`. UPP-1.2 §19.4.
+
+use crate::error::UppError;
+use turntree_core::json::{RawJson, RawObject};
+
+/// Members of the request itself, as the wire spells them and as its protocol buffers do; all others configure the
+/// generation.
+const TOP_LEVEL: [&str; 13] = [
+    "cachedContent",
+    "cached_content",
+    "tools",
+    "toolConfig",
+    "tool_config",
+    "safetySettings",
+    "safety_settings",
+    "labels",
+    "modelArmorConfig",
+    "model_armor_config",
+    "serviceTier",
+    "service_tier",
+    "store",
+];
+
+/// Members that are ours alone.
+const OWNED: [&str; 5] = ["contents", "model", "stream", "systemInstruction", "system_instruction"];
+
+/// How the shape of an answer is asked for; ours where an answer in structure is wanted.
+const STRUCTURE: [&str; 8] = [
+    "responseMimeType",
+    "response_mime_type",
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "response_json_schema",
+    "_responseJsonSchema",
+    "responseFormat",
+];
+
+/// Parameters, split.
+#[derive(Debug, Default)]
+pub(super) struct Params {
+    /// Beside the contents.
+    pub(super) top: RawObject,
+    /// In `generationConfig`.
+    pub(super) generation: RawObject,
+}
+
+impl Params {
+    /// Splits the parameters. A `generationConfig` among them is taken apart; members beside it win over its own.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when it is no object.
+    pub(super) fn split(provider: &str, params: &RawObject) -> Result<Self, UppError> {
+        let mut split = Self::default();
+        for name in ["generationConfig", "generation_config"] {
+            let Some(config) = params.get(name).filter(|config| !config.is_null()) else { continue };
+            split.generation = RawObject::from_raw(config).ok_or_else(|| {
+                UppError::invalid_request(provider, format!("params.{name}: an object is needed"))
+            })?;
+        }
+        for (name, value) in params.iter() {
+            match name {
+                "generationConfig" | "generation_config" => {}
+                _ if OWNED.contains(&name) => {}
+                _ if TOP_LEVEL.contains(&name) => split.top.insert(name, value.clone()),
+                _ => split.generation.insert(name, value.clone()),
+            }
+        }
+        Ok(split)
+    }
+
+    /// Takes a member that stands beside the contents, in either spelling.
+    pub(super) fn take(&mut self, name: &str, other_name: &str) -> Option<RawJson> {
+        let (one, other) = (self.top.remove(name), self.top.remove(other_name));
+        one.or(other).filter(|value| !value.is_null())
+    }
+
+    /// Leaves the shape of the answer to us.
+    pub(super) fn clear_structure(&mut self) {
+        for name in STRUCTURE {
+            self.generation.remove(name);
+        }
+    }
+}

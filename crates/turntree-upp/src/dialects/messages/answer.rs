@@ -1,0 +1,255 @@
+//! The parts of an answer, put together: the one place where a whole answer and a streamed one become a message.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::facts::{EntryOut, FactsOut, shown_output};
+use super::{Reading, Structure};
+use crate::dialect::Sources;
+use crate::dialects::common::{Count, data_of};
+use crate::request::{ModelResponse, StopReason};
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
+
+/// One block of the vendor's.
+#[derive(Debug)]
+pub(super) enum Part {
+    Text {
+        text: String,
+        citations: Option<RawJson>,
+    },
+    Thinking {
+        text: String,
+        signature: Option<String>,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        input: RawJson,
+        /// Who made the call, where that is a tool of the vendor's and not the model itself.
+        caller: Option<RawJson>,
+    },
+    /// A kind that UPP has no words for.
+    Verbatim {
+        kind: String,
+        block: RawJson,
+    },
+}
+
+/// What is said of the answer as a whole.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    pub(super) id: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) stop_reason: Option<String>,
+    pub(super) stop_sequence: Option<String>,
+    pub(super) container: Option<RawJson>,
+    pub(super) usage: Usage,
+}
+
+/// The vendor's token counts. A later report overwrites what it names.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(super) struct Usage {
+    #[serde(default)]
+    input_tokens: Option<Count>,
+    #[serde(default)]
+    output_tokens: Option<Count>,
+    #[serde(default)]
+    cache_read_input_tokens: Option<Count>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<Count>,
+    #[serde(default)]
+    cache_creation: Option<Lifetimes>,
+}
+
+/// How long what was written to the cache stays there.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct Lifetimes {
+    #[serde(default)]
+    ephemeral_1h_input_tokens: Option<Count>,
+}
+
+impl Usage {
+    /// Takes over what a later report says.
+    pub(super) fn update(&mut self, later: Self) {
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.cache_creation = later.cache_creation.or(self.cache_creation);
+    }
+
+    fn into_usage(self) -> TokenUsage {
+        let hour = self.cache_creation.and_then(|lifetimes| lifetimes.ephemeral_1h_input_tokens);
+        TokenUsage {
+            cache_write_1h_tokens: hour.map(|hour| hour.0).filter(|hour| *hour > 0),
+            cache_read_tokens: count(self.cache_read_input_tokens),
+            cache_write_tokens: count(self.cache_creation_input_tokens),
+            ..TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens))
+        }
+    }
+}
+
+fn count(told: Option<Count>) -> u64 {
+    told.unwrap_or_default().0
+}
+
+/// Puts an answer together.
+pub(super) fn assemble(
+    parts: Vec<Part>,
+    head: Head,
+    reading: Reading,
+    sources: Sources<'_>,
+) -> ModelResponse {
+    let mut assembly = Assembly::default();
+    for part in parts {
+        assembly.add(part, reading);
+    }
+    assembly.finish(head, reading, sources)
+}
+
+#[derive(Default)]
+struct Assembly {
+    reasoning: Vec<ContentBlock>,
+    texts: Vec<ContentBlock>,
+    calls: Vec<ToolCall>,
+    signatures: Vec<Option<String>>,
+    order: Vec<EntryOut>,
+    /// Whether the order says more than reasoning, text, calls.
+    is_ordered: bool,
+    rank: u8,
+    data: Option<RawJson>,
+    answer_id: Option<String>,
+}
+
+impl Assembly {
+    fn add(&mut self, part: Part, reading: Reading) {
+        match part {
+            Part::Text { text, .. } if text.is_empty() => {}
+            Part::Text { text, citations: None } => self.text(text, EntryOut::Next("text")),
+            Part::Text { text, citations: Some(citations) } => {
+                self.is_ordered = true;
+                self.text(text, EntryOut::Text { kind: "text", citations });
+            }
+            Part::Thinking { text, signature } if text.is_empty() => {
+                // Thinking that is not shown is still asked for in the next request.
+                if let Some(block) = signature.and_then(|signature| hidden_thinking(&signature)) {
+                    self.verbatim(block);
+                }
+            }
+            Part::Thinking { text, signature } => {
+                self.place(0, EntryOut::Next("thinking"));
+                self.reasoning.push(ContentBlock::reasoning(text));
+                self.signatures.push(signature);
+            }
+            Part::ToolUse { id, name, input, .. } if reading.is_answer(&name) => {
+                self.text(input.get().to_owned(), EntryOut::Next("text"));
+                self.answer_id = Some(id);
+                self.data = Some(input);
+            }
+            Part::ToolUse { id, name, input, caller } => {
+                self.is_ordered |= caller.is_some();
+                self.place(
+                    2,
+                    match caller {
+                        None => EntryOut::Next("tool_use"),
+                        Some(caller) => EntryOut::ToolUse { kind: "tool_use", caller },
+                    },
+                );
+                self.calls.push(ToolCall {
+                    tool_call_id: id,
+                    tool_name: name,
+                    arguments: input,
+                    extra: Extra::new(),
+                });
+            }
+            Part::Verbatim { kind, block } => {
+                self.texts.extend(shown_output(&kind, block.get()).map(ContentBlock::text));
+                self.verbatim(block);
+            }
+        }
+    }
+
+    fn text(&mut self, text: String, entry: EntryOut) {
+        self.place(1, entry);
+        self.texts.push(ContentBlock::text(text));
+    }
+
+    fn verbatim(&mut self, block: RawJson) {
+        self.is_ordered = true;
+        self.order.push(EntryOut::Verbatim(block));
+    }
+
+    fn place(&mut self, rank: u8, entry: EntryOut) {
+        self.is_ordered |= rank < self.rank;
+        self.rank = rank;
+        self.order.push(entry);
+    }
+
+    fn finish(mut self, head: Head, reading: Reading, sources: Sources<'_>) -> ModelResponse {
+        if self.data.is_none() && reading.structure != Structure::None {
+            // A free text may happen to be a number or a quote; where the vendor did not promise, only an object counts.
+            let is_promised = reading.structure == Structure::Native;
+            let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(data_of);
+            self.data = values.find(|value| is_promised || value.is_object());
+        }
+        let stop_reason = match stop_reason(head.stop_reason.as_deref()) {
+            // The only call was the answer itself: nothing is left to run.
+            StopReason::ToolUse if self.answer_id.is_some() && self.calls.is_empty() => StopReason::EndTurn,
+            other => other,
+        };
+        let facts = FactsOut {
+            stop_reason: head.stop_reason,
+            stop_sequence: head.stop_sequence,
+            model: head.model,
+            thinking_signature: self.signatures.iter().rev().find_map(Clone::clone),
+            thinking_signatures: self.signatures.iter().any(Option::is_some).then_some(self.signatures),
+            json_response_id: self.answer_id,
+            blocks: self.is_ordered.then_some(self.order),
+            container: head.container,
+        };
+        let mut metadata = RawObject::new();
+        metadata.insert(reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        let mut content = self.reasoning;
+        content.append(&mut self.texts);
+        let tool_calls = (!self.calls.is_empty()).then_some(self.calls);
+        let message = Message {
+            id: head.id.filter(|id| !id.is_empty()).unwrap_or_else(|| sources.ids.string()),
+            timestamp: sources.clock.now(),
+            metadata: Some(metadata),
+            body: Body::Assistant { content, tool_calls },
+            extra: Extra::new(),
+        };
+        ModelResponse {
+            message: Arc::new(message),
+            usage: head.usage.into_usage(),
+            stop_reason,
+            data: self.data,
+        }
+    }
+}
+
+fn hidden_thinking(signature: &str) -> Option<RawJson> {
+    #[derive(serde::Serialize)]
+    struct Block<'a> {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        thinking: &'static str,
+        signature: &'a str,
+    }
+    RawJson::from_value(&Block { kind: "thinking", thinking: "", signature }).ok()
+}
+
+/// UPP-1.2 §19.0: the vendor's words, where UPP has the same.
+fn stop_reason(vendor: Option<&str>) -> StopReason {
+    match vendor {
+        Some("max_tokens" | "model_context_window_exceeded") => StopReason::MaxTokens,
+        Some("stop_sequence") => StopReason::StopSequence,
+        Some("tool_use") => StopReason::ToolUse,
+        Some("pause_turn") => StopReason::PauseTurn,
+        Some("refusal") => StopReason::ContentFilter,
+        _ => StopReason::EndTurn,
+    }
+}

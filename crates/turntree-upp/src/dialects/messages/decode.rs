@@ -1,0 +1,128 @@
+//! Whole answers.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::{Head, Part, Usage, assemble};
+use super::{Reading, told_error};
+use crate::dialect::Sources;
+use crate::dialects::common::read_body;
+use crate::dialects::text::Text;
+use crate::error::UppError;
+use crate::request::ModelResponse;
+use turntree_core::json::RawJson;
+
+/// An answer; in a stream, the start of one.
+#[derive(Deserialize)]
+pub(super) struct Answer<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    stop_sequence: Option<Text<'a>>,
+    #[serde(default)]
+    container: Option<RawJson>,
+    #[serde(default)]
+    usage: Option<Usage>,
+}
+
+impl Answer<'_> {
+    pub(super) fn into_head(self) -> Head {
+        Head {
+            id: self.id.map(Text::owned),
+            model: self.model.map(Text::owned),
+            stop_reason: self.stop_reason.map(Text::owned),
+            stop_sequence: self.stop_sequence.map(Text::owned),
+            container: self.container.filter(|container| !container.is_null()),
+            usage: self.usage.unwrap_or_default(),
+        }
+    }
+}
+
+/// A block of any kind that we know.
+#[derive(Deserialize)]
+pub(super) struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(default)]
+    pub(super) input: Option<RawJson>,
+    #[serde(default)]
+    pub(super) caller: Option<RawJson>,
+    #[serde(default)]
+    pub(super) citations: Option<RawJson>,
+}
+
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+}
+
+/// Reads a block. One that we do not know need not look like those that we do.
+pub(super) fn read_block(raw: &RawValue, reading: Reading) -> Result<Part, UppError> {
+    let kind: Kind<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+    if !matches!(kind.kind.as_str(), "text" | "thinking" | "tool_use") {
+        return Ok(Part::Verbatim {
+            kind: kind.kind.owned(),
+            block: RawJson::from_text(raw.get().to_owned()).map_err(|error| reading.broken(error))?,
+        });
+    }
+    let block: Block<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+    Ok(block.into_part())
+}
+
+impl Block<'_> {
+    fn into_part(self) -> Part {
+        match self.kind.as_str() {
+            "thinking" => Part::Thinking {
+                text: self.thinking.map(Text::owned).unwrap_or_default(),
+                signature: self.signature.map(Text::owned).filter(|signature| !signature.is_empty()),
+            },
+            "tool_use" => Part::ToolUse {
+                id: self.id.map(Text::owned).unwrap_or_default(),
+                name: self.name.map(Text::owned).unwrap_or_default(),
+                input: self.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
+                caller: self.caller.filter(is_tool),
+            },
+            _ => Part::Text {
+                text: self.text.map(Text::owned).unwrap_or_default(),
+                citations: self.citations.filter(|citations| citations.is_array() && citations.get() != "[]"),
+            },
+        }
+    }
+}
+
+/// Whether a caller is another one than the model itself.
+pub(super) fn is_tool(caller: &RawJson) -> bool {
+    serde_json::from_str::<Kind<'_>>(caller.get()).is_ok_and(|caller| caller.kind.as_str() != "direct")
+}
+
+/// Reads a whole answer.
+pub(super) fn decode(body: &str, reading: Reading, sources: Sources<'_>) -> Result<ModelResponse, UppError> {
+    let mut answer: Answer<'_> = read_body(reading.provider, body)?;
+    if answer.kind.as_ref().is_some_and(|kind| kind.as_str() == "error") {
+        return Err(told_error(reading.provider, body));
+    }
+    let Some(blocks) = answer.content.take() else {
+        return Err(reading.broken("it has no \"content\""));
+    };
+    let parts = blocks.into_iter().map(|raw| read_block(raw, reading)).collect::<Result<Vec<_>, _>>()?;
+    Ok(assemble(parts, answer.into_head(), reading, sources))
+}

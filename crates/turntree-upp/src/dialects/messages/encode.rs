@@ -1,0 +1,422 @@
+//! Requests. Everything is borrowed from the request and written once.
+
+use std::borrow::Cow;
+
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::facts::{Entry, Facts};
+use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions};
+use crate::dialects::common::{
+    BodyWriter, MediaBytes, Place, ResultText, StructureSchema, system_text, tool_fact,
+};
+use crate::error::UppError;
+use crate::producer::Producer;
+use crate::request::{ModelRequest, System};
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::{
+    Body, ContentBlock, DocumentSource, ImageSource, Message, ToolCall, ToolDefinition, ToolResult,
+};
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a RawValue>,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a RawValue,
+    },
+    Image {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a RawValue>,
+    },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a RawValue>,
+    },
+    ToolUse {
+        id: Cow<'a, str>,
+        name: &'a str,
+        input: &'a RawJson,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a RawValue>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        content: ResultText<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        is_error: Option<bool>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a RawValue>,
+    },
+    /// A block that came from the vendor.
+    #[serde(untagged)]
+    Verbatim(&'a RawValue),
+}
+
+impl<'a> Block<'a> {
+    const fn text(text: &'a str) -> Self {
+        Self::Text { text, citations: None, cache_control: None }
+    }
+
+    /// Marks the end of what the vendor should keep in its cache. Thinking cannot be marked.
+    const fn mark(&mut self, mark: &'a RawValue) {
+        match self {
+            Self::Text { cache_control, .. }
+            | Self::Image { cache_control, .. }
+            | Self::Document { cache_control, .. }
+            | Self::ToolUse { cache_control, .. }
+            | Self::ToolResult { cache_control, .. } => *cache_control = Some(mark),
+            Self::Thinking { .. } | Self::Verbatim(_) => {}
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Base64 { media_type: &'a str, data: MediaBytes<'a> },
+    Url { url: &'a str },
+    Text { media_type: &'a str, data: &'a str },
+}
+
+/// Writes the body of a request.
+pub(super) fn encode(
+    wire: &MessagesDialect,
+    model_id: &str,
+    request: &ModelRequest,
+    streaming: bool,
+) -> Result<Vec<u8>, UppError> {
+    let provider = wire.options.provider;
+    let mut body = BodyWriter::new(provider, &request.params);
+    body.member("model", model_id)?;
+    write_system(&mut body, &wire.options, request)?;
+    let turns = request.messages.iter().enumerate();
+    let turns = turns.map(|(place, message)| turn(&wire.options, model_id, place, message));
+    let turns = turns.filter(|turn| turn.as_ref().map_or(true, |turn| !turn.content.is_empty()));
+    body.member("messages", &turns.collect::<Result<Vec<_>, _>>()?)?;
+    write_tools(&mut body, wire, request)?;
+    if streaming {
+        body.member("stream", &true)?;
+    } else {
+        body.reserve("stream");
+    }
+    Ok(body.finish())
+}
+
+/// The system prompt: its blocks as they are where their marks for the cache count, else one text (UPP-1.3, §19.0).
+fn write_system(
+    body: &mut BodyWriter<'_>,
+    options: &MessagesOptions,
+    request: &ModelRequest,
+) -> Result<(), UppError> {
+    #[derive(Deserialize)]
+    struct TextBlock {
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(rename = "text")]
+        _text: String,
+    }
+    match request.system.as_deref() {
+        None => Ok(()),
+        Some(System::Blocks(blocks)) if options.cache_control => {
+            let read: Result<Vec<TextBlock>, _> = blocks.to();
+            match read {
+                Ok(read) if read.is_empty() => Ok(()),
+                Ok(read) if read.iter().all(|block| block.kind == "text") => body.member("system", blocks),
+                _ => Err(UppError::invalid_request(
+                    options.provider,
+                    "system: each block needs \"type\": \"text\" and a \"text\" that is a string",
+                )),
+            }
+        }
+        Some(system) => match system_text(options.provider, system)? {
+            text if text.is_empty() => Ok(()),
+            text => body.member("system", &text),
+        },
+    }
+}
+
+fn turn<'a>(
+    options: &MessagesOptions,
+    model_id: &str,
+    place: usize,
+    message: &'a Message,
+) -> Result<Turn<'a>, UppError> {
+    let facts = Facts::of(message, Producer { provider: options.provider, model_id });
+    let (role, mut content) = match &message.body {
+        Body::User { content } => ("user", user(options, place, message, content)?),
+        Body::Assistant { content, tool_calls } => {
+            ("assistant", assistant(&facts, content, tool_calls.as_deref().unwrap_or_default()))
+        }
+        Body::ToolResult { results } => ("user", results.iter().map(tool_result).collect()),
+    };
+    if content.is_empty() && role == "assistant" && options.fills_empty_answers {
+        content.push(Block::text(""));
+    }
+    if let (true, Some(mark), Some(last)) = (options.cache_control, facts.cache_control, content.last_mut()) {
+        last.mark(mark);
+    }
+    Ok(Turn { role, content })
+}
+
+fn user<'a>(
+    options: &MessagesOptions,
+    message_place: usize,
+    message: &'a Message,
+    content: &'a [ContentBlock],
+) -> Result<Vec<Block<'a>>, UppError> {
+    let blocks = content.iter().enumerate().map(|(place, block)| {
+        user_block(options, block).ok_or_else(|| {
+            let place = Place { provider: options.provider, message: message_place, block: place };
+            let remedy =
+                if options.documents { "send text, images or documents" } else { "send text or images" };
+            place.unsupported(message, block, remedy)
+        })
+    });
+    blocks.collect()
+}
+
+fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<Block<'a>> {
+    match block {
+        ContentBlock::Text(block) => Some(Block::text(&block.text)),
+        ContentBlock::Image(block) => {
+            let source = match &block.source {
+                ImageSource::Url(source) => Source::Url { url: &source.url },
+                other => Source::Base64 { media_type: &block.mime_type, data: MediaBytes::of_image(other)? },
+            };
+            Some(Block::Image { source, cache_control: None })
+        }
+        ContentBlock::Document(block) if options.documents => {
+            let media_type = &block.mime_type;
+            let source = match &block.source {
+                DocumentSource::Url(source) => Source::Url { url: &source.url },
+                DocumentSource::Text(source) => Source::Text { media_type, data: &source.data },
+                other => Source::Base64 { media_type, data: MediaBytes::of_document(other)? },
+            };
+            Some(Block::Document { source, cache_control: None })
+        }
+        _ => None,
+    }
+}
+
+/// An assistant's blocks: in the vendor's own order where it is known and still fits, else thinking, text, calls.
+///
+/// Thinking without a signature of this vendor is left out, as it would refuse it; so is empty text.
+fn assistant<'a>(facts: &Facts<'a>, content: &'a [ContentBlock], calls: &'a [ToolCall]) -> Vec<Block<'a>> {
+    let thinking = content.iter().filter_map(|block| match block {
+        ContentBlock::Reasoning(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    let thinking: Vec<&str> = thinking.collect();
+    let texts: Vec<&str> = content.iter().filter_map(ContentBlock::as_text).collect();
+    let mut signed = thinking.iter().enumerate().map(|(place, text)| {
+        let signature = facts.signature(place).filter(|_| !text.is_empty());
+        signature.map(|signature| Block::Thinking { thinking: text, signature })
+    });
+    let mut calls_left = calls.iter();
+    let Some(order) = facts.order(thinking.len(), texts.len(), calls.len()) else {
+        let texts = texts.iter().filter(|text| !text.is_empty()).map(|text| Block::text(text));
+        return signed.flatten().chain(texts).chain(calls_left.map(|call| tool_use(call, None))).collect();
+    };
+    let mut texts = texts.into_iter();
+    let blocks = order.into_iter().filter_map(|entry| match entry {
+        Entry::Thinking => signed.next().flatten(),
+        Entry::Text(citations) => {
+            texts.next().map(|text| Block::Text { text, citations, cache_control: None })
+        }
+        Entry::ToolUse(caller) => calls_left.next().map(|call| tool_use(call, caller)),
+        Entry::Verbatim { block, shown } => {
+            if shown {
+                texts.next();
+            }
+            Some(Block::Verbatim(block))
+        }
+    });
+    blocks.filter(|block| !matches!(block, Block::Text { text: "", .. })).collect()
+}
+
+fn tool_use<'a>(call: &'a ToolCall, caller: Option<&'a RawValue>) -> Block<'a> {
+    Block::ToolUse {
+        id: wire_id(&call.tool_call_id),
+        name: &call.tool_name,
+        input: &call.arguments,
+        caller,
+        cache_control: None,
+    }
+}
+
+fn tool_result(result: &ToolResult) -> Block<'_> {
+    Block::ToolResult {
+        tool_use_id: wire_id(&result.tool_call_id),
+        content: ResultText(&result.result),
+        is_error: result.is_error,
+        cache_control: None,
+    }
+}
+
+/// The id of a call as the vendor takes it: letters, digits, `_` and `-`. Ids of other vendors have more.
+fn wire_id(id: &str) -> Cow<'_, str> {
+    let is_taken = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
+    if id.chars().all(is_taken) {
+        return Cow::Borrowed(id);
+    }
+    id.chars().map(|character| if is_taken(character) { character } else { '_' }).collect()
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a RawJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<RawJson>,
+}
+
+/// Our tools, then the vendor's own from `params.tools`.
+struct Tools<'a> {
+    tools: Vec<Tool<'a>>,
+    native: Vec<RawJson>,
+}
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.tools.len() + self.native.len()))?;
+        self.tools.iter().try_for_each(|tool| list.serialize_element(tool))?;
+        self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
+        list.end()
+    }
+}
+
+#[derive(Serialize)]
+struct OutputFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema: &'a RawObject,
+}
+
+/// `tools`, `tool_choice` and `output_format`: they depend on each other (UPP-1.2 §10.5).
+fn write_tools(
+    body: &mut BodyWriter<'_>,
+    wire: &MessagesDialect,
+    request: &ModelRequest,
+) -> Result<(), UppError> {
+    let provider = wire.options.provider;
+    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(|tool| own_tool(&wire.options, tool)).collect();
+    let native = native_tools(provider, &request.params)?;
+    let has_tools = !tools.is_empty() || !native.is_empty();
+    let is_answered_by_tool = match request.structure.as_deref() {
+        Some(structure) if wire.structures_natively() => {
+            let structure = StructureSchema::new(provider, structure)?;
+            let format = OutputFormat { kind: "json_schema", schema: &structure.schema };
+            body.member("output_format", &format)?;
+            false
+        }
+        Some(structure) => {
+            tools.push(answer_tool(provider, request, structure)?);
+            true
+        }
+        None => false,
+    };
+    if is_answered_by_tool {
+        body.member("tool_choice", &answer_choice(has_tools, &request.params))?;
+    } else if has_tools && request.params.get("tool_choice").is_none() {
+        body.member("tool_choice", &ToolChoice { kind: "auto", ..ToolChoice::default() })?;
+    }
+    if has_tools || is_answered_by_tool {
+        body.member("tools", &Tools { tools, native })?;
+    }
+    Ok(())
+}
+
+fn own_tool<'a>(options: &MessagesOptions, tool: &'a ToolDefinition) -> Tool<'a> {
+    let mark = || tool_fact(tool, options.provider, "cache_control");
+    Tool {
+        name: &tool.name,
+        description: &tool.description,
+        input_schema: &tool.parameters,
+        cache_control: options.cache_control.then(mark).flatten(),
+    }
+}
+
+fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppError> {
+    match params.get("tools") {
+        None => Ok(Vec::new()),
+        Some(tools) if tools.is_null() => Ok(Vec::new()),
+        Some(tools) => tools.to().map_err(|_| {
+            UppError::invalid_request(provider, "params.tools: a list of the vendor's own tools is needed")
+        }),
+    }
+}
+
+/// The tool whose input is the structured answer.
+fn answer_tool<'a>(
+    provider: &str,
+    request: &ModelRequest,
+    structure: &'a RawJson,
+) -> Result<Tool<'a>, UppError> {
+    if request.tools.iter().any(|tool| tool.name == JSON_RESPONSE) {
+        return Err(UppError::invalid_request(
+            provider,
+            format!("tools: \"{JSON_RESPONSE}\" is the name of the structured answer; rename the tool"),
+        ));
+    }
+    Ok(Tool {
+        name: JSON_RESPONSE,
+        description: "Gives the final answer. You must use this tool to answer: its input is the answer, in the \
+                      required structure.",
+        input_schema: structure,
+        cache_control: None,
+    })
+}
+
+#[derive(Serialize, Default)]
+struct ToolChoice {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disable_parallel_tool_use: Option<bool>,
+}
+
+/// Which tool the model must call, so that it answers in structure but can still call the others.
+fn answer_choice(has_tools: bool, params: &RawObject) -> ToolChoice {
+    #[derive(Deserialize, Default)]
+    struct Thinking {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    #[derive(Deserialize, Default)]
+    struct Chosen {
+        #[serde(default)]
+        disable_parallel_tool_use: Option<bool>,
+    }
+    let thinking: Thinking = params.get("thinking").and_then(|raw| raw.to().ok()).unwrap_or_default();
+    let chosen: Chosen = params.get("tool_choice").and_then(|raw| raw.to().ok()).unwrap_or_default();
+    // A model that thinks cannot be made to call a tool: the vendor refuses the request.
+    let is_thinking = !matches!(thinking.kind.as_str(), "" | "disabled");
+    let (kind, name) = match (is_thinking, has_tools) {
+        (true, _) => ("auto", None),
+        (false, true) => ("any", None),
+        (false, false) => ("tool", Some(JSON_RESPONSE)),
+    };
+    ToolChoice { kind, name, disable_parallel_tool_use: chosen.disable_parallel_tool_use }
+}

@@ -1,0 +1,186 @@
+//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::dialects::text::Text;
+use crate::producer::{Origin, Producer};
+use turntree_core::json::RawJson;
+use turntree_core::message::Message;
+
+/// The facts as they are written.
+#[derive(Serialize, Default)]
+pub(super) struct FactsOut {
+    pub(super) stop_reason: Option<String>,
+    pub(super) stop_sequence: Option<String>,
+    pub(super) model: Option<String>,
+    /// The last signature.
+    #[serde(rename = "thinkingSignature", skip_serializing_if = "Option::is_none")]
+    pub(super) thinking_signature: Option<String>,
+    /// One entry a reasoning block, with gaps; only when there is a signature at all.
+    #[serde(rename = "thinkingSignatures", skip_serializing_if = "Option::is_none")]
+    pub(super) thinking_signatures: Option<Vec<Option<String>>>,
+    /// The id of the call whose input became the structured answer.
+    #[serde(rename = "jsonResponseId", skip_serializing_if = "Option::is_none")]
+    pub(super) json_response_id: Option<String>,
+    /// The order of the vendor's blocks; only when it is not reasoning, text, calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blocks: Option<Vec<EntryOut>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<RawJson>,
+}
+
+/// A place in the order of blocks.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum EntryOut {
+    /// The message's next block of this kind: `thinking`, `text` or `tool_use`.
+    Next(&'static str),
+    /// The message's next text, with what the vendor said about it.
+    Text {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        citations: RawJson,
+    },
+    /// The message's next call, with who made it.
+    ToolUse {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        caller: RawJson,
+    },
+    /// A block as the vendor wrote it.
+    Verbatim(RawJson),
+}
+
+/// The facts as they are read: nothing is decoded that is only sent back.
+#[derive(Deserialize, Default)]
+pub(super) struct Facts<'a> {
+    #[serde(borrow, default)]
+    pub(super) cache_control: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "thinkingSignature")]
+    thinking_signature: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "thinkingSignatures")]
+    thinking_signatures: Option<Vec<Option<&'a RawValue>>>,
+    #[serde(borrow, default)]
+    blocks: Option<Vec<&'a RawValue>>,
+}
+
+/// A place in the order of blocks, read again.
+pub(super) enum Entry<'a> {
+    Thinking,
+    Text(Option<&'a RawValue>),
+    /// Who made the call is kept where it was not the model itself.
+    ToolUse(Option<&'a RawValue>),
+    Verbatim {
+        block: &'a RawValue,
+        /// Whether the message shows its output as a text block.
+        shown: bool,
+    },
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so does what is
+    /// sealed for another model.
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        if !read.is_sealed() || producer.made(Origin::of(message, producer.provider)) {
+            return read;
+        }
+        let is_open = |block: &&RawValue| !is_thinking(block);
+        let blocks = read.blocks.map(|blocks| blocks.into_iter().filter(is_open).collect());
+        Self { thinking_signature: None, thinking_signatures: None, blocks, ..read }
+    }
+
+    /// Whether anything in it is for one model alone.
+    fn is_sealed(&self) -> bool {
+        self.thinking_signature.is_some()
+            || self.thinking_signatures.is_some()
+            || self.blocks.iter().flatten().any(|block| is_thinking(block))
+    }
+
+    /// The signature of the reasoning block at `place`.
+    pub(super) fn signature(&self, place: usize) -> Option<&'a RawValue> {
+        let signature = match &self.thinking_signatures {
+            Some(signatures) => signatures.get(place).copied().flatten(),
+            None => self.thinking_signature,
+        };
+        signature.filter(|raw| raw.get().starts_with('"'))
+    }
+
+    /// The order of blocks, if it still fits a message with so many reasoning blocks, texts and calls.
+    pub(super) fn order(&self, reasoning: usize, texts: usize, calls: usize) -> Option<Vec<Entry<'a>>> {
+        let entries: Vec<Entry<'a>> =
+            self.blocks.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
+        let mut counts = (0, 0, 0);
+        for entry in &entries {
+            match entry {
+                Entry::Thinking => counts.0 += 1,
+                Entry::Text(_) | Entry::Verbatim { shown: true, .. } => counts.1 += 1,
+                Entry::ToolUse(_) => counts.2 += 1,
+                Entry::Verbatim { shown: false, .. } => {}
+            }
+        }
+        (counts == (reasoning, texts, calls)).then_some(entries)
+    }
+}
+
+/// Whether a block of the vendor's is thinking that is kept whole: hidden, or redacted.
+fn is_thinking(block: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+    }
+    let kind = serde_json::from_str::<Kind<'_>>(block.get());
+    kind.is_ok_and(|block| matches!(block.kind.as_str(), "thinking" | "redacted_thinking"))
+}
+
+fn entry(raw: &RawValue) -> Option<Entry<'_>> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+        #[serde(borrow, default)]
+        citations: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        caller: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        text: Option<&'a RawValue>,
+    }
+    match raw.get() {
+        "\"thinking\"" => return Some(Entry::Thinking),
+        "\"text\"" => return Some(Entry::Text(None)),
+        "\"tool_use\"" => return Some(Entry::ToolUse(None)),
+        _ => {}
+    }
+    let block: Block<'_> = serde_json::from_str(raw.get()).ok()?;
+    Some(match block.kind.as_str() {
+        "text" if block.text.is_none() => Entry::Text(block.citations),
+        "tool_use" => Entry::ToolUse(block.caller),
+        kind => Entry::Verbatim { block: raw, shown: shown_output(kind, raw.get()).is_some() },
+    })
+}
+
+/// The output of a tool that the vendor ran, where it is shown as text (UPP-1.2 §19.1): fenced.
+pub(super) fn shown_output(kind: &str, block: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow)]
+        content: Output<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Output<'a> {
+        #[serde(borrow, default)]
+        stdout: Option<Text<'a>>,
+        #[serde(borrow, default)]
+        content: Option<Text<'a>>,
+    }
+    let pick = match kind {
+        "bash_code_execution_tool_result" => |output: Output<'_>| output.stdout.map(Text::owned),
+        "text_editor_code_execution_tool_result" => |output: Output<'_>| output.content.map(Text::owned),
+        _ => return None,
+    };
+    let block: Block<'_> = serde_json::from_str(block).ok()?;
+    pick(block.content).filter(|output| !output.is_empty()).map(|output| format!("```\n{output}\n```"))
+}

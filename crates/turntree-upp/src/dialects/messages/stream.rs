@@ -1,0 +1,514 @@
+//! Streams: the vendor's events in, ours out, and at the end the same parts that a whole answer has. UPP-1.2 §11, §19.1.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::{Head, Part, Usage, assemble};
+use super::decode::{Answer, Block, is_tool, read_block};
+use super::facts::shown_output;
+use super::{Reading, Structure, told_error};
+use crate::dialect::{Sources, StreamDecoder};
+use crate::dialects::common::cut_short;
+use crate::dialects::text::Text;
+use crate::error::UppError;
+use crate::request::ModelResponse;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::StreamEvent;
+use turntree_core::message::fold::arguments_of;
+
+/// Every event; payloads stay text until the type says what they are.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(default)]
+    index: Option<u32>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+}
+
+/// A block grows: what nearly all of a stream is made of, read in one pass. Whatever is not just this is read as a
+/// [`Frame`] again, with the same result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Growth<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    index: u32,
+    #[serde(borrow)]
+    delta: Delta<'a>,
+}
+
+impl<'a> Growth<'a> {
+    const KIND: &'static str = "content_block_delta";
+
+    fn read(event: Option<&str>, data: &'a str) -> Option<Self> {
+        let growth: Self = (event == Some(Self::KIND)).then(|| serde_json::from_str(data).ok()).flatten()?;
+        (growth.kind.as_str() == Self::KIND).then_some(growth)
+    }
+}
+
+/// Only the type: all that is known of an event that is not.
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    partial_json: Option<Text<'a>>,
+    #[serde(default)]
+    citation: Option<RawJson>,
+}
+
+/// What `message_delta` says of the message.
+#[derive(Deserialize)]
+struct HeadDelta<'a> {
+    #[serde(borrow, default)]
+    stop_reason: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    stop_sequence: Option<Text<'a>>,
+    #[serde(default)]
+    container: Option<RawJson>,
+}
+
+/// A block that is arriving.
+#[derive(Debug)]
+struct Slot {
+    /// The vendor's number for it, which a careless vendor uses again.
+    vendor_index: u32,
+    index: u32,
+    is_open: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Text { text: String, citations: Vec<RawJson> },
+    Thinking { text: String, signature: String },
+    ToolUse(Call),
+    Verbatim { kind: String, block: RawObject, json: String },
+}
+
+#[derive(Debug)]
+struct Call {
+    id: Arc<str>,
+    name: Arc<str>,
+    /// What the block started with; the arguments, unless pieces follow.
+    input: RawJson,
+    caller: Option<RawJson>,
+    json: String,
+    is_announced: bool,
+    /// Whether it is the structured answer: then it is text, not a call.
+    is_answer: bool,
+}
+
+/// Reads one stream.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    reading: Reading,
+    head: Head,
+    slots: Vec<Slot>,
+    has_started: bool,
+    is_whole: bool,
+}
+
+impl Decoder {
+    pub(super) fn new(reading: Reading) -> Self {
+        Self { reading, head: Head::default(), slots: Vec::new(), has_started: false, is_whole: false }
+    }
+
+    fn read<'a, T: Deserialize<'a>>(&self, raw: Option<&'a RawValue>) -> Result<T, UppError> {
+        let raw = raw.map_or("null", RawValue::get);
+        serde_json::from_str(raw).map_err(|error| self.reading.broken(error))
+    }
+
+    fn start(&mut self, events: &mut Vec<StreamEvent>) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            events.push(StreamEvent::message_start());
+        }
+    }
+
+    /// A piece of text, and of the structured answer where one was asked for.
+    fn text(reading: Reading, index: u32, piece: &str, events: &mut Vec<StreamEvent>) {
+        if piece.is_empty() {
+            return;
+        }
+        events.push(StreamEvent::text(index, piece));
+        if reading.structure != Structure::None {
+            events.push(StreamEvent::object(index, piece));
+        }
+    }
+
+    fn open(&mut self, vendor_index: u32, state: State, events: &mut Vec<StreamEvent>) -> usize {
+        self.start(events);
+        let is_taken = self.slots.iter().any(|slot| slot.index == vendor_index);
+        let next = || self.slots.iter().map(|slot| slot.index).max().unwrap_or(0).saturating_add(1);
+        let index = if is_taken { next() } else { vendor_index };
+        events.push(StreamEvent::block_start(index));
+        self.slots.push(Slot { vendor_index, index, is_open: true, state });
+        self.slots.len() - 1
+    }
+
+    fn find(&self, vendor_index: u32) -> Option<usize> {
+        self.slots.iter().rposition(|slot| slot.is_open && slot.vendor_index == vendor_index)
+    }
+
+    /// The open block of this number, if its kind is known.
+    fn known(&mut self, vendor_index: u32) -> Option<&mut Slot> {
+        let slot = self.find(vendor_index).and_then(|place| self.slots.get_mut(place));
+        slot.filter(|slot| !matches!(slot.state, State::Verbatim { .. }))
+    }
+
+    fn block_start(
+        &mut self,
+        vendor_index: u32,
+        raw: Option<&RawValue>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let raw = raw.ok_or_else(|| self.reading.broken("a block starts without \"content_block\""))?;
+        let kind: Kind<'_> = self.read(Some(raw))?;
+        let state = match kind.kind.as_ref().map_or("", Text::as_str) {
+            "tool_use" => self.call(self.read(Some(raw))?),
+            _ => State::of(read_block(raw, self.reading)?),
+        };
+        let place = self.open(vendor_index, state, events);
+        let Some(slot) = self.slots.get(place) else { return Ok(()) };
+        match &slot.state {
+            State::Text { text, .. } => Self::text(self.reading, slot.index, text, events),
+            State::Thinking { text, .. } if !text.is_empty() => {
+                events.push(StreamEvent::reasoning(slot.index, text.as_str()));
+            }
+            State::Verbatim { kind, .. } => {
+                let output = shown_output(kind, raw.get()).unwrap_or_default();
+                Self::text(self.reading, slot.index, &output, events);
+            }
+            State::Thinking { .. } | State::ToolUse(_) => {}
+        }
+        Ok(())
+    }
+
+    fn call(&self, block: Block<'_>) -> State {
+        let name: Arc<str> = block.name.map(Text::owned).unwrap_or_default().into();
+        State::ToolUse(Call {
+            id: block.id.map(Text::owned).unwrap_or_default().into(),
+            is_answer: self.reading.is_answer(&name),
+            name,
+            input: block.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
+            caller: block.caller.filter(is_tool),
+            json: String::new(),
+            is_announced: false,
+        })
+    }
+
+    fn block_delta(
+        &mut self,
+        vendor_index: u32,
+        raw: Option<&RawValue>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        let raw = raw.ok_or_else(|| self.reading.broken("a block grows without \"delta\""))?;
+        let delta: Delta<'_> = match serde_json::from_str(raw.get()) {
+            Ok(delta) => delta,
+            Err(error) if self.read::<Kind<'_>>(Some(raw))?.is_known_delta() => {
+                return Err(self.reading.broken(error));
+            }
+            // A kind that is not known need not look like those that are.
+            Err(_) => Delta {
+                kind: None,
+                text: None,
+                thinking: None,
+                signature: None,
+                partial_json: None,
+                citation: None,
+            },
+        };
+        let place = match (self.find(vendor_index), delta.kind.as_ref().map_or("", Text::as_str)) {
+            (Some(place), _) => place,
+            (None, "text_delta") => {
+                self.open(vendor_index, State::Text { text: String::new(), citations: Vec::new() }, events)
+            }
+            (None, "thinking_delta") => {
+                let state = State::Thinking { text: String::new(), signature: String::new() };
+                self.open(vendor_index, state, events)
+            }
+            (None, _) => return Ok(()),
+        };
+        let reading = self.reading;
+        if let Some(slot) = self.slots.get_mut(place) {
+            slot.grow(delta, Some(raw), reading, events);
+        }
+        Ok(())
+    }
+
+    fn block_stop(&mut self, vendor_index: u32, events: &mut Vec<StreamEvent>) {
+        let reading = self.reading;
+        let place = self.find(vendor_index);
+        if let Some(slot) = place.and_then(|place| self.slots.get_mut(place)) {
+            slot.close(reading, events);
+        }
+    }
+
+    fn message_start(
+        &mut self,
+        raw: Option<&RawValue>,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        self.head = self.read::<Option<Answer<'_>>>(raw)?.map(Answer::into_head).unwrap_or_default();
+        self.start(events);
+        Ok(())
+    }
+
+    fn message_delta(&mut self, delta: Option<&RawValue>, usage: Option<&RawValue>) -> Result<(), UppError> {
+        if let Some(delta) = self.read::<Option<HeadDelta<'_>>>(delta)? {
+            let head = &mut self.head;
+            head.stop_reason = delta.stop_reason.map(Text::owned).or(head.stop_reason.take());
+            head.stop_sequence = delta.stop_sequence.map(Text::owned).or(head.stop_sequence.take());
+            head.container = delta.container.filter(|raw| !raw.is_null()).or(head.container.take());
+        }
+        if let Some(usage) = self.read::<Option<Usage>>(usage)? {
+            self.head.usage.update(usage);
+        }
+        Ok(())
+    }
+
+    fn message_stop(&mut self, events: &mut Vec<StreamEvent>) {
+        self.start(events);
+        let reading = self.reading;
+        self.slots.iter_mut().filter(|slot| slot.is_open).for_each(|slot| slot.close(reading, events));
+        events.push(StreamEvent::message_stop());
+        self.is_whole = true;
+    }
+}
+
+impl Kind<'_> {
+    fn is_known_event(&self, event: Option<&str>) -> bool {
+        let kind = self.kind.as_ref().map(Text::as_str).or(event);
+        kind.is_some_and(|kind| kind.starts_with("message_") || kind.starts_with("content_block_"))
+    }
+
+    fn is_known_delta(&self) -> bool {
+        let kind = self.kind.as_ref().map_or("", Text::as_str);
+        matches!(
+            kind,
+            "text_delta" | "input_json_delta" | "thinking_delta" | "signature_delta" | "citations_delta"
+        )
+    }
+}
+
+impl State {
+    fn of(part: Part) -> Self {
+        match part {
+            Part::Text { text, citations } => {
+                let citations = citations.and_then(|list| list.to().ok()).unwrap_or_default();
+                Self::Text { text, citations }
+            }
+            Part::Thinking { text, signature } => {
+                Self::Thinking { text, signature: signature.unwrap_or_default() }
+            }
+            Part::Verbatim { kind, block } => Self::Verbatim {
+                kind,
+                block: RawObject::from_raw(&block).unwrap_or_default(),
+                json: String::new(),
+            },
+            // Calls are made by `Decoder::call`, which knows whether they are the answer.
+            Part::ToolUse { id, name, input, caller } => Self::ToolUse(Call {
+                id: id.into(),
+                name: name.into(),
+                input,
+                caller,
+                json: String::new(),
+                is_announced: false,
+                is_answer: false,
+            }),
+        }
+    }
+
+    fn into_part(self) -> Part {
+        match self {
+            Self::Text { text, citations } => {
+                let citations =
+                    (!citations.is_empty()).then(|| RawJson::from_value(&citations).ok()).flatten();
+                Part::Text { text, citations }
+            }
+            Self::Thinking { text, signature } => {
+                Part::Thinking { text, signature: (!signature.is_empty()).then_some(signature) }
+            }
+            Self::ToolUse(call) => call.into_part(),
+            Self::Verbatim { kind, mut block, json } => {
+                if let Ok(input) = RawJson::from_text(json) {
+                    block.insert("input", input);
+                }
+                Part::Verbatim { kind, block: RawJson::from_value(&block).unwrap_or_default() }
+            }
+        }
+    }
+}
+
+impl Call {
+    fn into_part(self) -> Part {
+        let input = match self.json.trim().is_empty() {
+            true => self.input,
+            // An answer that was cut off is no answer, but its text may still help.
+            false if self.is_answer && serde_json::from_str::<&RawValue>(&self.json).is_err() => {
+                return Part::Text { text: self.json, citations: None };
+            }
+            false => arguments_of(self.json),
+        };
+        Part::ToolUse { id: self.id.to_string(), name: self.name.to_string(), input, caller: self.caller }
+    }
+
+    fn piece(&mut self, index: u32, piece: &str, reading: Reading, events: &mut Vec<StreamEvent>) {
+        self.json.push_str(piece);
+        self.announce(index, piece, reading, events);
+    }
+
+    fn announce(&mut self, index: u32, piece: &str, reading: Reading, events: &mut Vec<StreamEvent>) {
+        if self.is_answer {
+            Decoder::text(reading, index, piece, events);
+        } else {
+            self.is_announced = true;
+            events.push(StreamEvent::tool_call(index, Arc::clone(&self.id), Arc::clone(&self.name), piece));
+        }
+    }
+}
+
+impl Slot {
+    /// Takes the next piece; `raw` is its text, which only a block of a kind that is not known needs.
+    fn grow(
+        &mut self,
+        delta: Delta<'_>,
+        raw: Option<&RawValue>,
+        reading: Reading,
+        events: &mut Vec<StreamEvent>,
+    ) {
+        let index = self.index;
+        match (&mut self.state, delta) {
+            (State::Text { text, .. }, Delta { text: Some(piece), .. }) => {
+                text.push_str(piece.as_str());
+                Decoder::text(reading, index, piece.as_str(), events);
+            }
+            (State::Text { citations, .. }, Delta { citation: Some(citation), .. }) => {
+                citations.push(citation);
+            }
+            (State::Thinking { text, .. }, Delta { thinking: Some(piece), .. }) => {
+                text.push_str(piece.as_str());
+                if !piece.as_str().is_empty() {
+                    events.push(StreamEvent::reasoning(index, piece.as_str()));
+                }
+            }
+            (State::Thinking { signature, .. }, Delta { signature: Some(piece), .. }) => {
+                signature.push_str(piece.as_str());
+            }
+            (State::ToolUse(call), Delta { partial_json: Some(piece), .. }) => {
+                call.piece(index, piece.as_str(), reading, events);
+            }
+            (State::Verbatim { json, .. }, Delta { partial_json: Some(piece), .. }) => {
+                json.push_str(piece.as_str());
+            }
+            (State::Verbatim { block, .. }, _) => raw.into_iter().for_each(|raw| merge(block, raw)),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, reading: Reading, events: &mut Vec<StreamEvent>) {
+        self.is_open = false;
+        if let State::ToolUse(call) = &mut self.state
+            && call.json.is_empty()
+            && !call.is_announced
+        {
+            let input = call.input.get().to_owned();
+            call.announce(self.index, &input, reading, events);
+        }
+        events.push(StreamEvent::block_stop(self.index));
+    }
+}
+
+/// Grows a block of a kind that is not known: texts grow, anything else is replaced.
+fn merge(block: &mut RawObject, delta: &RawValue) {
+    let Ok(delta) = serde_json::from_str::<RawObject>(delta.get()) else { return };
+    for (key, value) in delta.iter().filter(|(key, _)| *key != "type") {
+        let old = block.get(key).and_then(RawJson::as_string);
+        let grown = old.zip(value.as_string()).map(|(old, new)| RawJson::from_str_value(&(old + &new)));
+        block.insert(key, grown.unwrap_or_else(|| value.clone()));
+    }
+}
+
+impl StreamDecoder for Decoder {
+    fn frame(
+        &mut self,
+        event: Option<&str>,
+        data: &str,
+        events: &mut Vec<StreamEvent>,
+    ) -> Result<(), UppError> {
+        if self.is_whole || !data.trim_start().starts_with('{') {
+            return Ok(());
+        }
+        let reading = self.reading;
+        if let Some(growth) = Growth::read(event, data)
+            && let Some(slot) = self.known(growth.index)
+        {
+            slot.grow(growth.delta, None, reading, events);
+            return Ok(());
+        }
+        let frame: Frame<'_> = match serde_json::from_str(data) {
+            Ok(frame) => frame,
+            Err(error) => {
+                let kind: Kind<'_> =
+                    serde_json::from_str(data).map_err(|error| self.reading.broken(error))?;
+                return if kind.is_known_event(event) { Err(self.reading.broken(error)) } else { Ok(()) };
+            }
+        };
+        let index = frame.index.unwrap_or_default();
+        match frame.kind.as_ref().map(Text::as_str).or(event).unwrap_or_default() {
+            "message_start" => self.message_start(frame.message, events),
+            "content_block_start" => self.block_start(index, frame.content_block, events),
+            "content_block_delta" => self.block_delta(index, frame.delta, events),
+            "content_block_stop" => {
+                self.block_stop(index, events);
+                Ok(())
+            }
+            "message_delta" => self.message_delta(frame.delta, frame.usage),
+            "message_stop" => {
+                self.message_stop(events);
+                Ok(())
+            }
+            "error" => Err(told_error(self.reading.provider, data)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_whole
+    }
+
+    fn finish(
+        self: Box<Self>,
+        sources: Sources<'_>,
+        _events: &mut Vec<StreamEvent>,
+    ) -> Result<ModelResponse, UppError> {
+        if !self.is_whole {
+            return Err(cut_short(self.reading.provider));
+        }
+        let parts = self.slots.into_iter().map(|slot| slot.state.into_part()).collect();
+        Ok(assemble(parts, self.head, self.reading, sources))
+    }
+}

@@ -1,0 +1,210 @@
+//! Output items, put together: the one place where a whole answer and a streamed one become a message.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::Reading;
+use super::facts::{EntryOut, FactsOut};
+use super::output::{CallItem, Output, Said};
+use crate::dialect::Sources;
+use crate::dialects::common::{Cost, Count, data_of};
+use crate::request::{ModelResponse, StopReason};
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::content::{Base64Source, ImageBlock};
+use turntree_core::message::fold::arguments_of;
+use turntree_core::message::{Body, ContentBlock, ImageSource, Message, TokenUsage, ToolCall};
+
+/// What is said of the answer as a whole.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    pub(super) id: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) status: Option<String>,
+    pub(super) incomplete_reason: Option<String>,
+    pub(super) usage: Usage,
+    /// Members that the vendor's data say to keep.
+    pub(super) kept: RawObject,
+}
+
+/// The vendor's token counts.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub(super) struct Usage {
+    #[serde(default)]
+    input_tokens: Option<Count>,
+    #[serde(default)]
+    output_tokens: Option<Count>,
+    #[serde(default)]
+    total_tokens: Option<Count>,
+    #[serde(default)]
+    cost: Option<Cost>,
+    #[serde(default)]
+    input_tokens_details: Option<InputDetails>,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+struct InputDetails {
+    #[serde(default)]
+    cached_tokens: Option<Count>,
+}
+
+impl Usage {
+    fn into_usage(self, reports_cost: bool) -> TokenUsage {
+        let sum = TokenUsage::of_call(count(self.input_tokens), count(self.output_tokens));
+        let cached = self.input_tokens_details.and_then(|details| details.cached_tokens);
+        TokenUsage {
+            total_tokens: self.total_tokens.map_or(sum.total_tokens, |total| total.0),
+            cache_read_tokens: count(cached),
+            cost: self.cost.filter(|_| reports_cost).and_then(Cost::dollars),
+            ..sum
+        }
+    }
+}
+
+fn count(told: Option<Count>) -> u64 {
+    told.unwrap_or_default().0
+}
+
+/// Puts an answer together.
+pub(super) fn assemble(
+    items: Vec<Output>,
+    head: Head,
+    reading: &Reading,
+    sources: Sources<'_>,
+) -> ModelResponse {
+    let mut assembly = Assembly::default();
+    for item in items {
+        assembly.add(item);
+    }
+    assembly.finish(head, reading, sources)
+}
+
+#[derive(Default)]
+struct Assembly {
+    reasoning: Vec<ContentBlock>,
+    rest: Vec<ContentBlock>,
+    calls: Vec<CallItem>,
+    sealed: Vec<RawJson>,
+    annotations: Vec<Option<RawJson>>,
+    order: Vec<EntryOut>,
+    messages: usize,
+    /// Whether the order says more than one message, then calls.
+    is_ordered: bool,
+    is_refused: bool,
+}
+
+impl Assembly {
+    fn add(&mut self, item: Output) {
+        match item {
+            Output::Message(said) => self.message(said),
+            Output::Reasoning { summary, thoughts, sealed } => {
+                let shown = [thoughts, summary].into_iter().filter(|text| !text.is_empty());
+                self.reasoning.extend(shown.map(ContentBlock::reasoning));
+                if let Some(sealed) = sealed {
+                    self.is_ordered = true;
+                    self.sealed.push(sealed);
+                    self.order.push(EntryOut::Next("reasoning"));
+                }
+            }
+            // A call that cannot be made or answered is none.
+            Output::Call(call) if call.name.is_empty() || call.call_id.is_empty() => {}
+            Output::Call(call) => {
+                self.calls.push(call);
+                self.order.push(EntryOut::Next("function_call"));
+            }
+            Output::Image { result, mime_type, rest } => {
+                self.is_ordered = true;
+                let source = ImageSource::Base64(Base64Source { data: result, extra: Extra::new() });
+                let (width, height) = (None, None);
+                let image = ImageBlock { source, mime_type, width, height, extra: Extra::new() };
+                self.rest.push(ContentBlock::Image(image));
+                self.order.push(EntryOut::Image { kind: "image", item: rest });
+            }
+            Output::Verbatim(item) => {
+                self.is_ordered = true;
+                self.order.push(EntryOut::Verbatim(item));
+            }
+        }
+    }
+
+    fn message(&mut self, said: Said) {
+        self.is_refused |= said.parts.iter().any(|part| part.is_refusal);
+        let mut texts = 0;
+        for part in said.parts.into_iter().filter(|part| !part.text.is_empty()) {
+            texts += 1;
+            self.rest.push(ContentBlock::text(part.text));
+            self.annotations.push(part.annotations);
+        }
+        if texts == 0 {
+            return;
+        }
+        self.is_ordered |= self.messages > 0 || !self.calls.is_empty() || said.phase.is_some();
+        self.messages += 1;
+        self.order.push(EntryOut::Message { kind: "message", id: said.id, phase: said.phase, texts });
+    }
+
+    fn data(&self, reading: &Reading) -> Option<RawJson> {
+        if !reading.is_structured || self.is_refused {
+            return None;
+        }
+        self.rest.iter().rev().filter_map(ContentBlock::as_text).find_map(data_of)
+    }
+
+    fn stop_reason(&self, head: &Head) -> StopReason {
+        match head.status.as_deref() {
+            _ if self.is_refused => StopReason::ContentFilter,
+            Some("failed") => StopReason::Error,
+            Some("incomplete") if head.incomplete_reason.as_deref() == Some("max_output_tokens") => {
+                StopReason::MaxTokens
+            }
+            Some("incomplete") => StopReason::EndTurn,
+            Some("queued" | "in_progress") => StopReason::PauseTurn,
+            _ if !self.calls.is_empty() => StopReason::ToolUse,
+            _ => StopReason::EndTurn,
+        }
+    }
+
+    fn finish(mut self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
+        let (stop_reason, data) = (self.stop_reason(&head), self.data(reading));
+        let tool_calls = self.calls.iter().map(|call| ToolCall {
+            tool_call_id: call.call_id.clone(),
+            tool_name: call.name.clone(),
+            arguments: arguments_of(call.arguments.clone()),
+            extra: Extra::new(),
+        });
+        let tool_calls: Vec<ToolCall> = tool_calls.collect();
+        let facts = FactsOut {
+            model: head.model,
+            status: head.status,
+            response_id: head.id.clone(),
+            function_call_items: self.calls,
+            reasoning_encrypted_content: self.sealed.last().map(|sealed| sealed.get().to_owned()),
+            reasoning_items: if self.sealed.len() > 1 { self.sealed } else { Vec::new() },
+            output_items: if self.is_ordered { self.order } else { Vec::new() },
+            annotations: if self.annotations.iter().any(Option::is_some) {
+                self.annotations
+            } else {
+                Vec::new()
+            },
+            incomplete_reason: head.incomplete_reason,
+            kept: head.kept,
+        };
+        let mut metadata = RawObject::new();
+        metadata.insert(&*reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        let mut content = self.reasoning;
+        content.append(&mut self.rest);
+        let message = Message {
+            id: head.id.filter(|id| !id.is_empty()).unwrap_or_else(|| sources.ids.string()),
+            timestamp: sources.clock.now(),
+            metadata: Some(metadata),
+            body: Body::Assistant { content, tool_calls: (!tool_calls.is_empty()).then_some(tool_calls) },
+            extra: Extra::new(),
+        };
+        ModelResponse {
+            message: Arc::new(message),
+            usage: head.usage.into_usage(reading.reports_cost),
+            stop_reason,
+            data,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What the wire keeps on a message under the provider's name, written by `answer` and read by `encode`. UPP-1.2 §14.
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::output::CallItem;
+use crate::dialects::text::Text;
+use crate::producer::{Origin, Producer};
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::Message;
+
+/// The facts as they are written.
+pub(super) struct FactsOut {
+    pub(super) model: Option<String>,
+    pub(super) status: Option<String>,
+    pub(super) response_id: Option<String>,
+    pub(super) function_call_items: Vec<CallItem>,
+    /// The last reasoning item, as JSON in a text: the specification's own place for it.
+    pub(super) reasoning_encrypted_content: Option<String>,
+    /// All reasoning items, where there are several.
+    pub(super) reasoning_items: Vec<RawJson>,
+    /// The order of the vendor's items; only when it is not one message, then calls.
+    pub(super) output_items: Vec<EntryOut>,
+    /// What the vendor noted on texts, one entry a text, with gaps.
+    pub(super) annotations: Vec<Option<RawJson>>,
+    pub(super) incomplete_reason: Option<String>,
+    pub(super) kept: RawObject,
+}
+
+impl Serialize for FactsOut {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fn list<M: SerializeMap, T: Serialize>(map: &mut M, key: &str, list: &[T]) -> Result<(), M::Error> {
+            if list.is_empty() { Ok(()) } else { map.serialize_entry(key, list) }
+        }
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("model", &self.model)?;
+        map.serialize_entry("status", &self.status)?;
+        map.serialize_entry("response_id", &self.response_id)?;
+        list(&mut map, "functionCallItems", &self.function_call_items)?;
+        if let Some(sealed) = &self.reasoning_encrypted_content {
+            map.serialize_entry("reasoningEncryptedContent", sealed)?;
+        }
+        list(&mut map, "reasoningItems", &self.reasoning_items)?;
+        list(&mut map, "outputItems", &self.output_items)?;
+        list(&mut map, "annotations", &self.annotations)?;
+        if let Some(reason) = &self.incomplete_reason {
+            map.serialize_entry("incomplete_reason", reason)?;
+        }
+        self.kept.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))?;
+        map.end()
+    }
+}
+
+/// A place in the order of items.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum EntryOut {
+    /// The message's next `reasoning` or `function_call`.
+    Next(&'static str),
+    /// The message's next texts, which were one item.
+    Message {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<RawJson>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<RawJson>,
+        texts: usize,
+    },
+    /// The message's next image: its item without the data, which the content has.
+    Image {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        item: RawJson,
+    },
+    /// An item as the vendor wrote it.
+    Verbatim(RawJson),
+}
+
+/// The facts as they are read: nothing is decoded that is only sent back.
+#[derive(Deserialize, Default)]
+pub(super) struct Facts<'a> {
+    #[serde(borrow, default, rename = "functionCallItems")]
+    calls: Option<Vec<CallFacts<'a>>>,
+    #[serde(borrow, default, rename = "reasoningEncryptedContent")]
+    last_reasoning: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "reasoningItems")]
+    reasoning: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default, rename = "outputItems")]
+    items: Option<Vec<&'a RawValue>>,
+    /// Whether its reasoning is another model's.
+    #[serde(skip)]
+    is_foreign: bool,
+}
+
+/// A call as the vendor wrote it.
+#[derive(Deserialize)]
+pub(super) struct CallFacts<'a> {
+    #[serde(borrow, default)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
+    /// A text with JSON.
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) namespace: Option<&'a RawValue>,
+}
+
+/// A place in the order of items, read again.
+pub(super) enum Entry<'a> {
+    Reasoning,
+    Call,
+    Message {
+        id: Option<&'a RawValue>,
+        phase: Option<&'a RawValue>,
+        texts: usize,
+    },
+    Image(&'a RawValue),
+    Verbatim {
+        item: &'a RawValue,
+        /// Whether it is a call of a tool that the vendor runs, as `web_search_call`.
+        is_call: bool,
+    },
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
+    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
+        let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
+        let has_reasoning = read.last_reasoning.is_some() || read.reasoning.is_some();
+        let is_foreign = has_reasoning && !producer.made(Origin::of(message, producer.provider));
+        Self { is_foreign, ..read }
+    }
+
+    /// Whether the message has reasoning that another model sealed. It stays behind, and with it the ids of what came
+    /// with it: the vendor refuses an item that it knows without the reasoning before it.
+    pub(super) const fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// The call with this id.
+    pub(super) fn call(&self, call_id: &str) -> Option<&CallFacts<'a>> {
+        self.calls.as_ref()?.iter().find(|call| call.call_id.as_str() == call_id)
+    }
+
+    /// Sealed reasoning items, in order.
+    pub(super) fn reasoning(&self) -> Vec<RawObject> {
+        let object = |text: &str| serde_json::from_str::<RawObject>(text).ok();
+        match (&self.reasoning, self.last_reasoning) {
+            (Some(items), _) => items.iter().filter_map(|item| object(item.get())).collect(),
+            (None, Some(sealed)) => {
+                let text = serde_json::from_str::<Text<'_>>(sealed.get()).ok();
+                text.and_then(|text| object(text.as_str())).into_iter().collect()
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// The order of items, if it still fits a message with so much of each.
+    pub(super) fn order(
+        &self,
+        reasoning: usize,
+        texts: usize,
+        images: usize,
+        calls: usize,
+    ) -> Option<Vec<Entry<'a>>> {
+        let entries: Vec<Entry<'a>> =
+            self.items.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
+        let mut counts = (0, 0, 0, 0);
+        for entry in &entries {
+            match entry {
+                Entry::Reasoning => counts.0 += 1,
+                Entry::Message { texts, .. } => counts.1 += texts,
+                Entry::Image(_) => counts.2 += 1,
+                Entry::Call => counts.3 += 1,
+                Entry::Verbatim { .. } => {}
+            }
+        }
+        (counts == (reasoning, texts, images, calls)).then_some(entries)
+    }
+}
+
+fn entry(raw: &RawValue) -> Option<Entry<'_>> {
+    #[derive(Deserialize)]
+    struct Item<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Text<'a>,
+        #[serde(borrow, default)]
+        id: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        phase: Option<&'a RawValue>,
+        #[serde(default)]
+        texts: Option<usize>,
+        #[serde(borrow, default, rename = "item")]
+        drawn: Option<&'a RawValue>,
+    }
+    match raw.get() {
+        "\"reasoning\"" => return Some(Entry::Reasoning),
+        "\"function_call\"" => return Some(Entry::Call),
+        _ => {}
+    }
+    let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
+    Some(match item.kind.as_str() {
+        "message" => Entry::Message { id: item.id, phase: item.phase, texts: item.texts? },
+        "image" => Entry::Image(item.drawn?),
+        kind => Entry::Verbatim { item: raw, is_call: kind.ends_with("_call") },
+    })
+}

@@ -1,0 +1,250 @@
+//! Inputs in batches, several at a time, results in order. UPP-1.2 §15.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+
+use super::{
+    Embedding, EmbeddingInput, EmbeddingInputType, EmbeddingModel, EmbeddingProgress, EmbeddingRequest,
+    EmbeddingResult, EmbeddingUsage,
+};
+use crate::error::{Modality, UppError};
+use crate::middleware::context::Called;
+use crate::middleware::{CallContext, Chain};
+use crate::result_stream::{ResultStream, Step, Steps};
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::time::SystemClock;
+
+/// A call that is listened to: a [`EmbeddingProgress`] each batch, then all vectors.
+pub type EmbeddingStream = ResultStream<EmbeddingProgress, EmbeddingResult>;
+
+/// How inputs are cut into calls, and what is around them.
+#[derive(Debug, Clone)]
+pub struct EmbedOptions {
+    /// Most inputs of one call. Default, and at most, the model's limit.
+    pub batch_size: Option<NonZeroUsize>,
+    /// Calls that are under way at a time. Default 1.
+    pub concurrency: NonZeroUsize,
+    /// What the vectors are for.
+    pub input_type: Option<EmbeddingInputType>,
+    /// Whether somebody listens to the batches: middleware is told so, and aborts are its `on_abort`.
+    pub chunked: bool,
+    /// Around the whole of it, however many calls it becomes.
+    pub middleware: Chain,
+}
+
+impl Default for EmbedOptions {
+    fn default() -> Self {
+        Self {
+            batch_size: None,
+            concurrency: NonZeroUsize::MIN,
+            input_type: None,
+            chunked: false,
+            middleware: Chain::default(),
+        }
+    }
+}
+
+/// Makes a vector of each input: the one place where an embedding call starts and ends.
+///
+/// More inputs than the model takes become several calls. Their vectors come in the order of the inputs, batch by batch,
+/// and their usage is added up. For the result alone ask [`ResultStream::result`].
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for no inputs, for an empty text, and for a
+/// picture where the model takes none; with middleware they come from the stream, because hooks may change the inputs
+/// and hear of what is refused. From the stream: those of the model, and
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when vectors and inputs do not match.
+pub fn embed(
+    model: Arc<dyn EmbeddingModel>,
+    inputs: Vec<EmbeddingInput>,
+    params: Arc<RawObject>,
+    options: EmbedOptions,
+) -> Result<EmbeddingStream, UppError> {
+    let request = EmbeddingRequest { inputs: inputs.into(), params, input_type: options.input_type };
+    let middleware = options.middleware.clone();
+    if middleware.is_empty() {
+        let provider: Arc<str> = model.provider().into();
+        return Ok(EmbeddingStream::new(steps(model, request, &options)?, provider, Modality::Embedding));
+    }
+    let called = Called {
+        modality: Modality::Embedding,
+        model_id: model.model_id().into(),
+        provider: model.provider().into(),
+        streaming: options.chunked,
+    };
+    let context = Arc::new(CallContext::embedding(called, request.clone(), Arc::new(SystemClock)));
+    let asked = Arc::clone(&context);
+    let begin = move || steps(model, asked.embedding_request().unwrap_or(request), &options);
+    Ok(EmbeddingStream::around(middleware, context, begin))
+}
+
+/// The calls, and what they come to.
+fn steps(
+    model: Arc<dyn EmbeddingModel>,
+    request: EmbeddingRequest,
+    options: &EmbedOptions,
+) -> Result<Steps<EmbeddingProgress, EmbeddingResult>, UppError> {
+    let EmbeddingRequest { inputs, params, input_type } = request;
+    check(&*model, &inputs).map_err(|error| error.with_modality(Modality::Embedding))?;
+    let total = inputs.len();
+    let most = model.limits().batch_size.unwrap_or(usize::MAX);
+    let size = options.batch_size.map_or(most, |size| size.get().min(most)).max(1);
+    let calls = stream::iter(cut(inputs, size)).map(move |(start, inputs)| {
+        let request = EmbeddingRequest { inputs, params: Arc::clone(&params), input_type };
+        let (expected, provider) = (request.inputs.len(), model.provider().to_owned());
+        let call = model.embed(request);
+        async move { call.await.and_then(|batch| placed(&provider, batch, start, expected)) }
+    });
+    let gathering = Gathering {
+        calls: calls.buffered(options.concurrency.get()).boxed(),
+        embeddings: Vec::with_capacity(total),
+        total_tokens: 0,
+        metadata: Vec::new(),
+        total,
+        is_over: false,
+    };
+    Ok(stream::unfold(gathering, Gathering::next).boxed())
+}
+
+fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), UppError> {
+    let provider = model.provider();
+    let wrong = |message: String| Err(UppError::invalid_request(provider, message));
+    if inputs.is_empty() {
+        return wrong("there is nothing to embed; give at least one text".to_owned());
+    }
+    let takes_images = model.limits().image_input;
+    for (place, input) in inputs.iter().enumerate() {
+        match input {
+            EmbeddingInput::Text(text) if text.is_empty() => {
+                return wrong(format!("inputs[{place}] is empty; leave it out or give it a text"));
+            }
+            EmbeddingInput::Image(_) if !takes_images => {
+                return wrong(format!("inputs[{place}]: Provider '{provider}' does not support image input"));
+            }
+            EmbeddingInput::Text(_) | EmbeddingInput::Image(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Inputs of each call, with the place of the first among all.
+fn cut(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
+    if inputs.len() <= size {
+        return vec![(0, inputs)];
+    }
+    let batches = inputs.chunks(size).enumerate();
+    batches.map(|(place, batch)| (place * size, batch.into())).collect()
+}
+
+/// The vectors of a batch in the order of its inputs, numbered over all inputs.
+fn placed(
+    provider: &str,
+    batch: EmbeddingResult,
+    start: usize,
+    expected: usize,
+) -> Result<EmbeddingResult, UppError> {
+    let found = batch.embeddings.len();
+    if found != expected {
+        let message =
+            format!("{provider} sent {found} vectors for {expected} inputs; send the request again");
+        return Err(UppError::invalid_response(provider, message));
+    }
+    let mut embeddings = batch.embeddings;
+    embeddings.sort_by_key(|embedding| embedding.index);
+    let numbered = embeddings.iter().zip(0_u64..).all(|(embedding, place)| embedding.index == place);
+    if !numbered {
+        let message = format!("{provider} numbered its vectors otherwise than the {expected} inputs");
+        return Err(UppError::invalid_response(provider, message));
+    }
+    for embedding in embeddings.iter_mut().filter(|_| start > 0) {
+        Arc::make_mut(embedding).index += start as u64;
+    }
+    Ok(EmbeddingResult { embeddings, ..batch })
+}
+
+/// What has come so far.
+struct Gathering {
+    calls: BoxStream<'static, Result<EmbeddingResult, UppError>>,
+    embeddings: Vec<Arc<Embedding>>,
+    total_tokens: u64,
+    metadata: Vec<RawObject>,
+    total: usize,
+    is_over: bool,
+}
+
+type EmbeddingStep = Step<EmbeddingProgress, EmbeddingResult>;
+
+impl Gathering {
+    async fn next(mut self) -> Option<(Result<EmbeddingStep, UppError>, Self)> {
+        if self.is_over {
+            return None;
+        }
+        let step = match self.calls.next().await {
+            Some(Ok(batch)) => Ok(Step::Event(self.add(batch))),
+            Some(Err(error)) => {
+                self.is_over = true;
+                Err(error)
+            }
+            None => {
+                self.is_over = true;
+                Ok(Step::Done(Arc::new(self.result())))
+            }
+        };
+        Some((step, self))
+    }
+
+    fn add(&mut self, batch: EmbeddingResult) -> EmbeddingProgress {
+        self.embeddings.extend(batch.embeddings.iter().cloned());
+        self.total_tokens = self.total_tokens.saturating_add(batch.usage.total_tokens);
+        self.metadata.extend(batch.metadata);
+        let (completed, total) = (self.embeddings.len() as u64, self.total as u64);
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 inputs")]
+        let percent = 100.0 * completed as f64 / total as f64;
+        EmbeddingProgress { embeddings: batch.embeddings, completed, total, percent, extra: Extra::new() }
+    }
+
+    fn result(&mut self) -> EmbeddingResult {
+        EmbeddingResult {
+            embeddings: std::mem::take(&mut self.embeddings),
+            usage: EmbeddingUsage { total_tokens: self.total_tokens, extra: Extra::new() },
+            metadata: merged(std::mem::take(&mut self.metadata)),
+            extra: Extra::new(),
+        }
+    }
+}
+
+/// What the calls say together: a fact on which all agree as it is, any other as the list of what each says.
+fn merged(mut calls: Vec<RawObject>) -> Option<RawObject> {
+    if calls.len() < 2 {
+        return calls.pop();
+    }
+    let mut names: Vec<(&str, RawObject)> = Vec::new();
+    for (namespace, _) in calls.iter().flat_map(RawObject::iter) {
+        if names.iter().all(|(known, _)| *known != namespace) {
+            names.push((namespace, merged_namespace(&calls, namespace)));
+        }
+    }
+    let namespaces = names.into_iter();
+    Some(namespaces.filter_map(|(name, facts)| Some((name, RawJson::from_value(&facts).ok()?))).collect())
+}
+
+fn merged_namespace(calls: &[RawObject], namespace: &str) -> RawObject {
+    let said: Vec<RawObject> = calls
+        .iter()
+        .map(|call| call.get(namespace).and_then(RawObject::from_raw).unwrap_or_default())
+        .collect();
+    let mut facts = RawObject::new();
+    for (name, value) in said.iter().flat_map(RawObject::iter) {
+        if facts.get(name).is_some() {
+            continue;
+        }
+        let all: Vec<RawJson> = said.iter().map(|call| call.get(name).cloned().unwrap_or_default()).collect();
+        let agreed = all.iter().all(|other| other == value);
+        let fact = if agreed { value.clone() } else { RawJson::from_value(&all).unwrap_or_default() };
+        facts.insert(name, fact);
+    }
+    facts
+}

@@ -1,0 +1,437 @@
+//! A dialect spoken over HTTP. UPP-1.2 §9, §12, §13.
+//!
+//! Keys and bodies are made where the caller polls; sockets, framing and the dialect's stream decoder run in the
+//! background task that reads the body, so that only finished events change threads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryFutureExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::config::{ProviderConfig, endpoint};
+use super::costs::{self, Prices};
+use super::dialect::{Dialect, Framing, Sources};
+use super::dialects::common::VendorError;
+use super::error::{ErrorCode, UppError};
+use super::native;
+use super::producer::{self, Producer};
+use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
+use super::reader::AnswerReader;
+use super::request::{ModelRequest, ModelResponse};
+use turntree_core::http::replay::Mode;
+use turntree_core::http::{
+    BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
+    Replay, StatusError,
+};
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::secret::Secret;
+use turntree_core::time::{Clock, SystemClock};
+
+/// Headers that carry a key: with one of them given, no other key is needed.
+const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
+/// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
+const SHORTEST_HIDDEN_KEY: usize = 6;
+
+/// Largest answer of vectors or pictures: 2048 vectors of 3072 numbers take some 130 MB.
+const MAX_VECTORS_OR_PICTURES: usize = 512 * 1024 * 1024;
+
+/// A model behind a vendor's HTTP API. Cloning shares everything.
+#[derive(Debug, Clone)]
+pub struct HttpModel {
+    dialect: Arc<dyn Dialect>,
+    model_id: Arc<str>,
+    config: Arc<ProviderConfig>,
+    /// Its own prices; else those of the process.
+    prices: Option<Arc<Prices>>,
+    ids: Arc<dyn IdSource>,
+    clock: Arc<dyn Clock>,
+}
+
+impl HttpModel {
+    /// A model of this vendor, reached as the configuration says.
+    pub fn new(dialect: Arc<dyn Dialect>, model_id: impl Into<Arc<str>>, config: ProviderConfig) -> Self {
+        Self {
+            dialect,
+            model_id: model_id.into(),
+            config: Arc::new(config),
+            prices: None,
+            ids: Arc::new(RandomIds),
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// With other sources of ids and time, for tests and replays.
+    #[must_use]
+    pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
+        Self { ids, clock, ..self }
+    }
+
+    /// With a recording in place of the network.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Replay) -> Self {
+        Arc::make_mut(&mut self.config).transport = Some(transport);
+        self
+    }
+
+    /// With prices of its own, in place of those of the process.
+    #[must_use]
+    pub fn with_prices(self, prices: Arc<Prices>) -> Self {
+        Self { prices: Some(prices), ..self }
+    }
+
+    /// How it is reached.
+    pub fn config(&self) -> &ProviderConfig {
+        &self.config
+    }
+
+    /// The key of the next request; `None` where none is needed.
+    async fn key(&self) -> Result<Option<Secret>, UppError> {
+        let key = match &self.config.api_key {
+            Some(keys) => keys.key().await,
+            None if KEY_HEADERS.iter().any(|name| self.config.has_header(name)) => return Ok(None),
+            None => Environment::new(self.dialect.key_variables().iter().copied()).key().await,
+        };
+        match key {
+            // Keys that are read from files end with a line feed, which no header may hold.
+            Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key.expose().trim()))),
+            Ok(_) | Err(KeyError::NotFound { .. }) if self.dialect.key_is_optional() => Ok(None),
+            Ok(_) => {
+                Err(self.error(ErrorCode::AuthenticationFailed, "the API key is empty; provide another one"))
+            }
+            Err(error) => {
+                Err(self.error(ErrorCode::AuthenticationFailed, error.to_string()).with_cause(error))
+            }
+        }
+    }
+
+    /// The request as it is sent, and the keys in it.
+    async fn prepare(
+        &self,
+        request: &ModelRequest,
+        streaming: bool,
+    ) -> Result<(HttpRequest, Keys), UppError> {
+        let request = native::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
+        producer::report(&request.messages, self.producer());
+        let body = self.dialect.encode(&self.model_id, &request, streaming)?;
+        let expect = match (streaming, self.dialect.framing()) {
+            (false, _) => Expect::Json,
+            (true, Framing::ServerSentEvents) => Expect::EventStream,
+            (true, Framing::Lines) => Expect::JsonLines,
+        };
+        let path = self.dialect.path(&self.model_id, streaming);
+        self.address(Ask::json(path, body), expect).await
+    }
+
+    /// A request to one of the vendor's APIs, with key and headers.
+    async fn address(&self, ask: Ask, expect: Expect) -> Result<(HttpRequest, Keys), UppError> {
+        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
+        let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
+            .header("Content-Type", ask.content_type)
+            .expect(expect);
+        // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
+        let transport = self.config.transport.as_ref();
+        let key = match transport {
+            Some(replay) if replay.mode() == Mode::Replay => None,
+            Some(replay) if replay.plays(&http) => self.key().await.unwrap_or_default(),
+            _ => self.key().await?,
+        };
+        for (name, value) in self.dialect.headers(key.as_ref()) {
+            http = http.secret_header(name, &value);
+        }
+        for (name, value) in &self.config.headers {
+            if let Some(value) = value {
+                http = http.secret_header(name, value);
+            }
+        }
+        Ok((http, Keys::of(key, &self.config)))
+    }
+
+    fn producer(&self) -> Producer<'_> {
+        Producer { provider: self.dialect.provider(), model_id: &self.model_id }
+    }
+
+    /// Adds to an answer what the wire does not tell: which model was asked for, and what the call cost.
+    fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
+        if response.usage.cost.is_none() {
+            let prices = self.prices.clone().unwrap_or_else(Prices::current);
+            response.usage.cost = costs::cost_of(
+                &prices,
+                self.producer(),
+                self.dialect.counts_cache_apart(),
+                request,
+                response,
+            );
+        }
+        producer::sign(response, self.producer());
+    }
+
+    fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
+        let mut config = self.config.http();
+        config.max_body = max_body.unwrap_or(config.max_body);
+        HttpClient::shared(&config).map_err(|error| self.http_error(error))
+    }
+
+    async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
+        let prepared = self.prepare(&request, false).await?;
+        let decode = |body: &str| {
+            self.dialect.decode(body, &request, Sources { ids: &*self.ids, clock: &*self.clock })
+        };
+        let mut answer = self.send(prepared, None, decode).await?;
+        self.complete_answer(&request, &mut answer);
+        Ok(answer)
+    }
+
+    /// Asks another API of the same vendor, reached in the same way: embeddings, images.
+    pub(super) async fn exchange<T>(
+        &self,
+        ask: Ask,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
+        let prepared = self.address(ask, Expect::Json).await?;
+        self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
+    }
+
+    /// As [`Self::exchange`], for an answer that comes as server-sent events.
+    pub(super) async fn listen<S: BodySink<Error = StreamFailure>>(
+        self,
+        ask: Ask,
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
+        let prepared = self.address(ask, Expect::EventStream).await?;
+        self.receive(prepared, sink).await
+    }
+
+    async fn send<T>(
+        &self,
+        (http, keys): (HttpRequest, Keys),
+        max_body: Option<usize>,
+        read: impl FnOnce(&str) -> Result<T, UppError>,
+    ) -> Result<T, UppError> {
+        let cancel = CancellationToken::new();
+        let response = self
+            .client(max_body)?
+            .send(http, &self.config.retries(), &cancel)
+            .await
+            .map_err(|error| keys.hide(self.http_error(error)))?;
+        let answer = simdutf8::compat::from_utf8(&response.body)
+            .map_err(|error| {
+                UppError::invalid_response(self.dialect.provider(), "Failed to read response body: not UTF-8")
+                    .with_cause(error)
+            })
+            .and_then(read);
+        answer.map_err(|error| {
+            let request_id = error.request_id.clone().or_else(|| response.request_id().map(str::to_owned));
+            let status_code = error.status_code.or(Some(response.status.as_u16()));
+            keys.hide(UppError { status_code, request_id, ..error })
+        })
+    }
+
+    async fn open(
+        self,
+        request: ModelRequest,
+    ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
+        let prepared = self.prepare(&request, true).await?;
+        let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
+        let sink = AnswerSink(AnswerReader::new(&*self.dialect, &request, ids, clock));
+        let model = self.clone();
+        Ok(self.receive(prepared, sink).await?.map(move |mut item| {
+            if let Ok(ModelEvent::Done(answer)) = &mut item {
+                model.complete_answer(&request, answer);
+            }
+            item
+        }))
+    }
+
+    async fn receive<S: BodySink<Error = StreamFailure>>(
+        self,
+        (http, keys): (HttpRequest, Keys),
+        sink: S,
+    ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
+        let body = self
+            .client(None)?
+            .stream(http, &self.config.retries(), &CancellationToken::new(), sink)
+            .await
+            .map_err(|error| keys.hide(self.http_error(error)))?;
+        let (request_id, status) = (body.request_id().map(str::to_owned), body.status().as_u16());
+        Ok(body.map(move |item| {
+            item.map_err(|failure| {
+                let error = self.stream_error(failure);
+                let request_id = error.request_id.clone().or_else(|| request_id.clone());
+                let status_code = error.status_code.or(Some(status));
+                keys.hide(UppError { status_code, request_id, ..error })
+            })
+        }))
+    }
+
+    fn error(&self, code: ErrorCode, message: impl Into<String>) -> UppError {
+        UppError::new(code, self.dialect.provider(), message)
+    }
+
+    fn http_error(&self, error: HttpError) -> UppError {
+        let described = match &error {
+            HttpError::Status(refusal) => self.status_error(refusal),
+            other => describe(self.dialect.provider(), other),
+        };
+        described.with_cause(error)
+    }
+
+    fn status_error(&self, refusal: &StatusError) -> UppError {
+        let body = String::from_utf8_lossy(&refusal.body);
+        let told = self.dialect.error_of_body(refusal.status.as_u16(), &body);
+        let longest = self.config.retries().retry_after_max;
+        let error = of_status(self.dialect.provider(), refusal, told);
+        UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
+    }
+
+    fn stream_error(&self, failure: StreamFailure) -> UppError {
+        match failure {
+            StreamFailure::Http(error) => self.http_error(error),
+            StreamFailure::Model(error) => *error,
+        }
+    }
+}
+
+/// A failed request in the twelve codes. UPP-1.2 §12. Without its cause.
+pub fn describe(provider: &str, error: &HttpError) -> UppError {
+    let (code, message) = match error {
+        HttpError::Status(refusal) => return of_status(provider, refusal, None),
+        HttpError::Request { .. } | HttpError::Replay { .. } => {
+            (ErrorCode::InvalidRequest, error.to_string())
+        }
+        HttpError::Timeout { after, .. } => {
+            (ErrorCode::Timeout, format!("Request timed out after {}ms: {error}", after.as_millis()))
+        }
+        HttpError::Network { address, message, .. } => {
+            let remedy = "check the connection or try again";
+            (ErrorCode::NetworkError, format!("Network error: {message} ({address}); {remedy}"))
+        }
+        HttpError::ContentType { .. } | HttpError::TooLarge { .. } => {
+            (ErrorCode::InvalidResponse, error.to_string())
+        }
+        HttpError::Cancelled => (ErrorCode::Cancelled, "Request was cancelled".to_owned()),
+        HttpError::Host(_) => (ErrorCode::ProviderError, format!("code of the application failed: {error}")),
+        _ => (ErrorCode::NetworkError, error.to_string()),
+    };
+    UppError::new(code, provider, message)
+}
+
+/// A refusal as the vendor tells it, or as its status does.
+fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, String)>) -> UppError {
+    let status = refusal.status.as_u16();
+    let told =
+        told.unwrap_or_else(|| VendorError::of_status(status, &String::from_utf8_lossy(&refusal.body)));
+    UppError {
+        status_code: Some(status),
+        retry_after: refusal.retry_after.as_ref().map(Duration::as_secs_f64),
+        request_id: refusal.request_id.clone(),
+        ..UppError::new(told.0, provider, told.1)
+    }
+}
+
+/// What one of a vendor's APIs is asked.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// The path under the prefix, with its leading slash.
+    pub(super) path: String,
+    /// The media type of the body.
+    pub(super) content_type: String,
+    pub(super) body: Bytes,
+}
+
+impl Ask {
+    pub(super) fn json(path: String, body: Vec<u8>) -> Self {
+        Self { path, content_type: "application/json".to_owned(), body: body.into() }
+    }
+}
+
+impl Model for HttpModel {
+    fn model_id(&self) -> &str {
+        &self.model_id
+    }
+
+    fn provider(&self) -> &str {
+        self.dialect.provider()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.dialect.capabilities()
+    }
+
+    fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
+        Box::pin(self.clone().call(request))
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        // The inner box goes once the stream is open: it is three times what the stream needs from then on.
+        Box::pin(Box::pin(self.clone().open(request)).try_flatten_stream())
+    }
+}
+
+/// The keys of a request: some vendors quote them in their errors.
+struct Keys(Vec<Secret>);
+
+impl Keys {
+    /// The key of the provider, and those that the caller put into headers.
+    fn of(key: Option<Secret>, config: &ProviderConfig) -> Self {
+        let headers = config.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        // `Bearer sk-…`: the scheme is no secret, and vendors quote the rest alone.
+        let in_headers = headers
+            .filter(|(name, _)| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known)))
+            .filter_map(|(_, value)| value.expose().split_whitespace().next_back().map(Secret::from));
+        let mut keys: Vec<Secret> = key.into_iter().chain(in_headers).collect();
+        keys.retain(|key| key.expose().len() >= SHORTEST_HIDDEN_KEY);
+        Self(keys)
+    }
+
+    /// Takes them out of an error.
+    fn hide(&self, error: UppError) -> UppError {
+        let quoted = self.0.iter().map(Secret::expose).filter(|key| error.message.contains(*key));
+        let hidden = quoted.fold(None, |message: Option<String>, key| {
+            Some(message.as_deref().unwrap_or(&error.message).replace(key, "***"))
+        });
+        match hidden {
+            Some(message) => UppError { message, cause: None, ..error },
+            None => error,
+        }
+    }
+}
+
+/// What ends a stream early.
+#[derive(Debug)]
+pub(super) enum StreamFailure {
+    Http(HttpError),
+    Model(Box<UppError>),
+}
+
+impl From<HttpError> for StreamFailure {
+    fn from(error: HttpError) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<UppError> for StreamFailure {
+    fn from(error: UppError) -> Self {
+        Self::Model(Box::new(error))
+    }
+}
+
+/// The reader, in the task that reads the socket.
+struct AnswerSink(AnswerReader);
+
+impl BodySink for AnswerSink {
+    type Item = ModelEvent;
+    type Error = StreamFailure;
+
+    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamFailure> {
+        let is_whole = self.0.push(bytes, out)?;
+        Ok(if is_whole { Flow::Done } else { Flow::Continue })
+    }
+
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
+        Ok(self.0.end(out)?)
+    }
+}

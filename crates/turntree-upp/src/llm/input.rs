@@ -1,0 +1,89 @@
+//! Inputs become messages. UPP-1.2 §10.1.
+//!
+//! Which argument is history and which is input is told apart where the language has no types for it; here each has
+//! its own. A message stays the message it is; texts and blocks that follow each other become one user's message, as the
+//! specification's flow reads ("convert input to `UserMessage`") and vendors prefer.
+
+use std::sync::Arc;
+
+use crate::error::UppError;
+use turntree_core::ids::IdSource;
+use turntree_core::message::{Body, ContentBlock, Message};
+use turntree_core::time::Clock;
+
+/// What a caller says to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A text: becomes part of a user message.
+    Text(String),
+    /// One block: becomes part of a user message.
+    Block(ContentBlock),
+    /// A message: used as it is, with its id and time.
+    Message(Arc<Message>),
+}
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Input {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<ContentBlock> for Input {
+    fn from(block: ContentBlock) -> Self {
+        Self::Block(block)
+    }
+}
+
+impl From<Arc<Message>> for Input {
+    fn from(message: Arc<Message>) -> Self {
+        Self::Message(message)
+    }
+}
+
+impl From<Message> for Input {
+    fn from(message: Message) -> Self {
+        Self::Message(Arc::new(message))
+    }
+}
+
+/// The messages that inputs are: messages as they are, and one user's message for each run of texts and blocks. Ids and
+/// times of new ones come from the given sources.
+///
+/// # Errors
+/// [`crate::ErrorCode::InvalidRequest`] for a block that no user can send (reasoning, or an unknown kind).
+pub fn into_messages(
+    inputs: impl IntoIterator<Item = Input>,
+    provider: &str,
+    ids: &dyn IdSource,
+    clock: &dyn Clock,
+) -> Result<Vec<Arc<Message>>, UppError> {
+    let (mut messages, mut said) = (Vec::new(), Vec::new());
+    let user = |content| Arc::new(Message::new(Body::User { content }, ids, clock));
+    for input in inputs {
+        match input {
+            Input::Text(text) => said.push(ContentBlock::text(text)),
+            Input::Block(ContentBlock::Reasoning(_) | ContentBlock::Unknown(_)) => {
+                let words = "Invalid inference input: a user cannot send this block; \
+                             send text, an image, a document, audio, video or binary data";
+                return Err(UppError::invalid_request(provider, words));
+            }
+            Input::Block(block) => said.push(block),
+            Input::Message(message) => {
+                if !said.is_empty() {
+                    messages.push(user(std::mem::take(&mut said)));
+                }
+                messages.push(message);
+            }
+        }
+    }
+    if !said.is_empty() {
+        messages.push(user(said));
+    }
+    Ok(messages)
+}

@@ -1,0 +1,139 @@
+//! Keeps conversations in a store: what is stored goes before what is asked, and the turn is added to it.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::context::{CallContext, Request};
+use super::hooks::{HookFuture, Hooks, Middleware};
+use crate::error::{ErrorCode, UppError};
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::message::message::History;
+use turntree_core::message::{Message, Thread, Turn};
+use turntree_core::time::{Clock, SystemClock};
+
+/// Where one conversation is kept.
+pub trait PersistenceAdapter: Send + Sync {
+    /// The conversation's name in the store.
+    fn id(&self) -> &str;
+
+    /// The conversation so far; `None` when nothing is stored yet.
+    fn load(&self) -> BoxFuture<'_, Result<Option<Thread>, UppError>>;
+
+    /// Stores the whole conversation in the place of what is there.
+    fn save(&self, thread: Thread) -> BoxFuture<'_, Result<(), UppError>>;
+}
+
+/// Puts the stored messages before each request and stores each turn.
+///
+/// Calls at once of one conversation are safe within one process: each turn is added to what is stored then.
+///
+/// # Errors
+/// A conversation that cannot be read ends the call before anything is sent. One that cannot be written ends it with
+/// the error of the store; what is stored stays as it was, and the error carries the turn.
+pub struct Persistence {
+    adapter: Arc<dyn PersistenceAdapter>,
+    ids: Arc<dyn IdSource>,
+    clock: Arc<dyn Clock>,
+    /// One turn is added at a time.
+    writing: AsyncMutex<()>,
+}
+
+impl fmt::Debug for Persistence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Persistence").field("id", &self.adapter.id()).finish_non_exhaustive()
+    }
+}
+
+/// The messages that were asked, as this middleware left them.
+#[derive(Default)]
+struct Asked(Mutex<History>);
+
+impl Persistence {
+    /// Keeps the conversation of `adapter`.
+    pub fn new(adapter: Arc<dyn PersistenceAdapter>) -> Self {
+        let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
+        Self { adapter, ids, clock, writing: AsyncMutex::new(()) }
+    }
+
+    /// With other sources of ids and times, for a conversation that is new.
+    #[must_use]
+    pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
+        Self { ids, clock, ..self }
+    }
+
+    async fn prepend(&self, context: &CallContext) -> Result<(), UppError> {
+        // A conversation is what language models have.
+        let Some(mut request) = context.llm_request() else { return Ok(()) };
+        let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
+        let older: Vec<Arc<Message>> = match &stored {
+            Some(thread) => unseen(&thread.messages, request.messages.iter()).cloned().collect(),
+            None => Vec::new(),
+        };
+        if !older.is_empty() {
+            context.add_history(older.iter().map(Arc::clone));
+            let mut messages: History = older.into_iter().collect();
+            messages.extend(request.messages.iter().map(Arc::clone));
+            request.messages = messages;
+            context.set_request(Request::Llm(request.clone()));
+        }
+        let asked: Arc<Asked> = context.state.of(self);
+        *asked.0.lock().unwrap_or_else(PoisonError::into_inner) = request.messages;
+        Ok(())
+    }
+
+    async fn append(&self, turn: &Turn, context: &CallContext) -> Result<(), UppError> {
+        let asked: Arc<Asked> = context.state.of(self);
+        let asked = asked.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let _alone = self.writing.lock().await;
+        let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
+        let mut thread = stored.unwrap_or_else(|| self.new_thread());
+        let said = asked.iter().chain(turn.messages.iter());
+        let mut seen: HashSet<&str> = HashSet::new();
+        let said = said.filter(|message| seen.insert(message.id.as_str()));
+        let new: Vec<_> = unseen(said, thread.messages.iter()).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        thread.push(new, &*self.clock);
+        self.adapter.save(thread).await.map_err(|error| self.failed("save", error, context))
+    }
+
+    fn new_thread(&self) -> Thread {
+        let thread = Thread::new(History::new(), &*self.ids, &*self.clock);
+        Thread { id: self.adapter.id().to_owned(), ..thread }
+    }
+
+    /// A failure of the store, as an error of the call. What failed is its cause.
+    fn failed(&self, what: &str, error: UppError, context: &CallContext) -> UppError {
+        let words = format!("persistence could not {what} \"{}\": {}", self.adapter.id(), error.message);
+        let failed = UppError::new(ErrorCode::ProviderError, &*context.provider, words);
+        UppError { modality: context.modality, ..failed.with_cause(error) }
+    }
+}
+
+/// The messages whose ids are not among `known`.
+fn unseen<'a>(
+    messages: impl IntoIterator<Item = &'a Arc<Message>>,
+    known: impl Iterator<Item = &'a Arc<Message>>,
+) -> impl Iterator<Item = &'a Arc<Message>> {
+    let known: HashSet<&str> = known.map(|message| message.id.as_str()).collect();
+    messages.into_iter().filter(move |message| !known.contains(message.id.as_str()))
+}
+
+impl Middleware for Persistence {
+    fn hooks(&self) -> Hooks {
+        Hooks::REQUEST | Hooks::TURN
+    }
+
+    fn on_request<'a>(&'a self, context: &'a Arc<CallContext>) -> HookFuture<'a> {
+        Box::pin(self.prepend(context))
+    }
+
+    fn on_turn<'a>(&'a self, turn: &'a Arc<Turn>, context: &'a Arc<CallContext>) -> HookFuture<'a> {
+        Box::pin(self.append(turn, context))
+    }
+}

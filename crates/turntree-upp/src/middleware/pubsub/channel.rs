@@ -1,0 +1,103 @@
+//! One stream, kept: whoever publishes appends, whoever subscribes reads at a place of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::error::UppError;
+use turntree_core::message::{StreamEvent, Turn};
+
+/// How a stream ended: with its turn (none where no language model was called), or with an error.
+pub(super) type End = Result<Option<Arc<Turn>>, UppError>;
+
+/// The buffer of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Channel(Mutex<Buffer>);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    events: Vec<Arc<StreamEvent>>,
+    end: Option<End>,
+    waiting: HashMap<u64, Waker>,
+    subscribers: u64,
+}
+
+/// What a subscriber finds at its place.
+pub(super) enum Found {
+    Event(Arc<StreamEvent>),
+    End(End),
+}
+
+impl Channel {
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A key to wait with.
+    pub(super) fn join(&self) -> u64 {
+        let mut buffer = self.lock();
+        buffer.subscribers += 1;
+        buffer.subscribers
+    }
+
+    /// Forgets who waited.
+    pub(super) fn leave(&self, key: u64) {
+        let waker = self.lock().waiting.remove(&key);
+        drop(waker);
+    }
+
+    /// Appends an event, unless the stream is over.
+    pub(super) fn publish(&self, event: StreamEvent) {
+        let mut buffer = self.lock();
+        if buffer.end.is_some() {
+            return;
+        }
+        buffer.events.push(Arc::new(event));
+        wake(buffer);
+    }
+
+    /// Ends the stream; the first end counts.
+    pub(super) fn end(&self, end: End) -> bool {
+        let mut buffer = self.lock();
+        if buffer.end.is_some() {
+            return false;
+        }
+        buffer.end = Some(end);
+        wake(buffer);
+        true
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// What stands at `place`; waits for it as `key`.
+    pub(super) fn poll(&self, place: usize, key: u64, context: &Context<'_>) -> Poll<Found> {
+        let mut buffer = self.lock();
+        if let Some(event) = buffer.events.get(place) {
+            return Poll::Ready(Found::Event(Arc::clone(event)));
+        }
+        if let Some(end) = &buffer.end {
+            return Poll::Ready(Found::End(end.clone()));
+        }
+        let replaced = buffer.waiting.insert(key, context.waker().clone());
+        drop(buffer);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    /// How it ended; waits for it as `key`.
+    pub(super) fn poll_end(&self, key: u64, context: &Context<'_>) -> Poll<End> {
+        match self.poll(usize::MAX, key, context) {
+            Poll::Ready(Found::End(end)) => Poll::Ready(end),
+            Poll::Ready(Found::Event(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// Wakes whoever waits, after the lock is given back: a waker may run anything.
+fn wake(mut buffer: MutexGuard<'_, Buffer>) {
+    let waiting = std::mem::take(&mut buffer.waiting);
+    drop(buffer);
+    waiting.into_values().for_each(Waker::wake);
+}

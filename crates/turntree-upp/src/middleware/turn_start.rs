@@ -1,0 +1,45 @@
+//! Where the new messages of a call begin, when a middleware has rewritten the conversation. UPP-1.2 §10.2.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+
+use super::context::CallContext;
+use turntree_core::message::Message;
+use turntree_core::message::message::History;
+
+/// Where a middleware says in [`CallContext::state`] that the new messages begin, if it knows better.
+pub const TURN_START: &str = "llm:turnStartIndex";
+
+impl CallContext {
+    /// Counts messages that a middleware has put before the conversation as older than this call.
+    pub fn add_history(&self, messages: impl IntoIterator<Item = Arc<Message>>) {
+        self.given.stored.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
+    }
+
+    /// Where in `messages`, the conversation as it is sent, the new messages begin.
+    ///
+    /// Untouched, it is after the history. Else it is after the last message that is known to be older; where none is
+    /// left, what a middleware put under [`TURN_START`]; else the first input that is left; else there are as many new
+    /// messages as there were inputs.
+    pub fn turn_start(&self, messages: &History) -> usize {
+        let given = &self.given;
+        if messages.ptr_eq(&given.messages) {
+            return given.history;
+        }
+        let stored = given.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = given.messages.iter().take(given.history).chain(stored.iter());
+        let old: HashSet<&str> = old.map(|message| message.id.as_str()).collect();
+        if let Some(last) = messages.iter().rposition(|message| old.contains(message.id.as_str())) {
+            return last.saturating_add(1);
+        }
+        if let Some(index) = self.state.number(TURN_START) {
+            return index.min(messages.len());
+        }
+        let inputs = given.messages.skip(given.history);
+        let new: HashSet<&str> = inputs.iter().map(|message| message.id.as_str()).collect();
+        if let Some(first) = messages.iter().position(|message| new.contains(message.id.as_str())) {
+            return first;
+        }
+        if old.is_empty() { 0 } else { messages.len().saturating_sub(inputs.len()) }
+    }
+}

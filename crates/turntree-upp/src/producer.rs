@@ -1,0 +1,222 @@
+//! Who made a message: the provider and the model. Its opaque parts go back to them alone. UPP-1.2 §4, §14.
+//!
+//! Signatures of thinking, encrypted reasoning, thought signatures and `reasoning_details` mean nothing to anybody but
+//! the model that made them; most vendors refuse a request that shows them another's. So the dialects leave them out
+//! when the model that is asked is another one, and the rest of the message goes as it is.
+//!
+//! The same model has several names: an alias (`gpt-5`) is answered by a dated one (`gpt-5-2025-08-07`), and a gateway
+//! may answer under a name of its own. [`same_model`] knows the dates; for all other names the one that was asked for
+//! is kept on the message, as `requested_model` in the provider's namespace.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::request::ModelResponse;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::Message;
+use turntree_core::message::message::History;
+
+/// Under which name the model that was asked for is kept.
+const REQUESTED_MODEL: &str = "requested_model";
+
+/// What tells in a namespace that something in it is opaque: parts of the names that the dialects give such things.
+const OPAQUE: [&str; 8] = [
+    "thinkingSignature",
+    "redacted_thinking",
+    "\"signature\"",
+    "\"signatures\"",
+    "thoughtSignature",
+    "reasoningEncryptedContent",
+    "reasoningItems",
+    "reasoning_details",
+];
+
+/// Variants of a model at a gateway; the model behind them is the same.
+const VARIANTS: [&str; 7] = [":free", ":nitro", ":floor", ":online", ":exacto", ":extended", ":beta"];
+
+/// A model of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Producer<'a> {
+    /// The provider's name.
+    pub provider: &'a str,
+    /// The model that is asked.
+    pub model_id: &'a str,
+}
+
+/// What a namespace says of who made its message.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+pub struct Origin<'a> {
+    #[serde(borrow, default)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    requested_model: Option<&'a RawValue>,
+}
+
+impl<'a> Origin<'a> {
+    /// Reads what a message says under a provider's name.
+    pub fn of(message: &'a Message, provider: &str) -> Self {
+        let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    /// The names of the model, the one that was asked for first.
+    fn names(self) -> impl Iterator<Item = Cow<'a, str>> {
+        let text = |raw: &'a RawValue| serde_json::from_str::<Cow<'a, str>>(raw.get()).ok();
+        [self.requested_model, self.model].into_iter().flatten().filter_map(text)
+    }
+}
+
+impl Producer<'_> {
+    /// Whether this model made what came from `origin`. What does not say counts as its own: it was made by hand, or by
+    /// an implementation that keeps no names.
+    pub fn made(&self, origin: Origin<'_>) -> bool {
+        let mut names = origin.names().peekable();
+        names.peek().is_none() || names.any(|name| same_model(self.model_id, &name))
+    }
+}
+
+/// Whether two names are of one model: equal but for the vendor before it, a variant of the gateway, and a date or
+/// `latest` that only one of them has. Two dates are two models.
+///
+/// ```
+/// use turntree_upp::producer::same_model;
+///
+/// assert!(same_model("gpt-5", "gpt-5-2025-08-07"));
+/// assert!(same_model("claude-3-7-sonnet-latest", "claude-3-7-sonnet-20250219"));
+/// assert!(same_model("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"));
+/// assert!(!same_model("gpt-5", "gpt-5-mini"));
+/// assert!(!same_model("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"));
+/// ```
+pub fn same_model(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    let (one, other) = (plain(one), plain(other));
+    let ((one, version), (other, other_version)) = (split(&one), split(&other));
+    one == other && (version == other_version || version.is_empty() || other_version.is_empty())
+}
+
+/// A name without its vendor and variant, small, with `-` for `.`.
+fn plain(name: &str) -> String {
+    let name = name.trim().to_ascii_lowercase();
+    let name = if name.starts_with("ft:") { &name } else { name.rsplit('/').next().unwrap_or_default() };
+    let name = VARIANTS.iter().find_map(|variant| name.strip_suffix(variant)).unwrap_or(name);
+    name.replace('.', "-")
+}
+
+/// The name and the date at its end; both are empty texts where there is none.
+fn split(name: &str) -> (&str, &str) {
+    if let Some(name) = name.strip_suffix("-latest") {
+        return (name, "");
+    }
+    let length = version_length(name);
+    let (base, version) = name.split_at(name.len().saturating_sub(length));
+    if base.is_empty() { (name, "") } else { (base, version) }
+}
+
+/// How many bytes at the end are a date or the number of a version, with the `-` before it.
+fn version_length(name: &str) -> usize {
+    let mut last = name.rsplit('-');
+    let mut next = || last.next().unwrap_or_default();
+    let (day, month, year) = (next(), next(), next());
+    let is_number =
+        |text: &str, length: usize| text.len() == length && text.bytes().all(|b| b.is_ascii_digit());
+    let is_year = |text: &str| is_number(text, 4) && text.starts_with("20");
+    let is_month = |text: &str| is_number(text, 2) && text <= "12";
+    let is_day = |text: &str| is_number(text, 2) && text <= "31";
+    if is_day(day) && is_month(month) && is_year(year) {
+        "-2025-01-01".len()
+    } else if is_day(day) && is_month(month) {
+        "-01-01".len()
+    } else if is_year(day) && is_month(month) {
+        "-01-2025".len()
+    } else if is_number(day, 8) && day.starts_with("20") {
+        "-20250101".len()
+    } else if is_number(day, 4) && day.get(..2).is_some_and(is_month) && day.get(2..).is_some_and(is_day) {
+        "-0101".len()
+    } else if is_number(day, 3) && day.starts_with("00") {
+        "-001".len()
+    } else {
+        0
+    }
+}
+
+/// Keeps on an answer with opaque parts which model was asked for, where the name that answered does not tell.
+pub(super) fn sign(response: &mut ModelResponse, producer: Producer<'_>) {
+    let Producer { provider, model_id } = producer;
+    let namespace = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
+    let Some(namespace) = namespace.filter(|raw| is_opaque(raw.get())) else { return };
+    let origin: Origin<'_> = serde_json::from_str(namespace.get()).unwrap_or_default();
+    if origin.model.is_some() && producer.made(origin) {
+        return;
+    }
+    let Some(mut facts) = RawObject::from_raw(namespace) else { return };
+    facts.insert(REQUESTED_MODEL, RawJson::from_str_value(model_id));
+    let message = Arc::make_mut(&mut response.message);
+    if let (Some(metadata), Ok(facts)) = (&mut message.metadata, RawJson::from_value(&facts)) {
+        metadata.insert(provider, facts);
+    }
+}
+
+fn is_opaque(namespace: &str) -> bool {
+    OPAQUE.iter().any(|sign| namespace.contains(sign))
+}
+
+/// Opaque parts of a message that a request leaves out, since another model made them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    /// Whose parts: the provider in whose namespace they are kept.
+    pub made_by: String,
+    /// The model that made them; empty where the message does not say.
+    pub made_by_model: String,
+    /// The message.
+    pub message_id: String,
+    /// The provider that is asked.
+    pub provider: String,
+    /// The model that is asked.
+    pub model_id: String,
+}
+
+/// Hears what requests leave out; for logs.
+pub trait DropObserver: Send + Sync + 'static {
+    /// Whether it listens: where nobody does, nothing is looked for.
+    fn is_listening(&self) -> bool {
+        true
+    }
+
+    /// Parts were left out.
+    fn dropped(&self, dropped: &Dropped);
+}
+
+static OBSERVER: OnceLock<Box<dyn DropObserver>> = OnceLock::new();
+
+/// Sets who hears what requests leave out, once in a process. Gives the observer back where there is one already.
+///
+/// # Errors
+/// The observer, where another was set before.
+pub fn observe_drops(observer: Box<dyn DropObserver>) -> Result<(), Box<dyn DropObserver>> {
+    OBSERVER.set(observer)
+}
+
+/// Tells the observer what a request leaves out.
+pub(super) fn report(history: &History, producer: Producer<'_>) {
+    let Some(observer) = OBSERVER.get().filter(|observer| observer.is_listening()) else { return };
+    for message in history {
+        for (namespace, facts) in message.metadata.iter().flat_map(RawObject::iter) {
+            let origin = Origin::of(message, namespace);
+            let is_own = namespace == producer.provider && producer.made(origin);
+            if !is_own && is_opaque(facts.get()) {
+                observer.dropped(&Dropped {
+                    made_by: namespace.to_owned(),
+                    made_by_model: origin.names().next().unwrap_or_default().into_owned(),
+                    message_id: message.id.clone(),
+                    provider: producer.provider.to_owned(),
+                    model_id: producer.model_id.to_owned(),
+                });
+            }
+        }
+    }
+}

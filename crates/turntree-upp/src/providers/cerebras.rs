@@ -1,0 +1,12 @@
+//! Cerebras. UPP-1.2 §19.8.
+
+use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
+
+/// `cerebras(model)`: `https://api.cerebras.ai/v1/chat/completions`, key in `CEREBRAS_API_KEY`. Text alone.
+pub fn cerebras() -> ChatDialect {
+    ChatDialect::new(ChatOptions {
+        reasoning_is_kept_as: Some("reasoning"),
+        kept_members: &[Member::TimeInfo],
+        ..ChatOptions::vendor("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"])
+    })
+}

@@ -1,0 +1,38 @@
+//! Google's Gemini API. UPP-1.2 §19.4.
+
+use crate::config::ProviderConfig;
+use crate::dialects::gemini::embedding::GeminiEmbeddings;
+use crate::dialects::gemini::imagen::Imagen;
+use crate::dialects::gemini::{GeminiDialect, GeminiOptions};
+
+/// `google(model)`: `https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent`, key in
+/// `GOOGLE_API_KEY`, or else in `GEMINI_API_KEY`.
+///
+/// The configuration's `api_version` replaces the version. With the base URL
+/// `https://aiplatform.googleapis.com/v1/publishers/google` the same wire reaches Vertex AI by its express keys.
+///
+/// ```
+/// use turntree_upp::ProviderConfig;
+/// use turntree_upp::dialect::Dialect as _;
+/// use turntree_upp::providers::google::google;
+///
+/// let dialect = google(&ProviderConfig::default());
+/// assert_eq!(dialect.path("gemini-2.5-flash", true), "/models/gemini-2.5-flash:streamGenerateContent?alt=sse");
+/// ```
+pub fn google(config: &ProviderConfig) -> GeminiDialect {
+    let dialect = GeminiDialect::new(GeminiOptions::GOOGLE);
+    match &config.api_version {
+        Some(version) => dialect.with_api_version(version),
+        None => dialect,
+    }
+}
+
+/// Its embeddings: `/models/{model}:batchEmbedContents`. UPP-1.2 §15.
+pub const fn google_embedding() -> GeminiEmbeddings {
+    GeminiEmbeddings { provider: GeminiOptions::GOOGLE.provider }
+}
+
+/// Imagen: `/models/{model}:predict`. UPP-1.2 §16.
+pub const fn google_image() -> Imagen {
+    Imagen { provider: GeminiOptions::GOOGLE.provider }
+}

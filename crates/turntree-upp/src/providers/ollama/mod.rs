@@ -1,0 +1,100 @@
+//! Ollama's own API: `/api/chat`, one JSON a line. UPP-1.2 §19.5.
+//!
+//! | file | what |
+//! |---|---|
+//! | `to_wire` | requests, written straight into bytes |
+//! | `from_wire` | answers, whole and line by line |
+//! | `embedding` | vectors |
+
+pub mod embedding;
+mod from_wire;
+mod to_wire;
+
+use std::sync::Arc;
+
+use crate::dialect::{Dialect, Framing, Sources, StreamDecoder};
+use crate::dialects::common::VendorError;
+use crate::error::{ErrorCode, UppError};
+use crate::provider::Capabilities;
+use crate::request::{ModelRequest, ModelResponse};
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::secret::Secret;
+
+/// The name of the provider, and of its metadata's namespace.
+pub const PROVIDER: &str = "ollama";
+
+/// A model on a machine of one's own: `http://localhost:11434/api/chat`, usually without a key.
+#[derive(Debug, Clone)]
+pub struct OllamaDialect {
+    ids: Arc<dyn IdSource>,
+}
+
+/// `ollama(model)`.
+pub fn ollama() -> OllamaDialect {
+    OllamaDialect { ids: Arc::new(RandomIds) }
+}
+
+impl OllamaDialect {
+    /// With another source of ids for tool calls: Ollama gives them none.
+    #[must_use]
+    pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
+        Self { ids }
+    }
+}
+
+impl Dialect for OllamaDialect {
+    fn provider(&self) -> &str {
+        PROVIDER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { image_input: true, ..Capabilities::TEXT }
+    }
+
+    fn default_base_url(&self) -> &'static str {
+        "http://localhost:11434"
+    }
+
+    fn path(&self, _model_id: &str, _streaming: bool) -> String {
+        "/api/chat".to_owned()
+    }
+
+    fn key_variables(&self) -> &[&'static str] {
+        &["OLLAMA_API_KEY"]
+    }
+
+    fn key_is_optional(&self) -> bool {
+        true
+    }
+
+    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
+        key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
+            .into_iter()
+            .collect()
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
+        to_wire::body(model_id, request, streaming)
+    }
+
+    fn decode(
+        &self,
+        body: &str,
+        request: &ModelRequest,
+        sources: Sources<'_>,
+    ) -> Result<ModelResponse, UppError> {
+        from_wire::response(body, request, sources)
+    }
+
+    fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
+        Box::new(from_wire::OllamaStream::new(Arc::clone(&self.ids), request.structure.is_some()))
+    }
+
+    fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {
+        Some(VendorError::of_status(status, body))
+    }
+}

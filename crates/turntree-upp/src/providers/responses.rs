@@ -1,0 +1,40 @@
+//! Any host that speaks Responses, as the Open Responses specification describes it. UPP-1.2 §19.9.
+
+use crate::dialects::responses::{Documents, Media, ResponsesDialect, ResponsesOptions};
+use crate::error::UppError;
+use crate::provider::Capabilities;
+
+/// The name of the provider, and of its metadata's namespace.
+pub const PROVIDER: &str = "responses";
+
+/// The environment variable that may hold the key, when no other is named.
+pub const KEY_VARIABLE: &str = "OPENRESPONSES_API_KEY";
+
+/// `responses(model, host=…)`: `{host}/responses`, key in `OPENRESPONSES_API_KEY`.
+///
+/// ```
+/// use turntree_upp::dialect::Dialect as _;
+/// use turntree_upp::providers::responses::responses;
+///
+/// let dialect = responses("http://localhost:8000/v1")?;
+/// assert_eq!(dialect.key_variables(), ["OPENRESPONSES_API_KEY"]);
+/// assert!(responses("").is_err());
+/// # Ok::<_, turntree_upp::UppError>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) without a host.
+pub fn responses(host: impl Into<String>) -> Result<ResponsesDialect, UppError> {
+    let host = host.into();
+    if host.trim().is_empty() {
+        let message = "responses needs a host: give its prefix, as https://host/v1";
+        return Err(UppError::invalid_request(PROVIDER, message));
+    }
+    Ok(ResponsesDialect::new(ResponsesOptions {
+        base_url: host.into(),
+        capabilities: Capabilities::ALL,
+        documents: Documents::Any,
+        media: Media::Files,
+        ..ResponsesOptions::vendor(PROVIDER, "", &[KEY_VARIABLE])
+    }))
+}

@@ -1,0 +1,201 @@
+//! The body of a streamed answer: bytes in, whatever their cut, the model's events out. UPP-1.2 §13.4.
+//!
+//! Framing and the dialect's stream decoder, without any I/O: what runs in the task that reads a socket, and what
+//! benchmarks and replays of recorded bodies run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::dialect::{Dialect, Framing, Sources, StreamDecoder};
+use super::dialects::common::{END_OF_STREAM, cut_short};
+use super::error::UppError;
+use super::provider::ModelEvent;
+use super::request::ModelRequest;
+use turntree_core::ids::IdSource;
+use turntree_core::message::StreamEvent;
+use turntree_core::ndjson::{self, NdjsonError};
+use turntree_core::sse::{self, SseError};
+use turntree_core::time::Clock;
+
+/// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
+const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
+
+/// Room kept for the events of the next frame; more is given back, since a process may read a thousand streams.
+const KEPT_EVENTS: usize = 8;
+
+/// Reads one streamed answer.
+///
+/// # Cancel safety
+/// All methods are synchronous; dropping the reader loses the unfinished answer only.
+pub struct AnswerReader {
+    provider: Box<str>,
+    frames: Frames,
+    /// Gone when the answer is whole.
+    decoder: Option<Box<dyn StreamDecoder>>,
+    /// Whether the answer is whole only once the dialect's end marker has come.
+    needs_marker: bool,
+    events: Vec<StreamEvent>,
+    ids: Arc<dyn IdSource>,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for AnswerReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_whole = self.decoder.is_none();
+        let mut shown = formatter.debug_struct("AnswerReader");
+        shown.field("provider", &self.provider).field("is_whole", &is_whole).finish_non_exhaustive()
+    }
+}
+
+impl AnswerReader {
+    /// A reader of the answer to `request`. Ids and times that the vendor does not give come from the sources.
+    pub fn new(
+        dialect: &dyn Dialect,
+        request: &ModelRequest,
+        ids: Arc<dyn IdSource>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            provider: dialect.provider().into(),
+            frames: Frames::new(dialect.framing()),
+            decoder: Some(dialect.stream_decoder(request)),
+            needs_marker: dialect.end_marker().is_some(),
+            events: Vec::new(),
+            ids,
+            clock,
+        }
+    }
+
+    /// Takes the next bytes and appends what they bring; tells whether the answer is whole, whatever still follows.
+    ///
+    /// # Errors
+    /// Those of [`StreamDecoder::frame`] and [`StreamDecoder::finish`], and
+    /// [`ErrorCode::InvalidResponse`](super::ErrorCode::InvalidResponse) for bytes that break the framing. What came
+    /// before the error is in `out`.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
+        let is_over = self.feed(Some(bytes), out)?;
+        if is_over {
+            self.finish(out)?;
+        }
+        Ok(is_over)
+    }
+
+    /// The body has ended: appends the last events and the answer.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), UppError> {
+        if !self.feed(None, out)? && self.needs_marker {
+            return Err(cut_short(&self.provider));
+        }
+        self.finish(out)
+    }
+
+    /// Feeds the decoder; tells whether the vendor said that this was all.
+    fn feed(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
+        let Self { frames, decoder, events, .. } = self;
+        let Some(decoder) = decoder else { return Ok(true) };
+        let mut is_over = false;
+        let result = frames.feed(bytes, |event, data| {
+            is_over = is_over || data.trim() == END_OF_STREAM;
+            if is_over {
+                return Ok(());
+            }
+            let read = decoder.frame(event, data, events);
+            // Frame by frame, so that a burst needs no room here.
+            out.extend(events.drain(..).map(ModelEvent::Event));
+            read?;
+            is_over = decoder.is_over();
+            Ok(())
+        });
+        events.shrink_to(KEPT_EVENTS);
+        result.map(|()| is_over).map_err(|failure| failure.of(&self.provider))
+    }
+
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), UppError> {
+        let Some(decoder) = self.decoder.take() else { return Ok(()) };
+        let sources = Sources { ids: &*self.ids, clock: &*self.clock };
+        let result = decoder.finish(sources, &mut self.events);
+        out.extend(self.events.drain(..).map(ModelEvent::Event));
+        out.push(ModelEvent::Done(result?));
+        Ok(())
+    }
+}
+
+/// A body cut into what the vendor sent: events or lines.
+pub(super) enum Frames {
+    Events(sse::Decoder),
+    Lines(ndjson::Decoder),
+}
+
+impl Frames {
+    pub(super) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::ServerSentEvents => Self::Events(sse::Decoder::default()),
+            Framing::Lines => Self::Lines(ndjson::Decoder::default()),
+        }
+    }
+
+    /// Feeds the next bytes, or the end of them.
+    pub(super) fn feed(
+        &mut self,
+        bytes: Option<&[u8]>,
+        mut visit: impl FnMut(Option<&str>, &str) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Events(decoder) => {
+                let visit = |event: sse::Event<'_>| {
+                    if event.is_damaged {
+                        return Err(Failure::Framing(NOT_UTF8.to_owned()));
+                    }
+                    visit(event.event.as_deref(), &event.data)
+                };
+                match bytes {
+                    Some(bytes) => decoder.push(bytes, visit),
+                    None => decoder.finish(visit),
+                }
+            }
+            Self::Lines(decoder) => {
+                let visit = |line: &str| visit(None, line);
+                match bytes {
+                    Some(bytes) => decoder.push(bytes, visit),
+                    None => decoder.finish(visit),
+                }
+            }
+        }
+    }
+}
+
+/// What ends a stream early, before it is known whose stream it was.
+pub(super) enum Failure {
+    Model(Box<UppError>),
+    Framing(String),
+}
+
+impl Failure {
+    /// As the error of a provider.
+    pub(super) fn of(self, provider: &str) -> UppError {
+        match self {
+            Self::Model(error) => *error,
+            Self::Framing(message) => UppError::invalid_response(provider, message),
+        }
+    }
+}
+
+impl From<UppError> for Failure {
+    fn from(error: UppError) -> Self {
+        Self::Model(Box::new(error))
+    }
+}
+
+impl From<SseError> for Failure {
+    fn from(error: SseError) -> Self {
+        Self::Framing(error.to_string())
+    }
+}
+
+impl From<NdjsonError> for Failure {
+    fn from(error: NdjsonError) -> Self {
+        Self::Framing(error.to_string())
+    }
+}

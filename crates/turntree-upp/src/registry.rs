@@ -1,0 +1,168 @@
+//! Providers by name: `"openai:gpt-5"` is a model.
+//!
+//! The vendors of this crate are there from the start; a provider that is implemented elsewhere is added by
+//! [`register`], once in a process. `docs/providers.md` has a whole one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use super::config::ProviderConfig;
+use super::dialect::Dialect;
+use super::error::{Modality, UppError};
+use super::http_model::HttpModel;
+use super::provider::Model;
+use super::providers as own;
+
+/// Makes the models of one provider, of every kind that it has.
+///
+/// A kind that a provider does not have is refused by the default.
+pub trait ModelFactory: Send + Sync {
+    /// A model for text and tools.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a model or a configuration that cannot
+    /// be.
+    fn llm(
+        &self,
+        provider: &str,
+        model_id: &str,
+        config: ProviderConfig,
+    ) -> Result<Arc<dyn Model>, UppError> {
+        let (_, _) = (model_id, config);
+        Err(unsupported(provider, Modality::Llm))
+    }
+}
+
+/// A function from model id and configuration, for providers that serve text alone.
+impl<F> ModelFactory for F
+where
+    F: Fn(&str, ProviderConfig) -> Result<Arc<dyn Model>, UppError> + Send + Sync,
+{
+    fn llm(
+        &self,
+        _provider: &str,
+        model_id: &str,
+        config: ProviderConfig,
+    ) -> Result<Arc<dyn Model>, UppError> {
+        self(model_id, config)
+    }
+}
+
+type Factories = BTreeMap<String, Arc<dyn ModelFactory>>;
+
+static FACTORIES: LazyLock<RwLock<Factories>> = LazyLock::new(|| RwLock::new(built_in()));
+
+/// Adds a provider under a name, for the rest of the process.
+///
+/// ```
+/// use std::sync::Arc;
+/// use turntree_upp::providers::scripted::Scripted;
+/// use turntree_upp::{Model, ProviderConfig, UppError, registry};
+///
+/// let parrot = |model_id: &str, _config: ProviderConfig| -> Result<Arc<dyn Model>, UppError> {
+///     Ok(Arc::new(Scripted::new(["Polly wants a cracker."]).named(model_id)))
+/// };
+/// registry::register("parrot", parrot)?;
+/// let model = registry::model("parrot:grey", ProviderConfig::default())?;
+/// assert_eq!(model.model_id(), "grey");
+/// # Ok::<_, UppError>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a name that is taken, empty, or has a `:`.
+pub fn register(name: &str, factory: impl ModelFactory + 'static) -> Result<(), UppError> {
+    if name.is_empty() || name.contains(':') || name.contains(char::is_whitespace) {
+        let message = format!("a provider cannot be named \"{name}\": give a word without a colon");
+        return Err(UppError::invalid_request(name, message));
+    }
+    let mut factories = FACTORIES.write().unwrap_or_else(PoisonError::into_inner);
+    if factories.contains_key(name) {
+        let message = format!("a provider is named \"{name}\" already; choose another name");
+        return Err(UppError::invalid_request(name, message));
+    }
+    factories.insert(name.to_owned(), Arc::new(factory));
+    Ok(())
+}
+
+/// The names of all providers, sorted.
+pub fn names() -> Vec<String> {
+    FACTORIES.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+}
+
+/// The model that a text names, as `openai:gpt-5`: the provider, a colon, and the vendor's name of the model, which may
+/// have colons of its own.
+///
+/// # Errors
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a text of another form, or a provider that
+/// is not known; what the factory refuses.
+pub fn model(reference: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
+    let Some((provider, model_id)) = reference.split_once(':').filter(|(_, model_id)| !model_id.is_empty())
+    else {
+        let message = format!("\"{reference}\" names no model: write provider:model, as \"openai:gpt-5\"");
+        return Err(UppError::invalid_request("", message));
+    };
+    let factory = FACTORIES.read().unwrap_or_else(PoisonError::into_inner).get(provider).cloned();
+    let Some(factory) = factory else {
+        let known = names().join(", ");
+        let message = format!("no provider is named \"{provider}\"; known are {known}");
+        return Err(UppError::invalid_request(provider, message));
+    };
+    factory.llm(provider, model_id, config)
+}
+
+fn unsupported(provider: &str, modality: Modality) -> UppError {
+    let words = match modality {
+        Modality::Llm => "LLM",
+        other => other.as_str(),
+    };
+    let error = UppError::invalid_request(
+        provider,
+        format!("Provider '{provider}' does not support {words} modality"),
+    );
+    UppError { modality, ..error }
+}
+
+/// The vendors of this crate. One with several APIs has a name for each.
+fn built_in() -> Factories {
+    type Make = fn(&ProviderConfig) -> Result<Arc<dyn Dialect>, UppError>;
+    let vendors: [(&str, Make); 20] = [
+        ("anthropic", |config| Ok(Arc::new(own::anthropic::anthropic::<&str>(&[], config)))),
+        ("cerebras", |_| Ok(Arc::new(own::cerebras::cerebras()))),
+        ("deepseek", |_| Ok(Arc::new(own::deepseek::deepseek()))),
+        ("deepseek_responses", |_| Ok(Arc::new(own::deepseek::deepseek_responses()))),
+        ("google", |config| Ok(Arc::new(own::google::google(config)))),
+        ("groq", |_| Ok(Arc::new(own::groq::groq()))),
+        ("mistral", |_| Ok(Arc::new(own::mistral::mistral()))),
+        ("moonshot", |_| Ok(Arc::new(own::moonshot::moonshot()))),
+        ("ollama", |_| Ok(Arc::new(own::ollama::ollama()))),
+        ("openai", |_| Ok(Arc::new(own::openai::openai()))),
+        ("openai_chat", |_| Ok(Arc::new(own::openai_chat::openai_chat()))),
+        ("openai_responses", |_| Ok(Arc::new(own::openai::openai()))),
+        ("openai_compatible", |config| {
+            let url =
+                config.base_url.clone().ok_or_else(|| needs_address(own::openai_compatible::PROVIDER))?;
+            Ok(Arc::new(own::openai_compatible::openai_compatible(url)))
+        }),
+        ("openrouter", |_| Ok(Arc::new(own::openrouter::openrouter()))),
+        ("openrouter_responses", |_| Ok(Arc::new(own::openrouter::openrouter_responses()))),
+        ("responses", |config| {
+            let host = config.base_url.clone().ok_or_else(|| needs_address(own::responses::PROVIDER))?;
+            Ok(Arc::new(own::responses::responses(host)?))
+        }),
+        ("xai", |_| Ok(Arc::new(own::xai::xai()))),
+        ("xai_chat", |_| Ok(Arc::new(own::xai::xai()))),
+        ("xai_messages", |config| Ok(Arc::new(own::xai::xai_messages(config)))),
+        ("xai_responses", |_| Ok(Arc::new(own::xai::xai_responses()))),
+    ];
+    let factory = |make: Make| -> Arc<dyn ModelFactory> {
+        Arc::new(move |model_id: &str, config: ProviderConfig| -> Result<Arc<dyn Model>, UppError> {
+            Ok(Arc::new(HttpModel::new(make(&config)?, model_id, config)))
+        })
+    };
+    vendors.into_iter().map(|(name, make)| (name.to_owned(), factory(make))).collect()
+}
+
+fn needs_address(provider: &str) -> UppError {
+    let message = format!("{provider} has no address of its own: give base_url in the configuration");
+    UppError::invalid_request(provider, message)
+}

@@ -1,0 +1,231 @@
+//! Work that is listened to: events while it goes on, a result at its end. UPP-1.2 §15 and §16.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::future::poll_fn;
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
+
+use super::error::{ErrorCode, Modality, UppError};
+use super::middleware::call::Outcome;
+use super::middleware::{CallContext, Chain, Response};
+
+/// One step of the work.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step<E, R> {
+    /// Something happened.
+    Event(E),
+    /// It is done; the last item of every stream that does not fail.
+    Done(Arc<R>),
+}
+
+/// The steps of the work; an error is the last item.
+pub type Steps<E, R> = Pin<Box<dyn Stream<Item = Result<Step<E, R>, UppError>> + Send>>;
+
+/// Events of some work, then its result.
+///
+/// Lazy: nothing is sent before it is polled. May be polled on any executor. Ends after an error; an aborted one ends
+/// with [`ErrorCode::Cancelled`].
+///
+/// # Cancel safety
+/// Polling may be interrupted anywhere; no event is lost. Dropping it stops the work.
+pub struct ResultStream<E, R> {
+    /// Gone when it is over.
+    steps: Option<Steps<E, R>>,
+    cancellation: CancellationToken,
+    outcome: Option<Result<Arc<R>, UppError>>,
+    provider: Arc<str>,
+    modality: Modality,
+}
+
+impl<E, R> fmt::Debug for ResultStream<E, R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.outcome {
+            None => "open",
+            Some(Ok(_)) => "done",
+            Some(Err(_)) => "failed",
+        };
+        formatter.debug_struct("ResultStream").field("state", &state).finish_non_exhaustive()
+    }
+}
+
+impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
+    /// Work that has not started; `provider` and `modality` are those of its errors.
+    pub fn new(steps: Steps<E, R>, provider: impl Into<Arc<str>>, modality: Modality) -> Self {
+        let (provider, cancellation) = (provider.into(), CancellationToken::new());
+        let steps = heeding(steps, &cancellation, stopped(&provider, modality));
+        Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
+    }
+
+    /// Work with the hooks of a chain around it: `begin` is called after those of the request.
+    ///
+    /// An abort ends the work, not the hooks of its end. UPP-1.2 §17.
+    pub fn around(
+        chain: Chain,
+        context: Arc<CallContext>,
+        begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
+    ) -> Self
+    where
+        Arc<R>: Outcome + Into<Response>,
+    {
+        let (provider, modality) = (Arc::clone(&context.provider), context.modality);
+        let cancellation = CancellationToken::new();
+        let steps = hooked(chain, context, cancellation.clone(), begin);
+        Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
+    }
+}
+
+impl<E, R> ResultStream<E, R> {
+    /// Stops the work: it ends with [`ErrorCode::Cancelled`]. No effect when it is over.
+    pub fn abort(&self) {
+        self.cancellation.cancel();
+    }
+
+    /// What aborts the work from elsewhere: cancelling it is [`Self::abort`].
+    pub const fn abort_token(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    /// The result, when it is over.
+    pub const fn outcome(&self) -> Option<&Result<Arc<R>, UppError>> {
+        self.outcome.as_ref()
+    }
+
+    /// Drives the work to its end and gives its result. Events that nobody takes are dropped. May be asked again.
+    ///
+    /// # Errors
+    /// Those of the work.
+    ///
+    /// # Cancel safety
+    /// Interrupted, it drops the events that came meanwhile; the work goes on when it is polled again.
+    pub async fn result(&mut self) -> Result<Arc<R>, UppError> {
+        while self.next().await.is_some() {}
+        self.outcome.clone().unwrap_or_else(|| Err(stopped(&self.provider, self.modality)))
+    }
+
+    /// Ends with an error, which is given to whoever iterates, and kept.
+    fn fail(&mut self, error: UppError) -> Poll<Option<Result<E, UppError>>> {
+        let error = error.with_modality(self.modality);
+        self.steps = None;
+        self.outcome = Some(Err(error.clone()));
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+// Steps are boxed; nothing is pinned in place.
+impl<E, R> Unpin for ResultStream<E, R> {}
+
+impl<E, R> Stream for ResultStream<E, R> {
+    type Item = Result<E, UppError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        let Some(steps) = &mut this.steps else { return Poll::Ready(None) };
+        match steps.as_mut().poll_next(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(Step::Event(event)))) => Poll::Ready(Some(Ok(event))),
+            Poll::Ready(Some(Ok(Step::Done(result)))) => {
+                this.steps = None;
+                this.outcome = Some(Ok(result));
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => this.fail(error),
+            Poll::Ready(None) => {
+                let error = without_result(&this.provider);
+                this.fail(error)
+            }
+        }
+    }
+}
+
+fn stopped(provider: &str, modality: Modality) -> UppError {
+    UppError::cancelled(provider).with_modality(modality)
+}
+
+fn without_result(provider: &str) -> UppError {
+    let message = "the model ended without a result; report this to its provider's author";
+    UppError::new(ErrorCode::ProviderError, provider, message)
+}
+
+/// The steps until they are cancelled, which ends them with `error`.
+fn heeding<E: 'static, R: 'static>(
+    steps: Steps<E, R>,
+    cancellation: &CancellationToken,
+    error: UppError,
+) -> Steps<E, R> {
+    let mut cancelled = Box::pin(cancellation.clone().cancelled_owned());
+    let mut open = Some((steps, error));
+    Box::pin(stream::poll_fn(move |context| {
+        if cancelled.as_mut().poll(context).is_ready() {
+            return Poll::Ready(open.take().map(|(_, error)| Err(error)));
+        }
+        open.as_mut().map_or(Poll::Ready(None), |(steps, _)| steps.as_mut().poll_next(context))
+    }))
+}
+
+/// The steps of work that goes on inside its hooks.
+///
+/// The work hands over one event at a time and goes on when that was taken: it never runs ahead of its listener.
+fn hooked<E: Send + 'static, R: Send + Sync + 'static>(
+    chain: Chain,
+    context: Arc<CallContext>,
+    cancellation: CancellationToken,
+    begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
+) -> Steps<E, R>
+where
+    Arc<R>: Outcome + Into<Response>,
+{
+    let hand = Arc::new(Hand(Mutex::new(None)));
+    let given = Arc::clone(&hand);
+    let call = async move {
+        let work = || async {
+            let error = stopped(&context.provider, context.modality);
+            let mut steps = heeding(begin()?, &cancellation, error);
+            while let Some(step) = steps.next().await {
+                match step.map_err(|error| error.with_modality(context.modality))? {
+                    Step::Event(event) => given.give(event).await,
+                    Step::Done(result) => {
+                        context.set_response(Arc::clone(&result).into());
+                        return Ok(result);
+                    }
+                }
+            }
+            Err(without_result(&context.provider))
+        };
+        chain.around(&context, Some(&cancellation), work).await
+    };
+    let mut call = Some(Box::pin(call));
+    Box::pin(stream::poll_fn(move |context| {
+        let Some(running) = &mut call else { return Poll::Ready(None) };
+        let polled = running.as_mut().poll(context);
+        if let Some(event) = hand.take() {
+            return Poll::Ready(Some(Ok(Step::Event(event))));
+        }
+        polled.map(|outcome| {
+            call = None;
+            Some(outcome.map(Step::Done))
+        })
+    }))
+}
+
+/// Where an event waits for whoever polls the work.
+struct Hand<E>(Mutex<Option<E>>);
+
+impl<E> Hand<E> {
+    fn take(&self) -> Option<E> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives an event and waits until it was taken. Nobody need be woken: taking is what polls the work again.
+    async fn give(&self, event: E) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(event);
+        poll_fn(|_| {
+            let is_taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+            if is_taken { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}

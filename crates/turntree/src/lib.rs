@@ -1,0 +1,21 @@
+//! turntree: conversations between people, agents and tools are trees of turns.
+//!
+//! This crate re-exports the layers for Rust applications. Each layer is a crate of its own; a crate uses the crates
+//! above it in this table, never those below it or beside it.
+//!
+//! | module | crate | what it contains |
+//! |---|---|---|
+//! | [`core`] | `turntree-core` | ids, time, secrets, limits, the runtime, JSON, server-sent events, HTTP |
+//! | [`message`] | `turntree-core` | the message vocabulary of UPP-1.2: content, messages, tools, turns, threads, usage, stream events |
+//! | [`upp`] | `turntree-upp` | the provider layer: models, vendor dialects, providers, middleware, embeddings, images |
+//! | [`thread_protocol`] | `turntree-thread-protocol` | ThreadProtocol 1.0.0: documents, validation, canonical JSON, conversions, bulk conversion |
+//! | [`agents`] | `turntree-agents` | UAP-1.0: agents, strategies, the run machine and its driver, sessions, thread trees |
+//!
+//! `upp` and `thread_protocol` do not use each other. UPP-1.2 §10 defines `llm()` in the provider layer; here it is in
+//! [`agents::llm`], because it runs the same loop as an agent.
+
+pub use turntree_agents as agents;
+pub use turntree_core as core;
+pub use turntree_core::message;
+pub use turntree_thread_protocol as thread_protocol;
+pub use turntree_upp as upp;

@@ -1,0 +1,230 @@
+//! What an agent calls in Python: tools with who approves them, and hooks by their names.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyString};
+
+use super::agent::AgentCore;
+use crate::bridge::callback::CallMode;
+use turntree_agents::run::HookSet;
+
+/// One tool: the object, how to call it, who approves.
+pub(crate) struct ToolBinding {
+    pub(super) tool: Py<PyAny>,
+    pub(super) mode: CallMode,
+    pub(super) takes_context: bool,
+    pub(super) approval: Option<Approver>,
+    /// The agent that it is.
+    pub(super) agent: Option<Py<AgentCore>>,
+}
+
+/// Who approves the calls of a tool.
+pub(super) enum Approver {
+    /// A function, asked before each call.
+    Function(Function),
+    /// A person, asked while the run waits.
+    Person,
+}
+
+impl Approver {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Function(function) => Self::Function(function.clone_ref(py)),
+            Self::Person => Self::Person,
+        }
+    }
+
+    fn new(approval: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match approval.cast::<PyString>() {
+            Ok(word) if word.to_cow()? == ASK => Ok(Self::Person),
+            _ => Ok(Self::Function(Function::new(approval, "approval")?)),
+        }
+    }
+}
+
+/// What leaves a call to a person.
+pub(super) const ASK: &str = "ask";
+
+/// A function of the application with the way to call it.
+pub(super) struct Function {
+    pub(super) callable: Py<PyAny>,
+    pub(super) mode: CallMode,
+}
+
+impl Function {
+    fn new(callable: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        if !callable.is_callable() {
+            let found = callable.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("{what} must be a function, not {found}")));
+        }
+        Ok(Self { mode: CallMode::of(callable, true)?, callable: callable.clone().unbind() })
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self { callable: self.callable.clone_ref(py), mode: self.mode }
+    }
+}
+
+impl ToolBinding {
+    /// The binding of a `Tool`.
+    ///
+    /// # Errors
+    /// What the tool's signature says against it.
+    pub(crate) fn new(tool: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mode = match tool.getattr("_mode")?.extract::<&str>()? {
+            "async" => CallMode::Task,
+            "inline" => CallMode::Inline,
+            _ => CallMode::Thread,
+        };
+        let approval = tool.getattr("approval")?;
+        Ok(Self {
+            tool: tool.clone().unbind(),
+            mode,
+            takes_context: tool.getattr("_takes_context")?.extract()?,
+            approval: if approval.is_none() { None } else { Some(Approver::new(&approval)?) },
+            agent: agent_of(tool)?,
+        })
+    }
+
+    /// The agent that the tool is.
+    pub(crate) const fn agent(&self) -> Option<&Py<AgentCore>> {
+        self.agent.as_ref()
+    }
+
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Self {
+            tool: self.tool.clone_ref(py),
+            mode: self.mode,
+            takes_context: self.takes_context,
+            approval: self.approval.as_ref().map(|approval| approval.clone_ref(py)),
+            agent: self.agent.as_ref().map(|agent| agent.clone_ref(py)),
+        }
+    }
+
+    /// Whether calls are asked for approval.
+    pub(crate) const fn asks_approval(&self) -> bool {
+        self.approval.is_some()
+    }
+}
+
+/// The agent that a tool runs, where it is one.
+fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
+    let agent = tool.getattr_opt(intern!(tool.py(), "_sub_agent"))?;
+    let agent =
+        agent.filter(|agent| !agent.is_none()).map(|agent| Ok(agent.cast_into::<AgentCore>()?.unbind()));
+    agent.transpose()
+}
+
+/// All functions of an agent.
+#[derive(Default)]
+pub(crate) struct Callables {
+    pub(super) tools: Vec<ToolBinding>,
+    pub(super) hooks: HashMap<&'static str, Function>,
+    pub(super) set: HookSet,
+    /// The type of the structured answer: checks JSON text, and builds the value from it.
+    pub(super) answer: Option<Py<PyAny>>,
+    /// Gives the agent itself, for what middleware sees.
+    pub(super) owner: Option<Py<PyAny>>,
+}
+
+/// The name of the function that performs a run, where the strategy is written in Python.
+pub(super) const EXECUTE: &str = "execute";
+
+/// The hooks of tool use: those that a bare model has as well.
+const OF_TOOLS: [&str; 5] =
+    ["on_tool_call", "on_before_call", "on_after_call", "on_tool_error", "on_max_iterations"];
+
+/// The hooks by name, and what tells the driver that they are there.
+const HOOKS: [(&str, HookSet); 13] = [
+    ("on_tool_call", HookSet::TOOL_CALL),
+    ("on_before_call", HookSet::BEFORE_CALL),
+    ("on_after_call", HookSet::AFTER_CALL),
+    ("on_tool_error", HookSet::TOOL_ERROR),
+    ("on_max_iterations", HookSet::MAX_ITERATIONS),
+    ("on_step_start", HookSet::STEP_START),
+    ("on_reason", HookSet::REASON),
+    ("on_act", HookSet::ACT),
+    ("on_observe", HookSet::OBSERVE),
+    ("on_step_end", HookSet::STEP_END),
+    ("stop_condition", HookSet::STOP_CONDITION),
+    ("on_complete", HookSet::COMPLETE),
+    ("on_error", HookSet::ERROR),
+];
+
+impl Callables {
+    /// The functions of an agent; `hooks` by name, those that are `None` left out.
+    ///
+    /// # Errors
+    /// `TypeError` for a hook that is no function.
+    pub(crate) fn new(tools: Vec<ToolBinding>, hooks: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut callables = Self { tools, ..Self::default() };
+        for (name, flag) in HOOKS {
+            if let Some(hook) = hooks.get_item(name)?.filter(|hook| !hook.is_none()) {
+                callables.hooks.insert(name, Function::new(&hook, name)?);
+                callables.set = callables.set | flag;
+            }
+        }
+        Ok(callables)
+    }
+
+    /// With the type of the structured answer, where that is more than a JSON Schema.
+    #[must_use]
+    pub(crate) fn with_answer(mut self, answer: Option<Py<PyAny>>) -> Self {
+        if answer.is_some() {
+            self.set = self.set | HookSet::CHECK_ANSWER;
+        }
+        Self { answer, ..self }
+    }
+
+    /// Says who gives the agent itself.
+    pub(crate) fn belong_to(&mut self, owner: Py<PyAny>) -> Option<Py<PyAny>> {
+        self.owner.replace(owner)
+    }
+
+    /// With the function that performs a run.
+    ///
+    /// # Errors
+    /// `TypeError` for what is no function.
+    pub(super) fn with_execute(mut self, execute: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if let Some(execute) = execute {
+            self.hooks.insert(EXECUTE, Function::new(execute, EXECUTE)?);
+        }
+        Ok(self)
+    }
+
+    /// The same tools and hooks of tool use, and no hooks of steps; with references of its own, as the garbage collector
+    /// counts them.
+    pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
+        let hooks = self.hooks.iter().filter(|(name, _)| OF_TOOLS.contains(name));
+        let of_tools = HOOKS.into_iter().filter(|(name, _)| OF_TOOLS.contains(name));
+        let set = of_tools
+            .filter(|(_, flag)| self.set.contains(*flag))
+            .fold(HookSet::NONE, |set, (_, flag)| set | flag);
+        let callables = Self {
+            tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
+            hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
+            set,
+            answer: None,
+            owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
+        };
+        callables.with_answer(self.answer.as_ref().map(|answer| answer.clone_ref(py)))
+    }
+
+    /// For `__traverse__` of the agent.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.answer)?;
+        visit.call(&self.owner)?;
+        for tool in &self.tools {
+            visit.call(&tool.tool)?;
+            visit.call(&tool.agent)?;
+            if let Some(Approver::Function(approval)) = &tool.approval {
+                visit.call(&approval.callable)?;
+            }
+        }
+        self.hooks.values().try_for_each(|hook| visit.call(&hook.callable))
+    }
+}

@@ -1,0 +1,101 @@
+//! Checkpoints as a Python class. UAP-1.0 §6.4.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::state::PyExecutionState;
+use crate::convert::json::to_python;
+use crate::data::{Data, DataClass, value_of};
+use crate::show::Show;
+use turntree_agents::Checkpoint as CoreCheckpoint;
+use turntree_agents::checkpoint::SubAgentStates;
+use turntree_core::json;
+
+/// A point of a run that a session can go back to. UAP-1.0 §6.4.
+#[pyclass(frozen, extends = Data, module = "turntree")]
+pub(crate) struct Checkpoint;
+
+impl DataClass for Checkpoint {
+    type Value = CoreCheckpoint;
+    fn wrap(py: Python<'_>, value: Arc<CoreCheckpoint>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
+    }
+}
+
+impl Checkpoint {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a CoreCheckpoint> {
+        value_of(slf.as_super())
+    }
+}
+
+/// Sessions of sub-agents as plain data, by the tool calls that started them.
+///
+/// # Errors
+/// `turntree.SerializationError`; or when Python fails, as out of memory.
+pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyResult<Bound<'py, PyDict>> {
+    let shown = PyDict::new(py);
+    for (call, state) in states.iter() {
+        let text = json::write(&**state).map_err(|error| crate::error::serialization(py, &error))?;
+        shown.set_item(call, to_python(py, &text)?)?;
+    }
+    Ok(shown)
+}
+
+#[pymethods]
+impl Checkpoint {
+    /// Its id, a UUIDv4.
+    #[getter]
+    fn id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
+        Ok(&Self::of(slf)?.id)
+    }
+
+    /// The session.
+    #[getter]
+    fn session_id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
+        Ok(&Self::of(slf)?.session_id)
+    }
+
+    /// When it was made, in UTC.
+    #[getter]
+    fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.timestamp.show(slf.py())
+    }
+
+    /// The step of the run, from 1; each run counts anew.
+    #[getter]
+    fn step(slf: &Bound<'_, Self>) -> PyResult<u32> {
+        Ok(Self::of(slf)?.step())
+    }
+
+    /// The node of the tree that was current.
+    #[getter]
+    fn thread_id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
+        Ok(Self::of(slf)?.place.node.as_str())
+    }
+
+    /// The state of the run.
+    #[getter]
+    fn state(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        PyExecutionState::wrap(slf.py(), Arc::new(Self::of(slf)?.state()))
+    }
+
+    /// Sessions of the run's sub-agents as plain data, by the tool calls that started them.
+    #[getter]
+    fn sub_agent_states<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        sub_agents(slf.py(), &Self::of(slf)?.sub_agent_states)
+    }
+
+    /// Facts about it; a dict of its own.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.metadata.show(slf.py())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let checkpoint = Self::of(slf)?;
+        let messages = checkpoint.state().messages.len();
+        Ok(format!("Checkpoint(id={:?}, step={}, messages={messages})", &*checkpoint.id, checkpoint.step()))
+    }
+}

@@ -1,0 +1,173 @@
+//! The middlewares that come with turntree, as Python objects.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+
+use super::functions::{PyCounter, PyRule, PySummarizer};
+use crate::bridge::guard;
+use crate::convert::json::to_raw;
+use crate::upp::held::{Function, Held};
+use turntree_agents::middleware::{
+    Budget, Guardrails, Line, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
+};
+use turntree_upp::middleware::Level;
+
+/// A middleware of agents that comes with turntree: what `logging`, `guardrails`, `memory` and `budget` give.
+#[pyclass(frozen, weakref, module = "turntree.middleware")]
+pub(crate) struct AgentMiddleware {
+    core: Arc<dyn CoreMiddleware>,
+    held: Held,
+}
+
+impl AgentMiddleware {
+    pub(super) fn core(&self) -> Arc<dyn CoreMiddleware> {
+        Arc::clone(&self.core)
+    }
+
+    fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<Function>>) -> Self {
+        Self { core: Arc::new(core), held: Held { functions, objects: Vec::new() } }
+    }
+}
+
+/// A rule as Python gives it: a name, and a function or a schema.
+type GivenRule<'py> = (String, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+
+fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<Function>>) -> PyResult<Vec<Rule>> {
+    let rules = rules.into_iter().map(|(name, function, schema)| {
+        let Some(function) = function else {
+            let schema = to_raw(&schema, "schema")?;
+            return Rule::of_data(name, schema).map_err(|error| PyValueError::new_err(error.message));
+        };
+        let function = Function::new(&function)?;
+        functions.push(Arc::clone(&function));
+        Ok(Rule::of_text(name.clone(), Arc::new(PyRule { name, function })))
+    });
+    rules.collect()
+}
+
+#[pymethods]
+impl AgentMiddleware {
+    /// Logs runs to a function of level, message and exception.
+    #[staticmethod]
+    #[pyo3(signature = (*, level, logger, include_messages, include_timing))]
+    fn logging(
+        level: &str,
+        logger: &Bound<'_, PyAny>,
+        include_messages: bool,
+        include_timing: bool,
+    ) -> PyResult<Self> {
+        let function = Function::new(logger)?;
+        let sink = Arc::clone(&function);
+        let write = move |line: &Line<'_>| {
+            let written = guard::held(|py| -> PyResult<()> {
+                let error = line.error.map(|error| crate::error::upp(py, error).into_value(py));
+                sink.bound(py)?.call1((line.level.as_str(), line.message, error))?;
+                Ok(())
+            });
+            if let Some(Err(error)) = written {
+                // A logger that fails must not end a run.
+                guard::held(|py| error.write_unraisable(py, None));
+            }
+        };
+        let known = Level::ALL.into_iter().find(|known| known.as_str() == level);
+        let Some(level) = known else {
+            let known = Level::ALL.map(|level| format!("\"{}\"", level.as_str())).join(", ");
+            return Err(PyValueError::new_err(format!("level must be one of {known}, not \"{level}\"")));
+        };
+        let mut core = Logging::new(Arc::new(write));
+        core.level = level;
+        core.include_messages = include_messages;
+        core.include_timing = include_timing;
+        Ok(Self::of(core, vec![function]))
+    }
+
+    /// Holds inputs and outputs to rules: each a name, and a function of a text or None and a JSON Schema.
+    #[staticmethod]
+    #[pyo3(signature = (*, name, input, output, hold))]
+    fn guardrails(
+        name: String,
+        input: Vec<GivenRule<'_>>,
+        output: Vec<GivenRule<'_>>,
+        hold: bool,
+    ) -> PyResult<Self> {
+        let mut functions = Vec::new();
+        let input = rules_from(input, &mut functions)?;
+        let output = rules_from(output, &mut functions)?;
+        Ok(Self::of(Guardrails { name, input, output, hold }, functions))
+    }
+
+    /// Keeps what is sent within a window.
+    #[staticmethod]
+    #[pyo3(signature = (
+        *, name, max_tokens, max_turns, counter, summarize, summary_tokens, summary_input_tokens, sends_overflow
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the options of `memory`, all by keyword")]
+    fn memory(
+        name: String,
+        max_tokens: Option<u64>,
+        max_turns: Option<usize>,
+        counter: Option<&Bound<'_, PyAny>>,
+        summarize: Option<&Bound<'_, PyAny>>,
+        summary_tokens: u64,
+        summary_input_tokens: u64,
+        sends_overflow: bool,
+    ) -> PyResult<Self> {
+        let overflow = if sends_overflow { Overflow::Send } else { Overflow::Error };
+        let mut core = Memory::default();
+        core.name = name;
+        core.max_tokens = max_tokens;
+        core.max_turns = max_turns;
+        core.overflow = overflow;
+        core.summary_tokens = summary_tokens;
+        core.summary_input_tokens = summary_input_tokens;
+        let mut functions = Vec::new();
+        if let Some(counter) = counter {
+            let function = Function::new(counter)?;
+            functions.push(Arc::clone(&function));
+            core = core.with_counter(Arc::new(PyCounter(function)));
+        }
+        if let Some(summarize) = summarize {
+            let function = Function::patient(summarize)?;
+            functions.push(Arc::clone(&function));
+            core = core.with_summarizer(Arc::new(PySummarizer(function)));
+        }
+        Ok(Self::of(core, functions))
+    }
+
+    /// Stops runs that have spent too much.
+    #[staticmethod]
+    #[pyo3(signature = (*, name, tokens, cost, steps, seconds, by_session, ignore_unpriced))]
+    fn budget(
+        name: String,
+        tokens: Option<u64>,
+        cost: Option<f64>,
+        steps: Option<u64>,
+        seconds: Option<f64>,
+        by_session: bool,
+        ignore_unpriced: bool,
+    ) -> Self {
+        Self::of(Budget { name, tokens, cost, steps, seconds, by_session, ignore_unpriced }, Vec::new())
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.core.name()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("AgentMiddleware({:?})", self.core)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
+    }
+}

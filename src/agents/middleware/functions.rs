@@ -1,0 +1,96 @@
+//! Functions of the application in the middlewares that come with turntree.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::hooks::failed;
+use crate::bridge::guard;
+use crate::upp::held::Function;
+use turntree_agents::middleware::{Counter, RuleCheck, Summarizer, Verdict};
+use turntree_upp::UppError;
+
+/// Calls a function with a text and reads what it gives.
+async fn asked<T>(
+    function: &Function,
+    what: &str,
+    text: &str,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+) -> Result<T, UppError> {
+    let started = guard::expect_held(|py| function.call(py, PyTuple::new(py, [text])?.unbind()));
+    let value = match started {
+        Ok(call) => call.await,
+        Err(error) => Err(error),
+    };
+    let held = guard::expect_held(|py| {
+        let read = value.and_then(|value| read(value.bind(py)));
+        Ok(read.map_err(|error| failed(py, what, "", error)))
+    });
+    held.unwrap_or_else(|error| Err(UppError::invalid_request("", error.to_string())))
+}
+
+/// A rule: a function of a text that gives None, or "reject" and why, or "replace" and by what.
+pub(super) struct PyRule {
+    pub(super) name: String,
+    pub(super) function: Arc<Function>,
+}
+
+fn verdict_from(value: &Bound<'_, PyAny>) -> PyResult<Verdict> {
+    if value.is_none() {
+        return Ok(Verdict::Pass);
+    }
+    let (kind, words): (String, String) = value.extract()?;
+    match kind.as_str() {
+        "reject" => Ok(Verdict::Reject(words)),
+        "replace" => Ok(Verdict::Replace(words)),
+        other => Err(PyValueError::new_err(format!("unknown verdict: {other}"))),
+    }
+}
+
+impl RuleCheck for PyRule {
+    fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>> {
+        Box::pin(async move {
+            let what = format!("guardrail '{}'", self.name);
+            asked(&self.function, &what, text, verdict_from).await
+        })
+    }
+}
+
+/// A counter of tokens.
+pub(super) struct PyCounter(pub(super) Arc<Function>);
+
+impl Counter for PyCounter {
+    fn count(&self, text: &str) -> Result<u64, UppError> {
+        let counted = guard::expect_held(|py| {
+            let counted = self.0.bound(py).and_then(|function| {
+                let value = function.call1((text,))?;
+                value.extract::<u64>().map_err(|_| {
+                    let found = value.repr().map(|repr| repr.to_string()).unwrap_or_default();
+                    PyTypeError::new_err(format!("counter must give a number of tokens, not {found}"))
+                })
+            });
+            Ok(counted.map_err(|error| failed(py, "the counter of memory", "", error)))
+        });
+        counted.unwrap_or_else(|error| Err(UppError::invalid_request("", error.to_string())))
+    }
+}
+
+/// Says in short what was said.
+pub(super) struct PySummarizer(pub(super) Arc<Function>);
+
+impl Summarizer for PySummarizer {
+    fn summarize(&self, text: String) -> BoxFuture<'_, Result<String, UppError>> {
+        Box::pin(async move {
+            asked(&self.0, "the summarizer of memory", &text, |value| {
+                value.extract::<String>().map_err(|_| {
+                    let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+                    PyTypeError::new_err(format!("summarize must give a str, not {found}"))
+                })
+            })
+            .await
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! The state of a run and the steps of a plan as Python classes. UAP-1.0 §5.1 and §13.4.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
+
+use crate::data::{Data, DataClass, value_of};
+use crate::show::{Show, data_class};
+use turntree_agents::run::{ExecutionState, PlanStatus, PlanStep as CoreStep};
+use turntree_core::json::Extra;
+
+data_class! {
+    /// A step of a plan. UAP-1.0 §13.4.
+    PlanStep as "PlanStep" in "turntree" over CoreStep {
+        /// Unique in its plan.
+        id,
+        /// What is to be done.
+        description,
+        /// The tool to do it with, where the plan names one.
+        tool,
+        /// Ids of the steps that have to be done before.
+        depends_on,
+        /// How far it is.
+        status,
+    }
+
+    #[new]
+    #[pyo3(signature = (id, description, tool = None, depends_on = Vec::new(), status = "pending"))]
+    fn new(
+        id: String,
+        description: String,
+        tool: Option<String>,
+        depends_on: Vec<String>,
+        status: &str,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let Some(status) = PlanStatus::ALL.into_iter().find(|known| known.as_str() == status) else {
+            let known = PlanStatus::ALL.map(PlanStatus::as_str).join("\", \"");
+            return Err(PyValueError::new_err(format!("status must be one of \"{known}\", not \"{status}\"")));
+        };
+        Ok(Self::holding(CoreStep { id, description, tool, depends_on, status, extra: Extra::new() }))
+    }
+}
+
+impl Show for PlanStatus {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_str().show(py)
+    }
+}
+
+/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
+#[pyclass(frozen, extends = Data, name = "ExecutionState", module = "turntree")]
+pub(crate) struct PyExecutionState {
+    /// The run's own metadata, while it runs.
+    metadata: Option<Py<PyDict>>,
+}
+
+impl DataClass for PyExecutionState {
+    type Value = ExecutionState;
+    fn wrap(py: Python<'_>, value: Arc<ExecutionState>) -> PyResult<Py<PyAny>> {
+        let class = Self { metadata: None };
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(class))?.into_any())
+    }
+}
+
+impl PyExecutionState {
+    /// The state of a run that goes on, with its metadata to write to.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn live(py: Python<'_>, state: ExecutionState, metadata: Py<PyDict>) -> PyResult<Py<PyAny>> {
+        let class = Self { metadata: Some(metadata) };
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(Arc::new(state))).add_subclass(class))?.into_any())
+    }
+
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a ExecutionState> {
+        value_of(slf.as_super())
+    }
+}
+
+#[pymethods]
+impl PyExecutionState {
+    /// The step that runs, from 1.
+    #[getter]
+    fn step(slf: &Bound<'_, Self>) -> PyResult<u32> {
+        Ok(Self::of(slf)?.step)
+    }
+
+    /// The input, then everything new, in order.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.messages.iter().cloned().collect::<Vec<_>>().show(slf.py())
+    }
+
+    /// What the application keeps with the run. Given to a hook it is the run's own dict, and may be changed.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        match &slf.get().metadata {
+            Some(metadata) => Ok(metadata.bind(slf.py()).clone().into_any()),
+            None => Self::of(slf)?.metadata.show(slf.py()),
+        }
+    }
+
+    /// What the model thought, one text a step; None where the strategy does not have it think.
+    #[getter]
+    fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let thoughts = Self::of(slf)?.reasoning.as_ref();
+        thoughts.map(|thoughts| thoughts.iter().cloned().collect::<Vec<_>>()).show(slf.py())
+    }
+
+    /// The steps of the plan; None where the strategy makes none.
+    #[getter]
+    fn plan<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let plan = Self::of(slf)?.plan.as_ref();
+        plan.map(|plan| plan.iter().cloned().collect::<Vec<_>>()).show(slf.py())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let state = Self::of(slf)?;
+        Ok(format!("ExecutionState(step={}, messages={})", state.step, state.messages.len()))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.metadata)
+    }
+}

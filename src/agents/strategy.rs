@@ -1,0 +1,260 @@
+//! Strategies: options to core strategies, and what a strategy that is written in Python works with. UAP-1.0 §5.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::{BoxFuture, ready};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyTuple};
+use tokio_util::sync::CancellationToken;
+
+use super::agent::{AgentCore, input_from};
+use super::host::show_turn;
+use super::llm::LlmCore;
+use super::state::PlanStep;
+use super::stream::AgentStreamEvent;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::guard::{self, lock};
+use crate::bridge::kept::Kept;
+use crate::convert::json::to_raw;
+use crate::data::extract;
+use crate::records::{StreamEvent, Turn as PyTurn};
+use crate::show::Show;
+use crate::thread::history_from;
+use turntree_agents::run::{AgentStreamEvent as CoreEvent, HostError, UapEvent as CoreUapEvent};
+use turntree_agents::strategy::{OwnContext, OwnStrategy, Performed};
+use turntree_agents::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
+use turntree_core::ids::RandomIds;
+use turntree_core::json::RawJson;
+use turntree_core::message::message::History;
+use turntree_core::time::SystemClock;
+use turntree_upp::llm::into_messages;
+
+/// The strategy that a dict describes, which the Python half has checked: `name`, and the options by theirs.
+///
+/// # Errors
+/// `TypeError` for an option of another type, `ValueError` for an unknown name.
+pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
+    let option = |name: &str| -> PyResult<Bound<'_, PyAny>> {
+        let missing = || PyTypeError::new_err(format!("the execution strategy lacks {name}"));
+        options.get_item(name)?.ok_or_else(missing)
+    };
+    let name: String = option("name")?.extract()?;
+    Ok(match name.as_str() {
+        "loop" => Strategy::Loop(LoopOptions { max_iterations: option("max_iterations")?.extract()? }),
+        "react" => {
+            let format: String = option("observation_format")?.extract()?;
+            let known = ObservationFormat::ALL.into_iter().find(|known| known.as_str() == format);
+            Strategy::React(ReactOptions {
+                max_steps: option("max_steps")?.extract()?,
+                reasoning_prompt: option("reasoning_prompt")?.extract::<Option<String>>()?.map(Into::into),
+                observation_format: known
+                    .ok_or_else(|| PyValueError::new_err("unknown observation_format"))?,
+            })
+        }
+        "plan" => {
+            let schema = option("plan_schema")?;
+            let schema =
+                if schema.is_none() { None } else { Some(Arc::new(to_raw(&schema, "plan_schema")?)) };
+            Strategy::Plan(PlanOptions {
+                max_plan_steps: option("max_plan_steps")?.extract()?,
+                allow_replan: option("allow_replan")?.extract()?,
+                plan_schema: schema,
+                max_replans: option("max_replans")?.extract()?,
+                max_iterations: option("max_iterations")?.extract()?,
+            })
+        }
+        _ => Strategy::own(Arc::new(PyStrategy { name: option("own_name")?.extract()? })),
+    })
+}
+
+/// A strategy that is written in Python. Its function is among those of the agent; the host calls it.
+#[derive(Debug)]
+struct PyStrategy {
+    name: String,
+}
+
+impl OwnStrategy for PyStrategy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn execute(&self, _: OwnContext) -> BoxFuture<'static, Result<Performed, HostError>> {
+        let words = "a strategy that is written in Python runs with its own agent only";
+        Box::pin(ready(Err(HostError::raised("RuntimeError", words))))
+    }
+}
+
+/// What the Python half gives: the turn, the last step, thoughts, plan.
+pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<Performed> {
+    type Given<'py> = (Bound<'py, PyAny>, u32, Option<Vec<String>>, Option<Vec<Bound<'py, PyAny>>>);
+    let (turn, step, reasoning, plan): Given<'_> = value.extract()?;
+    let read = |(place, step): (usize, Bound<'_, PyAny>)| {
+        let step = extract::<PlanStep>(&step, &format!("state.plan[{place}]"))?;
+        Ok(Arc::unwrap_or_clone(step))
+    };
+    let plan =
+        plan.map(|steps| steps.into_iter().enumerate().map(read).collect::<PyResult<_>>()).transpose()?;
+    Ok(Performed { turn: extract::<PyTurn>(&turn, "the turn of the strategy")?, step, reasoning, plan })
+}
+
+/// The context of one run, as long as that lasts.
+#[derive(Clone)]
+pub(super) struct Lease {
+    context: Arc<Mutex<Option<OwnContext>>>,
+    ended: CancellationToken,
+}
+
+impl Lease {
+    pub(super) fn new(context: OwnContext) -> Self {
+        Self { context: Arc::new(Mutex::new(Some(context))), ended: CancellationToken::new() }
+    }
+
+    /// Takes it back when dropped: what somebody keeps of it keeps nothing of the run.
+    pub(super) fn guard(&self) -> impl Drop + Send + 'static + use<> {
+        struct End(Lease);
+        impl Drop for End {
+            fn drop(&mut self) {
+                let context = lock(&self.0.context).take();
+                drop(context);
+                self.0.ended.cancel();
+            }
+        }
+        End(self.clone())
+    }
+
+    fn get(&self) -> PyResult<OwnContext> {
+        let context = lock(&self.context).clone();
+        context.ok_or_else(|| {
+            PyRuntimeError::new_err("the run of this context is over; a context serves one run")
+        })
+    }
+}
+
+/// The native half of `turntree.execution.ExecutionContext`.
+#[pyclass(frozen, module = "turntree._core")]
+pub(crate) struct StrategyContext {
+    lease: Lease,
+    agent: Py<AgentCore>,
+    metadata: Py<PyDict>,
+}
+
+impl StrategyContext {
+    pub(super) const fn new(lease: Lease, agent: Py<AgentCore>, metadata: Py<PyDict>) -> Self {
+        Self { lease, agent, metadata }
+    }
+
+    fn push(slf: &Bound<'_, Self>, event: CoreEvent) -> PyResult<Coroutine> {
+        let events = slf.get().lease.get()?.events;
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        Ok(Coroutine::keeping("emit", kept, async move {
+            if let Some(events) = events {
+                events.push(event).await;
+            }
+            Ok(())
+        }))
+    }
+}
+
+#[pymethods]
+impl StrategyContext {
+    /// What was said before.
+    #[getter]
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.lease.get()?.setup.history.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    /// What is to be answered.
+    #[getter]
+    fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.lease.get()?.state.messages.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    /// The run's own dict.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
+        self.metadata.clone_ref(py)
+    }
+
+    /// Whether somebody listens to the run.
+    #[getter]
+    fn listened(&self) -> PyResult<bool> {
+        Ok(self.lease.get()?.events.is_some())
+    }
+
+    /// Whether the run is over, by its end or by an abort.
+    #[getter]
+    fn ended(&self) -> bool {
+        self.lease.ended.is_cancelled()
+    }
+
+    /// The agent's model with the agent's tools, and without its hooks of steps.
+    fn llm(&self, py: Python<'_>) -> PyResult<LlmCore> {
+        LlmCore::of_run(py, &self.lease.get()?, &self.agent)
+    }
+
+    /// Runs one of our strategies as a part of this run; the coroutine gives its turn.
+    fn run(
+        slf: &Bound<'_, Self>,
+        execution: &Bound<'_, PyDict>,
+        history: Option<&Bound<'_, PyAny>>,
+        input: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Coroutine> {
+        let context = slf.get().lease.get()?;
+        let strategy = strategy_from(execution)?;
+        let history: History = match history {
+            Some(history) => history_from(history, "history")?,
+            None => context.setup.history.clone(),
+        };
+        let input: History = match input {
+            Some(input) => {
+                let provider = context.drive.model.provider();
+                let messages = into_messages([input_from(input)?], provider, &RandomIds, &SystemClock);
+                messages.map_err(|error| crate::error::upp(slf.py(), &error))?.into_iter().collect()
+            }
+            None => context.state.messages.clone(),
+        };
+        let callables = Arc::clone(slf.get().agent.get().callables());
+        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        Ok(Coroutine::keeping("run", kept, async move {
+            let turn = context.run(&strategy, history, input).await;
+            guard::expect_held(|py| match turn {
+                Ok(turn) => show_turn(py, &callables, turn),
+                Err(error) => Err(crate::error::upp(py, &error)),
+            })
+        }))
+    }
+
+    /// Tells an event of a stream to whoever listens; a coroutine.
+    fn pass_on(slf: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
+        let event = match event.cast::<AgentStreamEvent>() {
+            Ok(event) => event.get().core().clone(),
+            Err(_) => CoreEvent::Upp(Arc::unwrap_or_clone(extract::<StreamEvent>(event, "event")?)),
+        };
+        Self::push(slf, event)
+    }
+
+    /// Tells an event of this run to whoever listens; a coroutine.
+    fn emit(slf: &Bound<'_, Self>, kind: &str, step: u32, data: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
+        let agent_id = slf.get().agent.get().agent().id().to_string();
+        let data = to_raw(data, "data")?;
+        let event = serde_json::json!({ "type": kind, "step": step, "agentId": agent_id });
+        let event = RawJson::from_value(&event).map(|raw| raw.get().to_owned()).unwrap_or_default();
+        let event = format!("{},\"data\":{}}}", event.trim_end_matches('}'), data.get());
+        let event: CoreUapEvent =
+            serde_json::from_str(&event).map_err(|error| PyValueError::new_err(format!("data: {error}")))?;
+        Self::push(slf, CoreEvent::Uap(event))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.agent)?;
+        visit.call(&self.metadata)
+    }
+}
+
+/// The arguments of the function that performs.
+pub(super) fn arguments(py: Python<'_>, context: StrategyContext) -> PyResult<Py<PyTuple>> {
+    Ok(PyTuple::new(py, [Py::new(py, context)?])?.unbind())
+}

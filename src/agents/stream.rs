@@ -1,0 +1,406 @@
+//! A run that is listened to: events for `async for`, the turn for `await`. UAP-1.0 §12.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyString;
+use tokio_util::sync::CancellationToken;
+
+use super::agent::raised;
+use super::callables::Callables;
+use super::host::show_turn;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::guard::{self, lock};
+use crate::bridge::kept::Kept;
+use crate::bridge::stream::{BlockingEvents, PyEventStream};
+use crate::bridge::sync;
+use crate::bridge::sync::go_on;
+use crate::error::Raised;
+use crate::show::Show;
+use turntree_agents::LlmStream;
+use turntree_agents::run::{
+    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun,
+    UapEvent as CoreUapEvent,
+};
+use turntree_core::message::{StreamEvent, Turn};
+use turntree_upp::UppError;
+
+type Outcome = Arc<Mutex<Option<Result<Arc<Turn>, UppError>>>>;
+
+/// A run of the core that is listened to.
+pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpin + 'static {
+    /// What its listeners hear.
+    type Event: Send + 'static;
+
+    /// The turn, when the run is over.
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>>;
+
+    /// The structured answer so far.
+    fn answer(&self) -> &Arc<AnswerSoFar>;
+
+    /// Aborts it when cancelled.
+    fn abort_token(&self) -> &CancellationToken;
+
+    /// The event as Python sees it.
+    fn show(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
+}
+
+impl Run for CoreStream {
+    type Event = CoreEvent;
+
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+        self.outcome()
+    }
+
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
+    }
+
+    fn abort_token(&self) -> &CancellationToken {
+        self.abort_token()
+    }
+
+    fn show(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, AgentStreamEvent(event))?.into_any())
+    }
+}
+
+impl Run for LlmStream {
+    type Event = StreamEvent;
+
+    fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>> {
+        self.outcome()
+    }
+
+    fn answer(&self) -> &Arc<AnswerSoFar> {
+        self.answer()
+    }
+
+    fn abort_token(&self) -> &CancellationToken {
+        self.abort_token()
+    }
+
+    fn show(py: Python<'_>, event: StreamEvent) -> PyResult<Py<PyAny>> {
+        <crate::records::StreamEvent as crate::data::DataClass>::wrap(py, Arc::new(event))
+    }
+}
+
+/// The native half of `turntree.AgentStream` and of `turntree.upp.StreamResult`.
+#[pyclass(frozen, name = "AgentStreamCore", module = "turntree._core")]
+pub(crate) struct AgentStream {
+    events: Py<PyEventStream>,
+    outcome: Outcome,
+    answer: Arc<AnswerSoFar>,
+    abort: CancellationToken,
+    callables: Arc<Mutex<Callables>>,
+}
+
+/// The core's stream, which leaves its outcome where `turn` finds it.
+struct Source<R> {
+    stream: R,
+    outcome: Outcome,
+}
+
+impl<R: Run> Stream for Source<R> {
+    type Item = PyResult<R::Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = Pin::new(&mut self.stream).poll_next(context);
+        if let Some(outcome) = self.stream.outcome() {
+            let mut slot = lock(&self.outcome);
+            if slot.is_none() {
+                *slot = Some(outcome.clone());
+            }
+        }
+        polled.map(|item| item.map(|event| event.map_err(|error| raised(&error))))
+    }
+}
+
+impl AgentStream {
+    /// The stream of a run that has not started.
+    ///
+    /// # Errors
+    /// `MemoryError` only.
+    pub(super) fn new<R: Run>(
+        py: Python<'_>,
+        stream: R,
+        callables: &Arc<Mutex<Callables>>,
+        kept: Kept,
+    ) -> PyResult<Self> {
+        let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
+        let answer = Arc::clone(stream.answer());
+        let source = Source { stream, outcome: Arc::clone(&outcome) };
+        let events = Py::new(py, PyEventStream::new(py, source, R::show, kept)?)?;
+        Ok(Self { events, outcome, answer, abort, callables: Arc::clone(callables) })
+    }
+
+    /// Waits for the end of the run and gives its turn.
+    fn turn_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
+        let finished = self.events.bind(py).get().finished();
+        let (outcome, callables) = (Arc::clone(&self.outcome), Arc::clone(&self.callables));
+        async move {
+            if lock(&outcome).is_none() {
+                finished.await?;
+            }
+            let ended = lock(&outcome).clone();
+            // A stream that was closed before its end has no outcome: whoever closed it stopped the run.
+            let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
+            guard::expect_held(|py| match ended {
+                Ok(turn) => show_turn(py, &callables, turn),
+                Err(error) => Err(crate::error::upp(py, &error)),
+            })
+        }
+    }
+}
+
+#[pymethods]
+impl AgentStream {
+    /// The asynchronous iterator over events.
+    #[getter]
+    fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
+        self.events.clone_ref(py)
+    }
+
+    /// The synchronous iterator over events.
+    fn blocking(&self, py: Python<'_>) -> BlockingEvents {
+        PyEventStream::blocking(self.events.clone_ref(py))
+    }
+
+    /// The structured answer so far as plain data, by the events that were read; None before there is anything.
+    #[getter]
+    fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.answer.read() {
+            Some(partial) => partial.value.show(py),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// A coroutine that gives the turn. The run goes on while it is awaited.
+    fn turn(slf: &Bound<'_, Self>) -> Coroutine {
+        let turn = slf.get().turn_of(slf.py());
+        Coroutine::keeping("turn", Kept::new([slf.clone().into_any().unbind()]), turn)
+    }
+
+    /// The turn, waited for on this thread.
+    fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        sync::run_sync(py, self.turn_of(py))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.events)?;
+        // Never wait inside the collector; whoever holds the lock is alive.
+        match self.outcome.try_lock().as_deref() {
+            Ok(Some(Err(error))) => Raised::traverse(error, &visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let outcome = lock(&self.outcome).take();
+        drop(outcome);
+    }
+
+    /// Stops the run; the turn is what there is.
+    fn abort(&self, py: Python<'_>) {
+        // Tools that are dropped by it say so to Python.
+        guard::holding(py, || self.abort.cancel());
+    }
+
+    /// Stops a run that is not over, at once: its connection is given up though nobody waits for the run.
+    fn leave(&self, py: Python<'_>) {
+        if lock(&self.outcome).is_none() {
+            guard::holding(py, || self.abort.cancel());
+            self.events.get().settle(py);
+            // Middleware that waits hears of it to the end.
+            if lock(&self.outcome).is_none() {
+                let finished = self.events.get().finished();
+                let rest = async move { drop(finished.await) };
+                if let Err(error) = go_on(py, "leave", Box::pin(rest)) {
+                    error.write_unraisable(py, None);
+                }
+            }
+        }
+    }
+}
+
+/// One event of a streamed run. UAP-1.0 §12.2.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct AgentStreamEvent(CoreEvent);
+
+impl AgentStreamEvent {
+    /// The event of this run's own model or tools, none of a sub-agent's.
+    pub(crate) const fn upp_event(&self) -> Option<&StreamEvent> {
+        match &self.0 {
+            CoreEvent::Upp(event) => Some(event),
+            CoreEvent::Uap(_) | CoreEvent::SubAgent(_) => None,
+        }
+    }
+
+    /// The event as Python sees it.
+    pub(super) const fn new(event: CoreEvent) -> Self {
+        Self(event)
+    }
+
+    /// The event.
+    pub(super) const fn core(&self) -> &CoreEvent {
+        &self.0
+    }
+}
+
+#[pymethods]
+impl AgentStreamEvent {
+    /// Whose event: "uap" of the agent, "upp" of the model or a tool.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        match self.0.as_uap() {
+            Some(_) => intern!(py, "uap").clone(),
+            None => intern!(py, "upp").clone(),
+        }
+    }
+
+    /// The run of an agent as a tool whose event it is, or None.
+    #[getter]
+    fn sub_agent(&self) -> Option<SubAgentRun> {
+        self.0.sub_agent().cloned().map(SubAgentRun)
+    }
+
+    /// The agent's event, or None.
+    #[getter]
+    fn uap(&self) -> Option<UapEvent> {
+        self.0.as_uap().cloned().map(UapEvent)
+    }
+
+    /// The model's or the tool's event, or None.
+    #[getter]
+    fn upp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.as_upp().cloned().show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let of = self.0.sub_agent().map(|run| format!(", sub_agent={}", run.tool_name)).unwrap_or_default();
+        match (self.0.as_uap(), self.0.as_upp()) {
+            (Some(event), _) => {
+                format!("AgentStreamEvent(uap={}, step={}{of})", event.data.kind(), event.step)
+            }
+            (None, Some(event)) => {
+                format!("AgentStreamEvent(upp={}, index={}{of})", event.delta.kind(), event.index)
+            }
+            (None, None) => "AgentStreamEvent()".to_owned(),
+        }
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+}
+
+/// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct SubAgentRun(Arc<CoreSubAgentRun>);
+
+#[pymethods]
+impl SubAgentRun {
+    /// The agent.
+    #[getter]
+    fn agent_id(&self) -> &str {
+        &self.0.agent_id
+    }
+
+    /// This run of it.
+    #[getter]
+    fn turn_id(&self) -> &str {
+        &self.0.turn_id
+    }
+
+    /// The agent whose tool it is.
+    #[getter]
+    fn parent_agent_id(&self) -> Option<&str> {
+        self.0.parent_agent_id.as_deref()
+    }
+
+    /// The run whose tool it is.
+    #[getter]
+    fn parent_turn_id(&self) -> Option<&str> {
+        self.0.parent_turn_id.as_deref()
+    }
+
+    /// What the tool is called.
+    #[getter]
+    fn tool_name(&self) -> &str {
+        &self.0.tool_name
+    }
+
+    /// The call.
+    #[getter]
+    fn tool_call_id(&self) -> &str {
+        &self.0.tool_call_id
+    }
+
+    /// How many runs it is inside of, from 1.
+    #[getter]
+    fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    fn __repr__(&self) -> String {
+        let CoreSubAgentRun { tool_name, tool_call_id, depth, .. } = &*self.0;
+        format!("SubAgentRun(tool_name={tool_name:?}, tool_call_id={tool_call_id:?}, depth={depth})")
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.0.turn_id, &self.0.tool_call_id).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// An event of the agent. UAP-1.0 §12.2.
+#[pyclass(frozen, module = "turntree")]
+pub(crate) struct UapEvent(CoreUapEvent);
+
+#[pymethods]
+impl UapEvent {
+    /// What happened, as "`step_start`".
+    #[getter(r#type)]
+    fn kind(&self) -> &str {
+        self.0.data.kind()
+    }
+
+    /// The step, from 1.
+    #[getter]
+    const fn step(&self) -> u32 {
+        self.0.step
+    }
+
+    /// The agent.
+    #[getter]
+    fn agent_id(&self) -> &str {
+        &self.0.agent_id
+    }
+
+    /// The event's data, keys as the specification spells them.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let data = self.0.data.to_raw().map_err(|error| crate::error::serialization(py, &error))?;
+        data.show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("UapEvent(type=\"{}\", step={})", self.0.data.kind(), self.0.step)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+}

@@ -1,0 +1,241 @@
+//! Spans in Python: `turntree._tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList};
+
+use crate::bridge::context::CallerContext;
+use crate::bridge::guard;
+use crate::error::Raised;
+use turntree_agents::run::host::HostError;
+use turntree_agents::run::trace::semantics::{Attributes, Value};
+use turntree_agents::run::trace::{Open, Outcome, Span, Tracer, Work};
+use turntree_upp::UppError;
+
+/// Modules that only somebody who may watch imports.
+const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
+
+/// The level of records that tell of spans.
+const DEBUG: u8 = 10;
+
+/// Watches one run, by a `turntree._tracing.Recorder`.
+pub(crate) struct PyTracer {
+    recorder: Py<PyAny>,
+    content: bool,
+    /// The span of the run: what hooks start belongs inside.
+    run: OnceLock<Arc<dyn Span>>,
+}
+
+impl PyTracer {
+    /// `caller` inside a span; without one, inside that of the run.
+    pub(crate) fn within(
+        &self,
+        py: Python<'_>,
+        span: Option<&Arc<dyn Span>>,
+        caller: CallerContext,
+    ) -> CallerContext {
+        match span.or_else(|| self.run.get()) {
+            Some(span) => PySpan::enter(py, span, caller),
+            None => caller,
+        }
+    }
+
+    /// Who watches a run that was started at `caller`; without one, here and now. Without OpenTelemetry and with the logger silent this is a few
+    /// lookups.
+    pub(crate) fn of(py: Python<'_>, caller: Option<&CallerContext>) -> Option<Arc<Self>> {
+        let found = Self::find(py, caller);
+        found.unwrap_or_else(|error| {
+            error.write_unraisable(py, None);
+            None
+        })
+    }
+
+    fn find(py: Python<'_>, caller: Option<&CallerContext>) -> PyResult<Option<Arc<Self>>> {
+        static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        if !may_watch(py)? {
+            return Ok(None);
+        }
+        let start = RECORDER.import(py, "turntree._tracing", "recorder")?;
+        // Where the run was started, a span may be current: the run is a part of it.
+        let recorder = caller.map_or_else(|| start.call0(), |caller| caller.run(start))?;
+        if recorder.is_none() {
+            return Ok(None);
+        }
+        let content = recorder.getattr(intern!(py, "content"))?.extract()?;
+        Ok(Some(Arc::new(Self { recorder: recorder.unbind(), content, run: OnceLock::new() })))
+    }
+
+    fn start(&self, py: Python<'_>, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> PyResult<Py<PyAny>> {
+        let attributes = dict(py, work.attributes())?;
+        if self.content {
+            fill(&attributes, work.content())?;
+        }
+        let parent = parent.and_then(|parent| PySpan::of(parent)).map(|parent| parent.span.bind(py));
+        let begin = intern!(py, "begin");
+        Ok(self
+            .recorder
+            .bind(py)
+            .call_method1(begin, (work.name(), work.is_remote(), attributes, parent))?
+            .unbind())
+    }
+}
+
+impl Tracer for PyTracer {
+    fn begin(&self, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
+        // What belongs to nothing else belongs to the run.
+        let parent = parent.or_else(|| self.run.get());
+        let started = guard::held(|py| told(py, self.start(py, work, parent))).flatten();
+        let span: Arc<dyn Span> = match started {
+            Some(span) => Arc::new(PySpan { span, content: self.content }),
+            None => Arc::new(Lost),
+        };
+        if matches!(work, Work::Agent { .. } | Work::Rounds { .. }) {
+            // Only the first: a run has one.
+            let _first = self.run.set(Arc::clone(&span));
+        }
+        span
+    }
+}
+
+/// A `turntree._tracing.Span`.
+#[derive(Debug)]
+pub(crate) struct PySpan {
+    span: Py<PyAny>,
+    content: bool,
+}
+
+impl PySpan {
+    fn of(span: &Arc<dyn Span>) -> Option<&Self> {
+        let span: &dyn std::any::Any = &**span;
+        span.downcast_ref()
+    }
+
+    /// `caller` with the span current: what is called there belongs inside. The variable is set in a copy of the
+    /// context that nobody else has, so it is never set back.
+    fn enter(py: Python<'_>, span: &Arc<dyn Span>, caller: CallerContext) -> CallerContext {
+        let Some(span) = Self::of(span) else { return caller };
+        let entered = || {
+            let inside = caller.forked(py)?;
+            inside.run(&span.span.bind(py).getattr(intern!(py, "attach"))?)?;
+            Ok(inside)
+        };
+        told(py, entered()).unwrap_or(caller)
+    }
+
+    fn finish(&self, py: Python<'_>, outcome: &Outcome<'_>) -> PyResult<()> {
+        let attributes = dict(py, outcome.attributes())?;
+        if self.content {
+            fill(&attributes, outcome.content())?;
+        }
+        let failure = outcome.failure().map(|failure| (failure.kind, failure.message));
+        let exception = match outcome {
+            Outcome::Failed(error) => error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()),
+            _ => None,
+        };
+        let exception = exception.map(|raised| raised.value(py));
+        self.span.bind(py).call_method1(intern!(py, "end"), (attributes, failure, exception)).map(drop)
+    }
+}
+
+impl Span for PySpan {
+    fn first_chunk(&self) {
+        guard::held(|py| told(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop)));
+    }
+
+    fn failed(&self, error: &HostError) {
+        let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
+        guard::held(|py| {
+            let arguments = (&error.type_name, &error.message, raised.map(|raised| raised.value(py)));
+            told(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
+        });
+    }
+
+    fn end(&self, outcome: &Outcome<'_>) {
+        guard::held(|py| told(py, self.finish(py, outcome)));
+    }
+}
+
+/// A call of a model that makes vectors or pictures, inside a span of its own. `tokens` says what its result cost.
+pub(crate) fn media<T, F: Future<Output = Result<T, UppError>> + Send>(
+    py: Python<'_>,
+    (operation, output): (&'static str, Option<&'static str>),
+    (provider, model_id): (&str, &str),
+    tokens: fn(&T) -> Option<u64>,
+    call: F,
+) -> impl Future<Output = Result<T, UppError>> + Send + use<T, F> {
+    let watched = PyTracer::of(py, None).map(|tracer| (tracer, provider.to_owned(), model_id.to_owned()));
+    async move {
+        let open = watched.map(|(tracer, provider, model_id)| {
+            let work = Work::Media { operation, output, provider: &provider, model_id: &model_id };
+            Open::new(tracer.begin(&work, None), None)
+        });
+        let outcome = call.await;
+        if let Some(open) = open {
+            match &outcome {
+                Ok(result) => open.end(&tokens(result).map_or(Outcome::Done, Outcome::Tokens)),
+                Err(error) => open.end(&Outcome::Failed(error)),
+            }
+        }
+        outcome
+    }
+}
+
+/// A span that could not begin.
+#[derive(Debug)]
+struct Lost;
+
+impl Span for Lost {
+    fn end(&self, _outcome: &Outcome<'_>) {}
+}
+
+/// What fails while watching is told on stderr; the run goes on.
+fn told<T>(py: Python<'_>, outcome: PyResult<T>) -> Option<T> {
+    outcome.map_err(|error| error.write_unraisable(py, None)).ok()
+}
+
+fn may_watch(py: Python<'_>) -> PyResult<bool> {
+    static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    static IS_ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let modules = MODULES.get_or_try_init(py, || {
+        Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
+    })?;
+    let modules = modules.bind(py);
+    for watcher in WATCHERS {
+        if modules.contains(watcher)? {
+            return Ok(true);
+        }
+    }
+    if !modules.contains(intern!(py, "logging"))? {
+        return Ok(false);
+    }
+    let is_enabled = IS_ENABLED.get_or_try_init(py, || {
+        let logger = py.import("logging")?.call_method1("getLogger", ("turntree.tracing",))?;
+        Ok::<_, PyErr>(logger.getattr("isEnabledFor")?.unbind())
+    })?;
+    is_enabled.bind(py).call1((DEBUG,))?.is_truthy()
+}
+
+fn dict<'py>(py: Python<'py>, attributes: Attributes<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    fill(&dict, attributes)?;
+    Ok(dict)
+}
+
+fn fill(dict: &Bound<'_, PyDict>, attributes: Attributes<'_>) -> PyResult<()> {
+    for (name, value) in attributes {
+        match value {
+            Value::Text(text) => dict.set_item(name, text)?,
+            Value::Integer(number) => dict.set_item(name, number)?,
+            Value::Number(number) => dict.set_item(name, number)?,
+            Value::Flag(flag) => dict.set_item(name, flag)?,
+            Value::Texts(texts) => {
+                dict.set_item(name, PyList::new(dict.py(), texts.iter().map(Cow::as_ref))?)?;
+            }
+        }
+    }
+    Ok(())
+}

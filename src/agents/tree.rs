@@ -1,0 +1,462 @@
+//! Trees of threads as Python classes: a tree, its nodes and their threads ([`Thread`]), all handles on one shared tree.
+//! UAP-1.0 §7.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::bridge::guard::lock;
+use crate::convert::json::to_raw_object;
+use crate::data::{Data, DataClass, extract, value_of};
+use crate::records::Turn;
+use crate::show::{Show, data_class};
+use crate::thread::{Shared, Thread, history_from};
+use turntree_agents::thread::{
+    NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
+    ThreadTree as CoreTree, ThreadTreeJson, TreeError,
+};
+use turntree_core::ids::RandomIds;
+use turntree_core::json::schema::{Definitions, JsonSchema};
+use turntree_core::json::{ParseError, RawObject};
+use turntree_core::message::message::History;
+use turntree_core::message::{Message, Thread as CoreThread};
+use turntree_core::time::SystemClock;
+
+/// Lines of a drawing where nobody asks for more; `draw` has the same default.
+const LINES: usize = 40;
+
+/// A tree, or why a document is none: told apart here, so that the error keeps its place.
+pub(crate) struct TreeValue(Result<Arc<SharedTree>, ParseError>);
+
+impl TreeValue {
+    fn shared(&self, py: Python<'_>) -> PyResult<&Arc<SharedTree>> {
+        self.0.as_ref().map_err(|flaw| crate::error::validation(py, flaw, None))
+    }
+}
+
+/// A handle on a tree.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn wrap_tree(py: Python<'_>, tree: Arc<SharedTree>) -> PyResult<Py<PyAny>> {
+    ThreadTree::wrap(py, Arc::new(TreeValue(Ok(tree))))
+}
+
+impl PartialEq for TreeValue {
+    fn eq(&self, other: &Self) -> bool {
+        matches!((&self.0, &other.0), (Ok(one), Ok(two)) if one == two)
+    }
+}
+
+impl Serialize for TreeValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TreeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let tree = ThreadTreeJson::deserialize(deserializer)?.into_tree();
+        Ok(Self(tree.map(|tree| Arc::new(SharedTree::new(tree)))))
+    }
+}
+
+impl JsonSchema for TreeValue {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        CoreTree::schema(definitions)
+    }
+}
+
+/// Where a node is: in a tree, which is then what changes, or alone, as it was read or copied.
+pub(crate) enum Place {
+    In(Arc<SharedTree>, NodeId),
+    Alone(Mutex<Arc<CoreNode>>),
+}
+
+impl Place {
+    /// The node as it is now.
+    pub(crate) fn node(&self) -> PyResult<Arc<CoreNode>> {
+        match self {
+            Self::In(tree, id) => {
+                let node = tree.lock().node(id.as_str()).map(Arc::clone);
+                node.ok_or_else(|| raised(&TreeError::UnknownNode { id: id.to_string() }))
+            }
+            Self::Alone(node) => Ok(Arc::clone(&lock(node))),
+        }
+    }
+
+    pub(crate) fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
+            Self::Alone(node) => {
+                Arc::make_mut(&mut lock(node)).thread.push(messages, &SystemClock);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn clear(&self) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
+            Self::Alone(node) => {
+                Arc::make_mut(&mut lock(node)).thread.clear(&SystemClock);
+                Ok(())
+            }
+        }
+    }
+
+    fn rename(&self, name: Option<String>) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().rename(id.as_str(), name)),
+            Self::Alone(node) => {
+                Arc::make_mut(&mut lock(node)).name = name;
+                Ok(())
+            }
+        }
+    }
+
+    fn set_metadata(&self, metadata: RawObject) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().set_metadata(id.as_str(), metadata)),
+            Self::Alone(node) => done(Arc::make_mut(&mut lock(node)).set_metadata(metadata)),
+        }
+    }
+}
+
+/// A node by its JSON.
+pub(crate) struct NodeValue(Result<Arc<Place>, ParseError>);
+
+impl NodeValue {
+    fn place(&self, py: Python<'_>) -> PyResult<&Arc<Place>> {
+        self.0.as_ref().map_err(|flaw| crate::error::validation(py, flaw, None))
+    }
+
+    fn node(&self) -> Option<Arc<CoreNode>> {
+        self.0.as_ref().ok().and_then(|place| place.node().ok())
+    }
+}
+
+impl PartialEq for NodeValue {
+    fn eq(&self, other: &Self) -> bool {
+        self.node() == other.node()
+    }
+}
+
+impl Serialize for NodeValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let place = self.0.as_ref().map_err(serde::ser::Error::custom)?;
+        place.node().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let node = ThreadNodeJson::deserialize(deserializer)?.into_node();
+        Ok(Self(node.map(|node| Arc::new(Place::Alone(Mutex::new(Arc::new(node)))))))
+    }
+}
+
+impl JsonSchema for NodeValue {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        CoreNode::schema(definitions)
+    }
+}
+
+/// An error of a tree as Python raises it.
+pub(crate) fn raised(error: &TreeError) -> PyErr {
+    match error {
+        TreeError::UnknownNode { .. } => PyKeyError::new_err(error.to_string()),
+        TreeError::InUse { .. } | TreeError::Reserved { .. } => PyValueError::new_err(error.to_string()),
+    }
+}
+
+fn done<T>(result: Result<T, TreeError>) -> PyResult<T> {
+    result.map_err(|error| raised(&error))
+}
+
+fn list<'py>(py: Python<'py>, messages: &History) -> PyResult<Bound<'py, PyAny>> {
+    messages.iter().cloned().collect::<Vec<_>>().show(py)
+}
+
+/// A conversation with branches. UAP-1.0 §7.
+#[pyclass(frozen, extends = Data, module = "turntree")]
+pub(crate) struct ThreadTree;
+
+/// One node of a tree. UAP-1.0 §7.1.
+#[pyclass(frozen, extends = Data, module = "turntree")]
+pub(crate) struct ThreadNode;
+
+data_class! {
+    /// Two nodes of a tree side by side.
+    ThreadDiff as "ThreadDiff" in "turntree._core" over CoreDiff {
+        /// The nearest node that both have above them, or are.
+        ancestor_id,
+        /// How many messages both histories begin with.
+        common,
+        /// Messages of the first history that the second lacks, by their ids.
+        only_a,
+        /// Messages of the second history that the first lacks, by their ids.
+        only_b,
+    }
+}
+
+macro_rules! handle_class {
+    ($class:ident over $value:ty, $accept:expr) => {
+        impl DataClass for $class {
+            type Value = $value;
+            const FROZEN: bool = false;
+            fn wrap(py: Python<'_>, value: Arc<$value>) -> PyResult<Py<PyAny>> {
+                Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
+            }
+            fn accept(value: &$value) -> Result<(), ParseError> {
+                $accept(value)
+            }
+        }
+    };
+}
+
+handle_class!(ThreadTree over TreeValue, |value: &TreeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
+handle_class!(ThreadNode over NodeValue, |value: &NodeValue| value.0.as_ref().map(|_| ()).map_err(Clone::clone));
+
+impl ThreadTree {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<SharedTree>> {
+        value_of::<TreeValue>(slf.as_super())?.shared(slf.py())
+    }
+
+    fn node<'py>(slf: &Bound<'py, Self>, id: &NodeId) -> PyResult<Bound<'py, PyAny>> {
+        let place = Place::In(Arc::clone(Self::of(slf)?), id.clone());
+        Ok(ThreadNode::wrap(slf.py(), Arc::new(NodeValue(Ok(Arc::new(place)))))?.into_bound(slf.py()))
+    }
+
+    fn known(slf: &Bound<'_, Self>, id: &str) -> PyResult<NodeId> {
+        let node = Self::of(slf)?.lock().node(id).map(|node| node.id.clone());
+        node.ok_or_else(|| raised(&TreeError::UnknownNode { id: id.to_owned() }))
+    }
+}
+
+/// The thread that a tree begins with: the messages of whatever holds some, and the id and times of a thread.
+fn first_thread(given: &Bound<'_, PyAny>) -> PyResult<CoreThread> {
+    let mut thread = CoreThread::new(history_from(given, "thread")?, &RandomIds, &SystemClock);
+    if given.is_instance_of::<Thread>() {
+        thread.id = given.getattr("id")?.extract()?;
+        thread.created_at = crate::time::from_python(&given.getattr("created_at")?, "thread")?;
+        thread.updated_at = crate::time::from_python(&given.getattr("updated_at")?, "thread")?;
+    }
+    Ok(thread)
+}
+
+#[pymethods]
+impl ThreadTree {
+    #[new]
+    #[pyo3(signature = (thread = None))]
+    fn new(thread: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
+        let tree = match thread {
+            Some(given) => CoreTree::new(first_thread(given)?, &RandomIds),
+            None => CoreTree::empty(&RandomIds, &SystemClock),
+        };
+        let value = TreeValue(Ok(Arc::new(SharedTree::new(tree))));
+        Ok(PyClassInitializer::from(Data::new(Arc::new(value))).add_subclass(Self))
+    }
+
+    /// The node without a parent.
+    #[getter]
+    fn root<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let id = Self::of(slf)?.lock().root().id.clone();
+        Self::node(slf, &id)
+    }
+
+    /// The node that messages are added to.
+    #[getter]
+    fn current<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let id = Self::of(slf)?.lock().current().id.clone();
+        Self::node(slf, &id)
+    }
+
+    /// The nodes at this moment by their ids, in the order they were made; a dict of its own.
+    #[getter]
+    fn nodes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let nodes = PyDict::new(slf.py());
+        for node in Self::of(slf)?.snapshot().nodes() {
+            nodes.set_item(node.id.as_str(), Self::node(slf, &node.id)?)?;
+        }
+        Ok(nodes)
+    }
+
+    /// Starts a branch at a node, without moving to it; gives the new node's id.
+    #[pyo3(signature = (from_id, name = None))]
+    fn branch(slf: &Bound<'_, Self>, from_id: &str, name: Option<String>) -> PyResult<String> {
+        let branch = Self::of(slf)?.lock().branch(from_id, name, &RandomIds, &SystemClock);
+        done(branch).map(|id| id.to_string())
+    }
+
+    /// Makes a node current.
+    fn checkout(slf: &Bound<'_, Self>, node_id: &str) -> PyResult<()> {
+        done(Self::of(slf)?.lock().checkout(node_id))
+    }
+
+    /// Appends to the target what only the source has; gives how many messages that were.
+    fn merge(slf: &Bound<'_, Self>, source_id: &str, target_id: &str) -> PyResult<usize> {
+        done(Self::of(slf)?.lock().merge(source_id, target_id, &SystemClock))
+    }
+
+    /// All messages from the root to a node, oldest first.
+    #[pyo3(signature = (node_id = None))]
+    fn history<'py>(slf: &Bound<'py, Self>, node_id: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        let tree = Self::of(slf)?.snapshot();
+        let history = match node_id {
+            Some(id) => done(tree.history_of(id))?,
+            None => tree.history(),
+        };
+        list(slf.py(), &history)
+    }
+
+    /// The nodes without branches, in the order they were made.
+    fn leaves<'py>(slf: &Bound<'py, Self>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        Self::of(slf)?.snapshot().leaves().map(|node| Self::node(slf, &node.id)).collect()
+    }
+
+    /// The histories of two nodes, compared.
+    fn diff<'py>(slf: &Bound<'py, Self>, a: &str, b: &str) -> PyResult<Bound<'py, PyAny>> {
+        done(Self::of(slf)?.snapshot().diff(a, b))?.show(slf.py())
+    }
+
+    /// Adds all messages of a turn to the current node.
+    fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let turn = extract::<Turn>(turn, "turn")?;
+        Self::of(slf)?.lock().append(&turn, &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// Adds messages to the current node.
+    #[pyo3(signature = (*messages))]
+    fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
+        let messages = history_from(messages.as_any(), "messages")?;
+        Self::of(slf)?.lock().push(messages, &SystemClock);
+        Ok(slf.clone())
+    }
+
+    /// The tree as text, a line a node.
+    #[pyo3(signature = (*, lines = 40))]
+    fn draw(slf: &Bound<'_, Self>, lines: usize) -> PyResult<String> {
+        Ok(Self::of(slf)?.snapshot().draw(lines).to_string())
+    }
+
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::of(slf)?.lock().node_count())
+    }
+
+    fn __contains__(slf: &Bound<'_, Self>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(id) = id.extract::<&str>() else { return Ok(false) };
+        Ok(Self::of(slf)?.lock().node(id).is_some())
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, id: &str) -> PyResult<Bound<'py, PyAny>> {
+        let id = Self::known(slf, id)?;
+        Self::node(slf, &id)
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let ids: Vec<_> = Self::of(slf)?.snapshot().nodes().map(|node| node.id.to_string()).collect();
+        Ok(ids.into_pyobject(slf.py())?.try_iter()?.into_any())
+    }
+
+    /// A tree of its own that shares the messages.
+    fn __copy__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let copy = SharedTree::new(Self::of(slf)?.snapshot());
+        Self::wrap(slf.py(), Arc::new(TreeValue(Ok(Arc::new(copy)))))
+    }
+
+    #[pyo3(signature = (_memo = None))]
+    fn __deepcopy__(slf: &Bound<'_, Self>, _memo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        Self::__copy__(slf)
+    }
+
+    fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Self::draw(slf, LINES)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let tree = Self::of(slf)?.snapshot();
+        let (nodes, messages) = (tree.node_count(), tree.message_count());
+        Ok(format!("ThreadTree(nodes={nodes}, messages={messages})\n{}", tree.draw(LINES)))
+    }
+
+    fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.snapshot().draw(LINES).html())
+    }
+}
+
+impl ThreadNode {
+    fn place<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<Place>> {
+        value_of::<NodeValue>(slf.as_super())?.place(slf.py())
+    }
+
+    fn of(slf: &Bound<'_, Self>) -> PyResult<Arc<CoreNode>> {
+        Self::place(slf)?.node()
+    }
+}
+
+#[pymethods]
+impl ThreadNode {
+    /// Its id.
+    #[getter]
+    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.id.to_string())
+    }
+
+    /// The node it branches from; None for the root.
+    #[getter]
+    fn parent_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        Ok(Self::of(slf)?.parent_id.as_ref().map(ToString::to_string))
+    }
+
+    /// How many messages of the parent's thread belong to the history.
+    #[getter]
+    fn branch_point(slf: &Bound<'_, Self>) -> PyResult<Option<usize>> {
+        Ok(Self::of(slf)?.branch_point)
+    }
+
+    /// Its own messages, none of its parent's; what is added here is added to the tree.
+    #[getter]
+    fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Thread::wrap(slf.py(), Arc::new(Shared::OfNode(Arc::clone(Self::place(slf)?))))
+    }
+
+    /// For people; may be assigned.
+    #[getter]
+    fn name(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
+        Ok(Self::of(slf)?.name.clone())
+    }
+
+    #[setter]
+    fn set_name(slf: &Bound<'_, Self>, name: Option<String>) -> PyResult<()> {
+        Self::place(slf)?.rename(name)
+    }
+
+    /// Facts about the node; a dict of its own, to be assigned when it is changed.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.metadata.show(slf.py())
+    }
+
+    #[setter]
+    fn set_metadata(slf: &Bound<'_, Self>, metadata: &Bound<'_, PyAny>) -> PyResult<()> {
+        Self::place(slf)?.set_metadata(to_raw_object(metadata, "metadata")?)
+    }
+
+    /// Ids of the branches that start here, oldest first.
+    #[getter]
+    fn children(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
+        Ok(Self::of(slf)?.children.iter().map(ToString::to_string).collect())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let node = Self::of(slf)?;
+        let name = node.name.as_ref().map_or_else(String::new, |name| format!(", name={name:?}"));
+        let (messages, children) = (node.thread.messages.len(), node.children.len());
+        Ok(format!("ThreadNode(id={:?}{name}, messages={messages}, children={children})", node.id.as_str()))
+    }
+}

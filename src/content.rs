@@ -1,0 +1,155 @@
+//! Content blocks as Python classes, but for the media in [`super::media`]. UPP-1.2 §3.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
+
+use super::convert::json::{document_raw, limits};
+use super::data::Data;
+use super::show::{Show, data_class};
+use turntree_core::json::Extra;
+use turntree_core::message::content::{
+    AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
+    VideoBlock,
+};
+use turntree_core::message::media::Binary;
+
+data_class! {
+    /// Plain text. UPP-1.2 §3.
+    Text as "Text" in "turntree.upp" over TextBlock {
+        /// The text.
+        text,
+    }
+
+    #[new]
+    fn new(text: String) -> PyClassInitializer<Self> {
+        Self::holding(TextBlock { text, extra: Extra::new() })
+    }
+
+    #[classattr]
+    #[pyo3(name = "type")]
+    const KIND: &'static str = "text";
+}
+
+data_class! {
+    /// What a model thought before it answered. UPP-1.2 §3.
+    Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock {
+        /// The thought.
+        text,
+    }
+
+    #[new]
+    fn new(text: String) -> PyClassInitializer<Self> {
+        Self::holding(ReasoningBlock { text, extra: Extra::new() })
+    }
+
+    #[classattr]
+    #[pyo3(name = "type")]
+    const KIND: &'static str = "reasoning";
+}
+
+data_class! {
+    /// Any other data. In user messages only. UPP-1.2 §3.
+    BinaryData as "Binary" in "turntree.upp" over BinaryBlock {
+        /// The bytes.
+        data,
+        /// The media type, as `application/zip`.
+        mime_type,
+        /// Facts about the data, where given.
+        metadata,
+    }
+
+    #[new]
+    #[pyo3(signature = (data, mime_type, metadata = None))]
+    fn new(
+        data: &Bound<'_, PyAny>,
+        mime_type: String,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let metadata = metadata.map(|metadata| super::convert::json::to_raw_object(metadata, "metadata")).transpose()?;
+        Ok(Self::holding(BinaryBlock { data: binary(data, "data")?, mime_type, metadata, extra: Extra::new() }))
+    }
+
+    #[classattr]
+    #[pyo3(name = "type")]
+    const KIND: &'static str = "binary";
+}
+
+impl Show for ContentBlock {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Text(block) => block.show(py),
+            Self::Reasoning(block) => block.show(py),
+            Self::Image(block) => block.show(py),
+            Self::Document(block) => block.show(py),
+            Self::Audio(block) => block.show(py),
+            Self::Video(block) => block.show(py),
+            Self::Binary(block) => block.show(py),
+            Self::Unknown(Unknown { .. }) => source(py, self),
+        }
+    }
+}
+
+/// Plain data of a value.
+pub(crate) fn source<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).map_err(|error| super::error::serialization(py, &error))?;
+    Ok(super::convert::json::to_python(py, &text)?.into_bound(py))
+}
+
+/// Bytes from `bytes` or `bytearray`.
+pub(crate) fn binary(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Binary> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Binary::new(bytes.as_bytes().to_vec()));
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(Binary::new(bytes.to_vec()));
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be bytes, not {found}; decode base64 before")))
+}
+
+/// One block from a handle, a text or a dict.
+pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(ContentBlock::text(text.to_str()?));
+    }
+    if let Ok(data) = value.cast::<Data>() {
+        let data = data.get();
+        let known = data
+            .value::<TextBlock>()
+            .map(|block| block.clone().into())
+            .or_else(|| data.value::<ReasoningBlock>().map(|block| block.clone().into()))
+            .or_else(|| data.value::<ImageBlock>().map(|block| block.clone().into()))
+            .or_else(|| data.value::<DocumentBlock>().map(|block| block.clone().into()))
+            .or_else(|| data.value::<AudioBlock>().map(|block| block.clone().into()))
+            .or_else(|| data.value::<VideoBlock>().map(|block| block.clone().into()))
+            .or_else(|| data.value::<BinaryBlock>().map(|block| block.clone().into()));
+        return known
+            .ok_or_else(|| PyTypeError::new_err(format!("{what} must be a content block, a str or a dict")));
+    }
+    parse_block(value, what)
+}
+
+fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
+    if !value.is_instance_of::<PyDict>() {
+        let found = value.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{what} must be a content block, a str or a dict, not {found}"
+        )));
+    }
+    let raw = document_raw(value, what)?;
+    turntree_core::json::parse(raw.get(), &limits())
+        .map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
+}
+
+/// Content from a text, or a list of texts, blocks and dicts.
+pub(crate) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ContentBlock>> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(vec![ContentBlock::text(text.to_str()?)]);
+    }
+    let items = value.try_iter().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a str or a list of content blocks, not {found}"))
+    })?;
+    items.enumerate().map(|(place, item)| block_from(&item?, &format!("{what}[{place}]"))).collect()
+}

@@ -1,0 +1,354 @@
+//! Plain Python data to JSON text and back, without a tree between.
+//!
+//! Integers of any size and the digits of floats survive; what JSON cannot hold is refused by name and place.
+
+use std::borrow::Cow;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PySet,
+    PyString, PyTuple,
+};
+
+use crate::data::Data;
+use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, pointer};
+use turntree_core::limits::{LimitError, Limits};
+use turntree_core::message::media::Binary;
+
+/// The JSON of a value that will stand inside documents: arguments, results, metadata. `what` names it in errors.
+///
+/// # Errors
+/// `TypeError` naming the place for what JSON cannot hold; `ValueError` for NaN, infinities and nesting deeper than
+/// [`Limits::PAYLOAD`] allows.
+pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, Limits::PAYLOAD.depth, false)
+}
+
+/// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
+///
+/// # Errors
+/// As [`to_raw`].
+pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth, false)
+}
+
+/// As [`document_raw`], for what a browser sent: halves of surrogate pairs, which it may send, are U+FFFD.
+///
+/// # Errors
+/// As [`to_raw`].
+pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
+    write(value, what, limits().depth, true)
+}
+
+fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyResult<RawJson> {
+    let mut writer = Writer { text: String::new(), path: Vec::new(), what, depth, mends };
+    writer.value(value)?;
+    RawJson::from_text(writer.text).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
+}
+
+/// As [`to_raw`], for what must be a dict.
+///
+/// # Errors
+/// As [`to_raw`]; `TypeError` when the value is not an object.
+pub(crate) fn to_raw_object(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawObject> {
+    let raw = to_raw(value, what)?;
+    RawObject::from_raw(&raw).ok_or_else(|| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a dict, not {found}"))
+    })
+}
+
+struct Writer<'a> {
+    text: String,
+    path: Vec<PathSegment>,
+    what: &'a str,
+    depth: usize,
+    /// Whether halves of surrogate pairs are mended, not refused.
+    mends: bool,
+}
+
+impl Writer<'_> {
+    fn place(&self) -> String {
+        format!("{}{}", self.what, pointer(&self.path))
+    }
+
+    /// Levels that may still open below the place.
+    fn room(&self) -> usize {
+        self.depth.saturating_sub(self.path.len())
+    }
+
+    /// Opens an object or an array.
+    fn open(&mut self, bracket: char) -> PyResult<()> {
+        if self.room() == 0 {
+            return Err(self.too_deep());
+        }
+        self.text.push(bracket);
+        Ok(())
+    }
+
+    fn too_deep(&self) -> PyErr {
+        let message = format!("{} is nested deeper than {} levels; flatten it", self.what, self.depth);
+        PyValueError::new_err(message)
+    }
+
+    /// Takes over JSON that something else wrote.
+    fn written(&mut self, text: &str) -> PyResult<()> {
+        let limits = Limits { depth: self.room(), ..limits() };
+        match limits.check(text) {
+            Ok(()) => self.text.push_str(text),
+            Err(LimitError::Depth { .. }) => return Err(self.too_deep()),
+            Err(error) => return Err(PyValueError::new_err(format!("{}: {error}", self.place()))),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if value.is_none() {
+            self.text.push_str("null");
+        } else if let Ok(text) = value.cast::<PyString>() {
+            self.string(text)?;
+        } else if let Ok(truth) = value.cast::<PyBool>() {
+            self.text.push_str(if truth.is_true() { "true" } else { "false" });
+        } else if value.is_exact_instance_of::<PyInt>() {
+            self.text.push_str(value.str()?.to_str()?);
+        } else if value.is_exact_instance_of::<PyFloat>() {
+            self.float(value.extract()?)?;
+        } else if let Ok(dict) = value.cast::<PyDict>() {
+            self.object(dict)?;
+        } else if let Ok(list) = value.cast::<PyList>() {
+            self.array(list.iter())?;
+        } else if let Ok(tuple) = value.cast::<PyTuple>() {
+            self.array(tuple.iter())?;
+        } else if let Ok(data) = value.cast::<Data>() {
+            self.written(&data.get().to_json(data.py())?)?;
+        } else {
+            self.other(value)?;
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, text: &Bound<'_, PyString>) -> PyResult<()> {
+        let text = match text.to_str() {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) if self.mends => mended_text(text)?,
+            Err(_) => {
+                let message = format!("{}: the text holds a lone surrogate; JSON is UTF-8", self.place());
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let quoted =
+            serde_json::to_string(&text).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        self.text.push_str(&quoted);
+        Ok(())
+    }
+
+    fn float(&mut self, number: f64) -> PyResult<()> {
+        if !number.is_finite() {
+            return Err(PyValueError::new_err(format!("{}: {number} is not JSON; use None", self.place())));
+        }
+        // serde_json writes the shortest digits that read back as the same number.
+        let digits =
+            serde_json::to_string(&number).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        self.text.push_str(&digits);
+        Ok(())
+    }
+
+    fn object(&mut self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+        self.open('{')?;
+        for (index, (key, value)) in dict.iter().enumerate() {
+            if index > 0 {
+                self.text.push(',');
+            }
+            let key = match key.cast::<PyString>() {
+                Ok(key) => key.clone(),
+                Err(_) if key.is_exact_instance_of::<PyInt>() => key.str()?,
+                Err(_) => {
+                    let found = key.get_type().name()?;
+                    let message = format!("{}: keys of a JSON object are strings, not {found}", self.place());
+                    return Err(PyTypeError::new_err(message));
+                }
+            };
+            self.string(&key)?;
+            self.text.push(':');
+            self.path.push(PathSegment::Key(key.to_string_lossy().into_owned()));
+            self.value(&value)?;
+            self.path.pop();
+        }
+        self.text.push('}');
+        Ok(())
+    }
+
+    fn array<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<()> {
+        self.open('[')?;
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                self.text.push(',');
+            }
+            self.path.push(PathSegment::Index(index));
+            self.value(&item)?;
+            self.path.pop();
+        }
+        self.text.push(']');
+        Ok(())
+    }
+
+    /// What is not JSON but has one obvious JSON form.
+    fn other(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return self
+                .value(PyString::new(py, &Binary::new(bytes.as_bytes().to_vec()).to_base64()).as_any());
+        }
+        if let Ok(bytes) = value.cast::<PyByteArray>() {
+            return self.value(PyString::new(py, &Binary::new(bytes.to_vec()).to_base64()).as_any());
+        }
+        if value.is_instance_of::<PyDateTime>() || value.is_instance_of::<PyDate>() {
+            return self.value(&value.call_method0(intern!(py, "isoformat"))?);
+        }
+        if value.is_instance_of::<PyFloat>() {
+            return self.float(value.extract()?);
+        }
+        if value.is_instance_of::<PyInt>() {
+            let number = py.get_type::<PyInt>().call1((value,))?;
+            self.text.push_str(number.str()?.to_str()?);
+            return Ok(());
+        }
+        if value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>() {
+            let items = value.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+            return self.array(items.into_iter());
+        }
+        // Pydantic models, then dataclasses, enums, UUIDs, decimals, paths and named mappings.
+        if let Ok(dump) = value.getattr(intern!(py, "model_dump_json")) {
+            let kwargs = PyDict::new(py);
+            kwargs.set_item(intern!(py, "by_alias"), true)?;
+            return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?);
+        }
+        let plain =
+            py.import(intern!(py, "turntree._plain"))?.getattr(intern!(py, "plain"))?.call1((value,))?;
+        if plain.is(value) {
+            let found = value.get_type().fully_qualified_name()?;
+            let message = format!("{}: a {found} has no JSON form; give plain data", self.place());
+            return Err(PyTypeError::new_err(message));
+        }
+        self.value(&plain)
+    }
+}
+
+/// A text of Python as UTF-8: two halves of a surrogate pair are its character, one alone is U+FFFD.
+///
+/// # Errors
+/// Only when Python itself fails, as out of memory.
+pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    if let Ok(text) = text.to_str() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let py = text.py();
+    let bytes =
+        text.call_method1(intern!(py, "encode"), (intern!(py, "utf-16-le"), intern!(py, "surrogatepass")))?;
+    let pairs = bytes.cast::<PyBytes>()?.as_bytes().chunks_exact(2);
+    let units: Vec<u16> =
+        pairs.map(|pair| pair.iter().rev().fold(0, |unit, byte| unit << 8 | u16::from(*byte))).collect();
+    Ok(Cow::Owned(String::from_utf16_lossy(&units)))
+}
+
+/// The Python value of a JSON text that is known to be valid.
+///
+/// # Errors
+/// Only when Python itself fails, as out of memory.
+pub(crate) fn to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Builder { py, reader: Reader::new(text), for_browsers: false }.value()
+}
+
+/// As [`to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
+/// Python would write the infinity that it reads there as a word that no browser takes.
+///
+/// # Errors
+/// As [`to_python`].
+pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Builder { py, reader: Reader::new(text), for_browsers: true }.value()
+}
+
+struct Builder<'py, 'a> {
+    py: Python<'py>,
+    reader: Reader<'a>,
+    for_browsers: bool,
+}
+
+impl<'py> Builder<'py, '_> {
+    fn value(mut self) -> PyResult<Py<PyAny>> {
+        let first = self.reader.next().unwrap_or(Token::Null);
+        self.build(first).map(Bound::unbind)
+    }
+
+    fn build(&mut self, token: Token<'_>) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        Ok(match token {
+            Token::Null | Token::ObjectEnd | Token::ArrayEnd | Token::Key(_) => py.None().into_bound(py),
+            Token::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+            Token::String(text) => PyString::new(py, &text.decode()).into_any(),
+            Token::Number(digits) => self.number(digits)?,
+            Token::ArrayStart => {
+                let list = PyList::empty(py);
+                while let Some(token) = self.reader.next() {
+                    if token == Token::ArrayEnd {
+                        break;
+                    }
+                    list.append(self.build(token)?)?;
+                }
+                list.into_any()
+            }
+            Token::ObjectStart => {
+                let dict = PyDict::new(py);
+                while let Some(Token::Key(key)) = self.reader.next() {
+                    let token = self.reader.next().unwrap_or(Token::Null);
+                    dict.set_item(&*key.decode(), self.build(token)?)?;
+                }
+                dict.into_any()
+            }
+        })
+    }
+
+    fn number(&self, digits: &str) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        if let Ok(small) = digits.parse::<i64>() {
+            return Ok(small.into_pyobject(py)?.into_any());
+        }
+        let double = digits.parse::<f64>().unwrap_or(f64::INFINITY);
+        if self.for_browsers && !double.is_finite() {
+            return Ok(py.None().into_bound(py));
+        }
+        if digits.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) {
+            return py.get_type::<PyInt>().call1((digits,));
+        }
+        Ok(double.into_pyobject(py)?.into_any())
+    }
+}
+
+/// A document given as `str`, `bytes` or plain data (dict, list), as JSON text.
+///
+/// # Errors
+/// As [`to_raw`]; `TypeError` names the argument.
+pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str()?.to_owned());
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return utf8(value.py(), bytes.as_bytes());
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return utf8(value.py(), &bytes.to_vec());
+    }
+    document_raw(value, what).map(|raw| raw.get().to_owned())
+}
+
+fn utf8(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+    let text = turntree_core::json::check_utf8(bytes);
+    text.map(str::to_owned).map_err(|error| crate::error::validation(py, &error, None))
+}
+
+/// Limits of documents that Python callers get.
+pub(crate) fn limits() -> Limits {
+    Limits::default()
+}

@@ -1,0 +1,298 @@
+//! Messages as Python classes: frozen handles on the messages the core shares. UPP-1.2 §4.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::content::content_from;
+use super::convert::json::to_raw_object;
+use super::data::{Data, DataClass, extract, value_of};
+use super::records::{ToolCall, ToolResult};
+use super::show::Show;
+use turntree_core::ids::RandomIds;
+use turntree_core::json::schema::{Definitions, JsonSchema};
+use turntree_core::json::{ParseError, PathSegment};
+use turntree_core::message::content::ContentBlock;
+use turntree_core::message::{Body, Message as CoreMessage, MessageKind};
+use turntree_core::time::SystemClock;
+
+/// One message of a conversation: a `UserMessage`, an `AssistantMessage` or a `ToolResultMessage`. UPP-1.2 §4.
+#[pyclass(frozen, subclass, extends = Data, module = "turntree.upp")]
+pub(crate) struct Message;
+
+/// What a person or the application says. UPP-1.2 §4.
+#[pyclass(frozen, extends = Message, module = "turntree.upp")]
+pub(crate) struct UserMessage;
+
+/// What a model says. UPP-1.2 §4.
+#[pyclass(frozen, extends = Message, module = "turntree.upp")]
+pub(crate) struct AssistantMessage;
+
+/// What tools gave back. UPP-1.2 §4.
+#[pyclass(frozen, extends = Message, module = "turntree.upp")]
+pub(crate) struct ToolResultMessage;
+
+/// A handle of the class that fits the message.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn wrap(py: Python<'_>, message: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
+    let kind = message.kind();
+    let base = PyClassInitializer::from(Data::new(message)).add_subclass(Message);
+    Ok(match kind {
+        MessageKind::User => Py::new(py, base.add_subclass(UserMessage))?.into_any(),
+        MessageKind::Assistant => Py::new(py, base.add_subclass(AssistantMessage))?.into_any(),
+        MessageKind::ToolResult => Py::new(py, base.add_subclass(ToolResultMessage))?.into_any(),
+    })
+}
+
+impl Show for Arc<CoreMessage> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(wrap(py, Self::clone(self))?.into_bound(py))
+    }
+}
+
+impl DataClass for Message {
+    type Value = CoreMessage;
+    fn wrap(py: Python<'_>, value: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
+        wrap(py, value)
+    }
+}
+
+macro_rules! message_class {
+    ($class:ident, $kind:expr) => {
+        impl DataClass for $class {
+            type Value = CoreMessage;
+
+            fn wrap(py: Python<'_>, value: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
+                wrap(py, value)
+            }
+
+            fn accept(value: &CoreMessage) -> Result<(), ParseError> {
+                let (wanted, found) = ($kind, value.kind());
+                if wanted == found {
+                    return Ok(());
+                }
+                let message = format!("must be \"{}\" here, not \"{}\"", wanted.as_str(), found.as_str());
+                Err(ParseError::shape(vec![PathSegment::Key("type".to_owned())], message))
+            }
+
+            fn json_schema() -> serde_json::Value {
+                struct Schema;
+                impl JsonSchema for Schema {
+                    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+                        $kind.schema(definitions)
+                    }
+                }
+                turntree_core::json::schema::document::<Schema>()
+            }
+        }
+    };
+}
+
+message_class!(UserMessage, MessageKind::User);
+message_class!(AssistantMessage, MessageKind::Assistant);
+message_class!(ToolResultMessage, MessageKind::ToolResult);
+
+/// The options that every message takes.
+struct Options<'a, 'py> {
+    id: Option<String>,
+    metadata: Option<&'a Bound<'py, PyAny>>,
+    timestamp: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Options<'_, '_> {
+    fn message(self, body: Body) -> PyResult<PyClassInitializer<Message>> {
+        let mut message = CoreMessage::new(body, &RandomIds, &SystemClock);
+        if let Some(id) = self.id {
+            message.id = id;
+        }
+        if let Some(metadata) = self.metadata.filter(|metadata| !metadata.is_none()) {
+            message.metadata = Some(to_raw_object(metadata, "metadata")?);
+        }
+        if let Some(timestamp) = self.timestamp.filter(|timestamp| !timestamp.is_none()) {
+            message.timestamp = super::time::from_python(timestamp, "timestamp")?;
+        }
+        Ok(PyClassInitializer::from(Data::new(Arc::new(message))).add_subclass(Message))
+    }
+}
+
+fn of<'a>(slf: &'a Bound<'_, Message>) -> PyResult<&'a CoreMessage> {
+    value_of(slf.as_super())
+}
+
+/// Blocks that pass a test, as handles.
+fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> PyResult<Bound<'py, PyAny>> {
+    let found: Vec<ContentBlock> = of(slf)?.content().iter().filter(|block| wanted(block)).cloned().collect();
+    found.show(slf.py())
+}
+
+#[pymethods]
+impl Message {
+    /// A UUIDv4, or what the vendor gave.
+    #[getter]
+    fn id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        of(slf)?.id.show(slf.py())
+    }
+
+    /// Whose message: "user", "assistant" or `tool_result`.
+    #[getter(r#type)]
+    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
+        let py = slf.py();
+        Ok(match of(slf)?.kind() {
+            MessageKind::User => intern!(py, "user"),
+            MessageKind::Assistant => intern!(py, "assistant"),
+            MessageKind::ToolResult => intern!(py, "tool_result"),
+        }
+        .clone())
+    }
+
+    /// When it was made, in UTC.
+    #[getter]
+    fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        of(slf)?.timestamp.show(slf.py())
+    }
+
+    /// Vendor facts by provider name.
+    #[getter]
+    fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        of(slf)?.metadata.show(slf.py())
+    }
+
+    /// The blocks; of a kind that this version does not know, a dict. Empty for tool results.
+    #[getter]
+    fn content<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |_| true)
+    }
+
+    /// All text blocks joined by a blank line.
+    #[getter]
+    fn text(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(of(slf)?.text())
+    }
+
+    /// The images among its blocks.
+    #[getter]
+    fn images<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |block| matches!(block, ContentBlock::Image(_)))
+    }
+
+    /// The documents among its blocks.
+    #[getter]
+    fn documents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |block| matches!(block, ContentBlock::Document(_)))
+    }
+
+    /// The sounds among its blocks.
+    #[getter]
+    fn audio<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |block| matches!(block, ContentBlock::Audio(_)))
+    }
+
+    /// The films among its blocks.
+    #[getter]
+    fn video<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |block| matches!(block, ContentBlock::Video(_)))
+    }
+
+    /// The thoughts among its blocks.
+    #[getter]
+    fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        blocks(slf, |block| matches!(block, ContentBlock::Reasoning(_)))
+    }
+}
+
+#[pymethods]
+impl UserMessage {
+    #[new]
+    #[pyo3(signature = (content, *, id = None, metadata = None, timestamp = None))]
+    fn new(
+        content: &Bound<'_, PyAny>,
+        id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let body = Body::User { content: content_from(content, "content")? };
+        Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl AssistantMessage {
+    #[new]
+    #[pyo3(signature = (content, tool_calls = None, *, id = None, metadata = None, timestamp = None))]
+    fn new(
+        content: &Bound<'_, PyAny>,
+        tool_calls: Option<&Bound<'_, PyAny>>,
+        id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let tool_calls = tool_calls.map(|calls| list_of::<ToolCall>(calls, "tool_calls")).transpose()?;
+        let body = Body::Assistant { content: content_from(content, "content")?, tool_calls };
+        Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
+    }
+
+    /// The calls the model wants made, or None.
+    #[getter]
+    fn tool_calls<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        match &of(slf.as_super())?.body {
+            Body::Assistant { tool_calls, .. } => tool_calls.show(slf.py()),
+            _ => Ok(slf.py().None().into_bound(slf.py())),
+        }
+    }
+
+    /// Whether the model wants tools called.
+    #[getter]
+    fn has_tool_calls(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(of(slf.as_super())?.has_tool_calls())
+    }
+}
+
+#[pymethods]
+impl ToolResultMessage {
+    #[new]
+    #[pyo3(signature = (results, *, id = None, metadata = None, timestamp = None))]
+    fn new(
+        results: &Bound<'_, PyAny>,
+        id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let body = Body::ToolResult { results: list_of::<ToolResult>(results, "results")? };
+        Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
+    }
+
+    /// One result a call, in the order of the calls.
+    #[getter]
+    fn results<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        of(slf.as_super())?.results().to_vec().show(slf.py())
+    }
+}
+
+fn list_of<C: DataClass>(values: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<C::Value>>
+where
+    C::Value: Clone,
+{
+    if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
+        let found = values.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{what} must be a list, not {found}")));
+    }
+    let items = values.try_iter()?.enumerate();
+    items.map(|(place, item)| Ok((*extract::<C>(&item?, &format!("{what}[{place}]"))?).clone())).collect()
+}
+
+/// A message from a handle or from plain data.
+///
+/// # Errors
+/// `TypeError` naming the argument, or `turntree.ValidationError`.
+pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<CoreMessage>> {
+    if value.is_instance_of::<PyDict>() || value.is_instance_of::<Message>() {
+        return extract::<Message>(value, what);
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be a message (or its dict), not {found}")))
+}

@@ -1,0 +1,278 @@
+//! Calls, results, usage, turns and stream events as Python classes. UPP-1.2 §5, §6, §11.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
+
+use super::convert::json::{to_python, to_raw};
+use super::data::{Data, DataClass, value_of};
+use super::show::{Show, data_class};
+use turntree_core::json::Extra;
+use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
+
+data_class! {
+    /// A model's wish to call a tool. UPP-1.2 §4.
+    ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall {
+        /// The id of the call; its result carries the same.
+        tool_call_id,
+        /// The tool.
+        tool_name,
+        /// Its arguments; a dict of the caller's own.
+        arguments,
+    }
+
+    #[new]
+    fn new(tool_call_id: String, tool_name: String, arguments: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
+        let arguments = to_raw(arguments, "arguments")?;
+        Ok(Self::holding(message::ToolCall { tool_call_id, tool_name, arguments, extra: Extra::new() }))
+    }
+}
+
+data_class! {
+    /// What a tool gave back. UPP-1.2 §4.
+    ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult {
+        /// The call that it answers.
+        tool_call_id,
+        /// What the tool gave back, as JSON data.
+        result,
+    }
+
+    #[new]
+    #[pyo3(signature = (tool_call_id, result, is_error = false))]
+    fn new(tool_call_id: String, result: &Bound<'_, PyAny>, is_error: bool) -> PyResult<PyClassInitializer<Self>> {
+        let result = to_raw(result, "result")?;
+        Ok(Self::holding(message::ToolResult { tool_call_id, result, is_error: Some(is_error), extra: Extra::new() }))
+    }
+
+    /// Whether the tool failed.
+    #[getter]
+    fn is_error(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(Self::of(slf)?.failed())
+    }
+}
+
+data_class! {
+    /// The record of one tool execution. UPP-1.2 §5.
+    ToolExecution as "ToolExecution" in "turntree.upp" over message::ToolExecution {
+        /// The tool.
+        tool_name,
+        /// The call.
+        tool_call_id,
+        /// What the tool was called with, after any hook changed it.
+        arguments,
+        /// What the model was told.
+        result,
+        /// Whether it failed.
+        is_error,
+        /// Milliseconds it ran.
+        duration,
+        /// What the approval handler said; None when there was none to ask.
+        approved,
+    }
+}
+
+data_class! {
+    /// Tokens of one model call. UPP-1.2 §6.
+    CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage {
+        /// Tokens the model read.
+        input_tokens,
+        /// Tokens the model wrote.
+        output_tokens,
+        /// Tokens of the input that came from the vendor's cache.
+        cache_read_tokens,
+        /// Tokens that were written to the vendor's cache.
+        cache_write_tokens,
+        /// What the call cost, in US dollars; None where that is not certain.
+        cost,
+    }
+}
+
+data_class! {
+    /// Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+    TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage {
+        /// Tokens the model read.
+        input_tokens,
+        /// Tokens the model wrote.
+        output_tokens,
+        /// All tokens, as the vendor counts them.
+        total_tokens,
+        /// Tokens of the input that came from the vendor's cache.
+        cache_read_tokens,
+        /// Tokens that were written to the vendor's cache.
+        cache_write_tokens,
+        /// How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say.
+        cache_write_1h_tokens,
+        /// One entry a model call, when this is a sum.
+        cycles,
+        /// What it cost, in US dollars; None unless it is certain, of a sum for every call.
+        cost,
+    }
+
+    #[new]
+    #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None, cache_read_tokens = 0, cache_write_tokens = 0))]
+    fn new(
+        input_tokens: u64,
+        output_tokens: u64,
+        total_tokens: Option<u64>,
+        cache_read_tokens: u64,
+        cache_write_tokens: u64,
+    ) -> PyClassInitializer<Self> {
+        let mut usage = message::TokenUsage::of_call(input_tokens, output_tokens);
+        usage.total_tokens = total_tokens.unwrap_or(usage.total_tokens);
+        (usage.cache_read_tokens, usage.cache_write_tokens) = (cache_read_tokens, cache_write_tokens);
+        Self::holding(usage)
+    }
+}
+
+/// All that one run brought. UPP-1.2 §6.
+#[pyclass(frozen, extends = Data, module = "turntree.upp")]
+pub(crate) struct Turn {
+    /// The structured answer as the type that was asked for; the JSON is behind the handle.
+    data: Option<Py<PyAny>>,
+}
+
+impl DataClass for Turn {
+    type Value = message::Turn;
+    fn wrap(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
+        Self::with_data(py, turn, None)
+    }
+}
+
+impl Turn {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a message::Turn> {
+        value_of(slf.as_super())
+    }
+
+    /// A turn whose `data` is an instance; pickled and copied as JSON it is plain data again.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn with_data(
+        py: Python<'_>,
+        turn: Arc<message::Turn>,
+        data: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let base = PyClassInitializer::from(Data::new(turn));
+        Ok(Py::new(py, base.add_subclass(Self { data }))?.into_any())
+    }
+}
+
+impl Show for message::Turn {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(wrap_turn(py, Arc::new(self.clone()))?.into_bound(py))
+    }
+}
+
+#[pymethods]
+impl Turn {
+    /// Everything new, in order, starting with the user's message.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.messages.show(slf.py())
+    }
+
+    /// Records of the tools that ran, in the order they finished.
+    #[getter]
+    fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.tool_executions.show(slf.py())
+    }
+
+    /// Tokens over all model calls.
+    #[getter]
+    fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.usage.show(slf.py())
+    }
+
+    /// How many model calls.
+    #[getter]
+    fn cycles(slf: &Bound<'_, Self>) -> PyResult<u32> {
+        Ok(Self::of(slf)?.cycles)
+    }
+
+    /// The structured answer, where one was asked for: as the type that was given, or plain data; else None.
+    #[getter]
+    fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        match &slf.get().data {
+            Some(data) => Ok(data.bind(slf.py()).clone()),
+            None => Self::of(slf)?.data.show(slf.py()),
+        }
+    }
+
+    /// The last assistant message.
+    #[getter]
+    fn response<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.response().show(slf.py())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.data)
+    }
+}
+
+data_class! {
+    /// One step of a stream. UPP-1.2 §11.1.
+    StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
+        /// Which block of the message, or which call of the response, from 0.
+        index,
+    }
+
+    #[new]
+    fn new(r#type: &str, index: u32, delta: &Bound<'_, PyDict>) -> PyResult<PyClassInitializer<Self>> {
+        let py = delta.py();
+        let event = PyDict::new(py);
+        event.set_item("type", r#type)?;
+        event.set_item("index", index)?;
+        event.set_item("delta", delta)?;
+        let raw = to_raw(event.as_any(), "delta")?;
+        Ok(Self::holding(super::data::parse::<Self>(py, raw.get())?))
+    }
+
+    /// What happened, as `text_delta`.
+    #[getter(r#type)]
+    fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pyo3::types::PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
+    }
+
+    /// The pieces that came, by the specification's names; media as bytes.
+    #[getter]
+    fn delta<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        delta(slf.py(), &Self::of(slf)?.delta)
+    }
+}
+
+/// The delta as a dict. The frequent kinds are built directly: a stream has one of them for every token.
+fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
+    let dict = PyDict::new(py);
+    match delta {
+        Delta::Text(piece) | Delta::Reasoning(piece) | Delta::Object(piece) if piece.extra.is_empty() => {
+            dict.set_item(pyo3::intern!(py, "text"), &piece.text)?;
+        }
+        Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
+            dict.set_item(pyo3::intern!(py, "data"), piece.data.show(py)?)?;
+        }
+        Delta::ToolCall(piece) if piece.extra.is_empty() => {
+            dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
+            dict.set_item(pyo3::intern!(py, "toolName"), &*piece.tool_name)?;
+            dict.set_item(pyo3::intern!(py, "argumentsJson"), &piece.arguments_json)?;
+        }
+        other => return general_delta(py, other),
+    }
+    Ok(dict.into_any())
+}
+
+fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
+    let event = CoreEvent::new(0, delta.clone());
+    let text = serde_json::to_string(&event).map_err(|error| super::error::serialization(py, &error))?;
+    to_python(py, &text)?.into_bound(py).get_item("delta")
+}
+
+/// A turn as a handle.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
+    Turn::wrap(py, turn)
+}

@@ -1,0 +1,69 @@
+//! Documents for people: which kind of document it is, and the transcript of that kind.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use turntree_agents::session::SessionSnapshot;
+use turntree_agents::thread::ThreadTree;
+use turntree_core::json::{ParseError, check_utf8};
+use turntree_core::limits::Limits;
+use turntree_core::transcript::Transcript;
+use turntree_thread_protocol::ThreadError;
+use turntree_thread_protocol::bulk::{Settings, format};
+
+/// A document for people: text, text with colours, or a page of HTML; `what` asks for all of it or the tree alone.
+#[pyfunction]
+#[pyo3(signature = (data, *, style, what, from_, name))]
+pub(crate) fn _render(
+    py: Python<'_>,
+    data: &[u8],
+    style: &str,
+    what: &str,
+    from_: Option<&str>,
+    name: Option<&str>,
+) -> PyResult<String> {
+    let transcript = py.detach(|| transcript(data, from_));
+    let mut transcript = transcript.map_err(|error| match error {
+        Unreadable::Document(error) => super::thread_protocol::raise(py, &error, None),
+        Unreadable::Tree(error) => super::error::validation(py, &error, None),
+        Unreadable::Unknown => PyValueError::new_err(format!(
+            "{}: not a document that turntree shows: a thread, a history of Pydantic AI, a session or a tree",
+            name.unwrap_or("the input")
+        )),
+    })?;
+    if what == "tree" {
+        if transcript.drawing.is_empty() {
+            let name = name.unwrap_or("the input");
+            return Err(PyValueError::new_err(format!("{name}: has no branches; \"show\" shows it")));
+        }
+        transcript.entries.clear();
+    }
+    Ok(py.detach(|| match style {
+        "html" => transcript.html(),
+        style => transcript.text(style == "ansi"),
+    }))
+}
+
+enum Unreadable {
+    Document(ThreadError),
+    Tree(ParseError),
+    Unknown,
+}
+
+fn transcript(data: &[u8], from: Option<&str>) -> Result<Transcript, Unreadable> {
+    let sketch = format::Sketch::of(data);
+    let has = |key: &str| sketch.as_ref().is_some_and(|sketch| !sketch.list && sketch.has(key));
+    let text = || check_utf8(data).map_err(Unreadable::Tree);
+    if from.is_none() && has("threadTree") {
+        let session = SessionSnapshot::from_json(text()?, &Limits::default()).map_err(Unreadable::Tree)?;
+        return Ok(session.tree.transcript(&format!("Session {}", session.id)));
+    }
+    if from.is_none() && has("rootId") {
+        let tree = ThreadTree::from_json(text()?, &Limits::default()).map_err(Unreadable::Tree)?;
+        return Ok(tree.transcript("Tree"));
+    }
+    let format = from.map_or_else(|| format::detect(data), format::named).and_then(|format| format.read);
+    let read = format.ok_or(Unreadable::Unknown)?;
+    let data = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
+    Ok(read(data, &Settings::default()).map_err(Unreadable::Document)?.transcript())
+}

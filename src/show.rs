@@ -1,0 +1,171 @@
+//! Rust values as Python values, one type at a time: what an attribute of a handle gives when it is read.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+use super::convert::json::to_python;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::media::Binary;
+use turntree_core::shared::SharedString;
+use turntree_core::time::Timestamp;
+
+/// A value that an attribute can give.
+pub(crate) trait Show {
+    /// The Python value.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+}
+
+macro_rules! plain {
+    ($($type:ty),*) => {
+        $(impl Show for $type {
+            fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                Ok(self.into_pyobject(py)?.to_owned().into_any())
+            }
+        })*
+    };
+}
+
+plain!(bool, u32, u64, i64, f64);
+
+impl Show for str {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyString::new(py, self).into_any())
+    }
+}
+
+impl Show for String {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_str().show(py)
+    }
+}
+
+impl Show for Arc<str> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).show(py)
+    }
+}
+
+impl Show for SharedString {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).show(py)
+    }
+}
+
+impl<T: Show + ?Sized> Show for Box<T> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).show(py)
+    }
+}
+
+impl Show for Timestamp {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        super::time::to_datetime(py, *self)
+    }
+}
+
+impl Show for Binary {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyBytes::new(py, self.as_slice()).into_any())
+    }
+}
+
+impl Show for RawJson {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(to_python(py, self.get())?.into_bound(py))
+    }
+}
+
+impl Show for RawObject {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dict = pyo3::types::PyDict::new(py);
+        for (key, value) in self.iter() {
+            dict.set_item(key, value.show(py)?)?;
+        }
+        Ok(dict.into_any())
+    }
+}
+
+impl<T: Show> Show for Option<T> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |value| value.show(py))
+    }
+}
+
+/// Lists are given as tuples: a handle is frozen, and a list would only look as if it could be changed.
+impl<T: Show> Show for [T] {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.iter().map(|item| item.show(py)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(py, items)?.into_any())
+    }
+}
+
+impl<T: Show> Show for Vec<T> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.iter().map(|item| item.show(py)).collect::<PyResult<Vec<_>>>()?;
+        Ok(PyList::new(py, items)?.into_any())
+    }
+}
+
+/// Defines a Python class over one type of value: its attributes are fields of the value, and it has the shared face.
+///
+/// After the attributes come further methods, written as in any `#[pymethods]`.
+macro_rules! data_class {
+    (
+        $(#[doc = $doc:literal])*
+        $class:ident as $name:literal in $module:literal over $value:ty {
+            $( $(#[doc = $field_doc:literal])* $field:ident ),* $(,)?
+        }
+        $($methods:tt)*
+    ) => {
+        $(#[doc = $doc])*
+        #[pyclass(frozen, extends = $crate::data::Data, name = $name, module = $module)]
+        pub(crate) struct $class;
+
+        impl $crate::data::DataClass for $class {
+            type Value = $value;
+            fn wrap(py: Python<'_>, value: std::sync::Arc<$value>) -> PyResult<Py<PyAny>> {
+                let base = PyClassInitializer::from($crate::data::Data::new(value));
+                Ok(Py::new(py, base.add_subclass(Self))?.into_any())
+            }
+        }
+
+        impl $class {
+            /// The value behind a handle.
+            fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a $value> {
+                $crate::data::value_of(slf.as_super())
+            }
+
+            /// A new handle, for constructors.
+            #[allow(dead_code, clippy::allow_attributes, reason = "some classes are only ever given, never made")]
+            fn holding(value: $value) -> PyClassInitializer<Self> {
+                let base = $crate::data::Data::new(std::sync::Arc::new(value));
+                PyClassInitializer::from(base).add_subclass(Self)
+            }
+        }
+
+        impl $crate::show::Show for $value {
+            fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                let value = std::sync::Arc::new(self.clone());
+                Ok(<$class as $crate::data::DataClass>::wrap(py, value)?.into_bound(py))
+            }
+        }
+
+        #[pymethods]
+        impl $class {
+            $(
+                $(#[doc = $field_doc])*
+                #[getter]
+                fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    $crate::show::Show::show(&Self::of(slf)?.$field, slf.py())
+                }
+            )*
+            $($methods)*
+        }
+    };
+}
+pub(crate) use data_class;

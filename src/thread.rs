@@ -1,0 +1,264 @@
+//! A thread as a Python class: the one data type that grows. UPP-1.2 §7.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use serde::{Deserialize, Serialize};
+
+use super::agents::tree::Place;
+use super::bridge::guard::lock;
+use super::content::content_from;
+use super::data::{Data, DataClass, extract, value_of};
+use super::message::message_from;
+use super::records::Turn;
+use super::show::Show;
+use turntree_core::ids::RandomIds;
+use turntree_core::json::schema::{Definitions, JsonSchema};
+use turntree_core::message::message::History;
+use turntree_core::message::{Body, Message, MessageKind, Thread as CoreThread};
+use turntree_core::time::SystemClock;
+
+/// A thread that several handles may hold: one of its own, locked for the length of one operation, or that of a node.
+pub(crate) enum Shared {
+    Own(Mutex<CoreThread>),
+    OfNode(Arc<Place>),
+}
+
+impl Shared {
+    /// The thread as it is now; shares the messages.
+    pub(crate) fn read(&self) -> PyResult<CoreThread> {
+        match self {
+            Self::Own(thread) => Ok(lock(thread).clone()),
+            Self::OfNode(place) => Ok(place.node()?.thread.clone()),
+        }
+    }
+
+    fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
+        match self {
+            Self::Own(thread) => {
+                lock(thread).push(messages, &SystemClock);
+                Ok(())
+            }
+            Self::OfNode(place) => place.push(messages),
+        }
+    }
+
+    fn clear(&self) -> PyResult<()> {
+        match self {
+            Self::Own(thread) => {
+                lock(thread).clear(&SystemClock);
+                Ok(())
+            }
+            Self::OfNode(place) => place.clear(),
+        }
+    }
+
+    /// A thread that a handle may hold.
+    pub(crate) const fn new(thread: CoreThread) -> Self {
+        Self::Own(Mutex::new(thread))
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.read().ok() == other.read().ok()
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.read().map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        CoreThread::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl JsonSchema for Shared {
+    fn schema(definitions: &mut Definitions) -> serde_json::Value {
+        CoreThread::schema(definitions)
+    }
+}
+
+/// An ordered conversation. UPP-1.2 §7.
+#[pyclass(frozen, extends = Data, module = "turntree.upp")]
+pub(crate) struct Thread;
+
+impl DataClass for Thread {
+    type Value = Shared;
+    const FROZEN: bool = false;
+    fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
+    }
+}
+
+impl Thread {
+    /// The thread of a handle, as it is now.
+    ///
+    /// # Errors
+    /// `KeyError` for the thread of a node that is no more.
+    pub(crate) fn read(slf: &Bound<'_, Self>) -> PyResult<CoreThread> {
+        Self::of(slf)?.read()
+    }
+
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
+        value_of(slf.as_super())
+    }
+
+    /// A handle on a thread.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
+        Self::wrap(py, Arc::new(Shared::new(thread)))
+    }
+}
+
+fn show_all<'a, 'py>(
+    py: Python<'py>,
+    messages: impl Iterator<Item = &'a Arc<Message>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    messages.cloned().collect::<Vec<_>>().show(py)
+}
+
+#[pymethods]
+impl Thread {
+    #[new]
+    #[pyo3(signature = (messages = None))]
+    fn new(messages: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
+        let messages =
+            messages.map_or_else(|| Ok(History::new()), |messages| history_from(messages, "messages"))?;
+        let thread = Shared::new(CoreThread::new(messages, &RandomIds, &SystemClock));
+        Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
+    }
+
+    /// Its id, a UUIDv4.
+    #[getter]
+    fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(Self::of(slf)?.read()?.id)
+    }
+
+    /// The messages at this moment, oldest first; a list of its own.
+    #[getter]
+    fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        show_all(slf.py(), Self::of(slf)?.read()?.messages.iter())
+    }
+
+    /// When it was made, in UTC.
+    #[getter]
+    fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.read()?.created_at.show(slf.py())
+    }
+
+    /// When it last changed, in UTC.
+    #[getter]
+    fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::of(slf)?.read()?.updated_at.show(slf.py())
+    }
+
+    /// Adds all messages of a turn.
+    fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let turn = extract::<Turn>(turn, "turn")?;
+        Self::of(slf)?.push(turn.messages.iter().cloned())?;
+        Ok(slf.clone())
+    }
+
+    /// Adds messages.
+    #[pyo3(signature = (*messages))]
+    fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
+        let messages = history_from(messages.as_any(), "messages")?;
+        Self::of(slf)?.push(messages)?;
+        Ok(slf.clone())
+    }
+
+    /// Adds a user's message.
+    fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let body = Body::User { content: content_from(content, "content")? };
+        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
+        Self::of(slf)?.push([message])?;
+        Ok(slf.clone())
+    }
+
+    /// Adds a model's message.
+    fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let body = Body::Assistant { content: content_from(content, "content")?, tool_calls: None };
+        let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
+        Self::of(slf)?.push([message])?;
+        Ok(slf.clone())
+    }
+
+    /// Messages of one type, in order.
+    fn filter<'py>(slf: &Bound<'py, Self>, r#type: &str) -> PyResult<Bound<'py, PyAny>> {
+        let kinds = [MessageKind::User, MessageKind::Assistant, MessageKind::ToolResult];
+        let wanted = r#type;
+        let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == wanted) else {
+            let message =
+                format!("type must be \"user\", \"assistant\" or \"tool_result\", not \"{wanted}\"");
+            return Err(pyo3::exceptions::PyValueError::new_err(message));
+        };
+        let messages = Self::of(slf)?.read()?.messages;
+        show_all(slf.py(), messages.iter().filter(|message| message.kind() == kind))
+    }
+
+    /// The last `n` messages; none for 0.
+    fn tail<'py>(slf: &Bound<'py, Self>, n: usize) -> PyResult<Bound<'py, PyAny>> {
+        let tail = Self::of(slf)?.read()?.tail(n);
+        show_all(slf.py(), tail.iter())
+    }
+
+    /// Messages from `start` to before `end` as a new thread.
+    #[pyo3(signature = (start = None, end = None))]
+    fn slice(slf: &Bound<'_, Self>, start: Option<isize>, end: Option<isize>) -> PyResult<Py<PyAny>> {
+        let slice = Self::of(slf)?.read()?.slice(start, end, &RandomIds, &SystemClock);
+        Self::given(slf.py(), slice)
+    }
+
+    /// Takes all messages away; refused where a branch of a tree needs them.
+    fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        Self::of(slf)?.clear()?;
+        Ok(slf.clone())
+    }
+
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::of(slf)?.read()?.messages.len())
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyAny>> {
+        let messages = Self::of(slf)?.read()?.messages;
+        let place = if index < 0 {
+            messages.len().checked_sub(index.unsigned_abs())
+        } else {
+            usize::try_from(index).ok()
+        };
+        let message = place.and_then(|place| messages.get(place));
+        message.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(Self::messages(slf)?.try_iter()?.into_any())
+    }
+}
+
+/// A history from a thread, anything with a list of `messages`, or a list of messages. Shares what it can.
+///
+/// # Errors
+/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no message.
+pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<History> {
+    if let Ok(thread) = value.cast::<Thread>() {
+        return Ok(Thread::of(thread)?.read()?.messages);
+    }
+    let list = match value.getattr(pyo3::intern!(value.py(), "messages")) {
+        Ok(messages) => messages,
+        Err(_) => value.clone(),
+    };
+    let items = list.try_iter().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{what} must be a Thread or a list of messages, not {found}"))
+    })?;
+    items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
+}

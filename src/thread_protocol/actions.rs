@@ -1,0 +1,502 @@
+//! Actions: frozen handles on the actions that threads share. ThreadProtocol 1.0.0, "Action".
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::content::{Attachment, content_from};
+use crate::convert::json::{document_raw, limits, to_raw, to_raw_object};
+use crate::data::{Data, DataClass, extract, value_of};
+use crate::show::{Show, data_class};
+use turntree_core::json::{Extra, ParseError, RawJson, RawObject};
+use turntree_core::time::{Clock, SystemClock};
+use turntree_thread_protocol::action as core;
+use turntree_thread_protocol::action::Action;
+
+/// A handle of the class that fits the action.
+///
+/// # Errors
+/// Only when Python fails, as out of memory.
+pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
+    macro_rules! handle {
+        ($class:ident) => {{ Ok(Py::new(py, PyClassInitializer::from(Data::new(action)).add_subclass($class))?.into_any()) }};
+    }
+    match &*action {
+        Action::UserMessage(_) => handle!(UserMessageAction),
+        Action::AssistantMessage(_) => handle!(AssistantMessageAction),
+        Action::Thinking(_) => handle!(ThinkingAction),
+        Action::ToolCall(_) => handle!(ToolCallAction),
+        Action::ToolReturn(_) => handle!(ToolReturnAction),
+        Action::System(_) => handle!(SystemAction),
+        Action::Other(_) => handle!(OtherAction),
+    }
+}
+
+impl Show for Arc<Action> {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(wrap(py, Self::clone(self))?.into_bound(py))
+    }
+}
+
+/// Any action, whatever its class; no class of its own in Python.
+///
+/// # Errors
+/// `TypeError` naming the argument for what is neither an action nor a dict; `turntree.ValidationError` for a dict that
+/// is no action.
+pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<Action>> {
+    if let Ok(data) = value.cast::<Data>()
+        && let Some(action) = data.get().share::<Action>()
+    {
+        return Ok(action);
+    }
+    let Ok(dict) = value.cast::<pyo3::types::PyDict>() else {
+        let found = value.get_type().name()?;
+        return Err(pyo3::exceptions::PyTypeError::new_err(format!(
+            "{what} must be an action or its dict, not {found}"
+        )));
+    };
+    let dict = dict.copy()?;
+    if !dict.contains("sequence")? {
+        dict.set_item("sequence", 0)?;
+    }
+    if !dict.contains("timestamp")? {
+        dict.set_item("timestamp", now())?;
+    }
+    let raw = document_raw(&dict, what)?;
+    turntree_core::json::parse(raw.get(), &limits())
+        .map(Arc::new)
+        .map_err(|error| crate::error::validation(value.py(), &error, Some(raw.get())))
+}
+
+/// The time at this moment, as timestamps are written.
+pub(super) fn now() -> String {
+    SystemClock.now().to_string()
+}
+
+/// A timestamp as it is written: text stays as it is, a `datetime` becomes ISO 8601, and nothing becomes this moment.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(super) fn timestamp_from(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<String> {
+    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(now()) };
+    match value.cast::<PyString>() {
+        Ok(text) => Ok(text.to_str()?.to_owned()),
+        Err(_) => Ok(crate::time::from_python(value, what)?.to_string()),
+    }
+}
+
+/// The options that every action takes.
+struct Common<'a, 'py> {
+    timestamp: Option<&'a Bound<'py, PyAny>>,
+    metadata: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Common<'_, '_> {
+    fn timestamp(&self) -> PyResult<String> {
+        timestamp_from(self.timestamp, "timestamp")
+    }
+
+    fn metadata(&self) -> PyResult<Option<RawObject>> {
+        let given = self.metadata.filter(|metadata| !metadata.is_none());
+        given.map(|metadata| to_raw_object(metadata, "metadata")).transpose()
+    }
+}
+
+/// Defines the class of one variant of [`Action`]: the common attributes, those of the variant, then further methods.
+macro_rules! action_class {
+    (
+        $(#[doc = $doc:literal])*
+        $class:ident as $name:literal, $wanted:literal { $($(#[doc = $field_doc:literal])* $field:ident),* $(,)? }
+        $variant:ident($inner:ty)
+        $($methods:tt)*
+    ) => {
+        $(#[doc = $doc])*
+        #[pyclass(frozen, extends = Data, name = $name, module = "turntree.thread_protocol")]
+        pub(crate) struct $class;
+
+        impl DataClass for $class {
+            type Value = Action;
+
+            fn wrap(py: Python<'_>, value: Arc<Action>) -> PyResult<Py<PyAny>> {
+                wrap(py, value)
+            }
+
+            fn accept(value: &Action) -> Result<(), ParseError> {
+                match value {
+                    Action::$variant(_) => Ok(()),
+                    other => Err(super::wrong_kind("action_type", $wanted, other.action_type())),
+                }
+            }
+
+            fn json_schema() -> serde_json::Value {
+                turntree_core::json::schema::document::<$inner>()
+            }
+        }
+
+        impl $class {
+            fn action<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Action> {
+                value_of(slf.as_super())
+            }
+
+            fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a $inner> {
+                match Self::action(slf)? {
+                    Action::$variant(action) => Ok(action),
+                    _ => Err(pyo3::exceptions::PyTypeError::new_err("the handle holds another kind of action")),
+                }
+            }
+
+            #[allow(dead_code, clippy::allow_attributes, reason = "one class is only ever given, never made")]
+            fn holding(action: $inner) -> PyClassInitializer<Self> {
+                PyClassInitializer::from(Data::new(Arc::new(Action::$variant(action)))).add_subclass(Self)
+            }
+        }
+
+        #[pymethods]
+        impl $class {
+            /// Its type.
+            #[getter]
+            fn action_type<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
+                Ok(PyString::intern(slf.py(), Self::action(slf)?.action_type()))
+            }
+
+            /// Its id, if it was given one.
+            #[getter]
+            fn action_id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.action_id.show(slf.py())
+            }
+
+            /// When, as it was written.
+            #[getter]
+            fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.timestamp.show(slf.py())
+            }
+
+            /// Its place in the thread, from 1.
+            #[getter]
+            fn sequence<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.sequence.show(slf.py())
+            }
+
+            /// Facts of applications, by namespace.
+            #[getter]
+            fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.metadata.show(slf.py())
+            }
+
+            $(
+                $(#[doc = $field_doc])*
+                #[getter]
+                fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    Self::of(slf)?.$field.show(slf.py())
+                }
+            )*
+
+            $($methods)*
+        }
+    };
+}
+
+action_class! {
+    /// A user said something. ThreadProtocol 1.0.0, "Core Actions".
+    UserMessageAction as "UserMessageAction", "user_message" {
+        /// What was said.
+        content,
+        /// What came with it.
+        attachments,
+    }
+    UserMessage(core::UserMessageAction)
+
+    #[new]
+    #[pyo3(signature = (content, *, attachments = None, timestamp = None, sequence = 0, action_id = None, metadata = None))]
+    fn new(
+        content: &Bound<'_, PyAny>,
+        attachments: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let common = Common { timestamp, metadata };
+        let attachments = attachments.map(|list| super::list_of::<Attachment>(list, "attachments")).transpose()?;
+        Ok(Self::holding(core::UserMessageAction {
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            content: content_from(content, "content")?,
+            attachments: attachments.map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// An agent said something. ThreadProtocol 1.0.0, "Core Actions".
+    AssistantMessageAction as "AssistantMessageAction", "assistant_message" {
+        /// Who: a key of the registry.
+        agent_id,
+        /// What was said.
+        content,
+        /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
+        finish_reason,
+        /// What it cost.
+        usage,
+    }
+    AssistantMessage(core::AssistantMessageAction)
+
+    #[new]
+    #[pyo3(signature = (
+        content, *, agent_id, finish_reason = None, usage = None,
+        timestamp = None, sequence = 0, action_id = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        content: &Bound<'_, PyAny>,
+        agent_id: String,
+        finish_reason: Option<String>,
+        usage: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let common = Common { timestamp, metadata };
+        let usage = usage.map(|usage| extract::<Usage>(usage, "usage")).transpose()?;
+        Ok(Self::holding(core::AssistantMessageAction {
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            agent_id: agent_id.into(),
+            content: content_from(content, "content")?,
+            finish_reason: finish_reason.map(Into::into),
+            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// An agent thought. ThreadProtocol 1.0.0, "Core Actions".
+    ThinkingAction as "ThinkingAction", "thinking" {
+        /// Who: a key of the registry.
+        agent_id,
+        /// The thinking, as far as the provider shows it.
+        content,
+        /// The provider's proof of it, to be sent back.
+        signature,
+        /// Whose signature it is; `unknown` when nobody said.
+        provider_name,
+        /// The provider's id of it.
+        thinking_id,
+        /// What it cost.
+        usage,
+    }
+    Thinking(core::ThinkingAction)
+
+    #[new]
+    #[pyo3(signature = (
+        content = None, *, agent_id, provider_name = "unknown", signature = None, thinking_id = None,
+        usage = None, timestamp = None, sequence = 0, action_id = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        content: Option<String>,
+        agent_id: String,
+        provider_name: &str,
+        signature: Option<String>,
+        thinking_id: Option<String>,
+        usage: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let common = Common { timestamp, metadata };
+        let usage = usage.map(|usage| extract::<ThinkingUsage>(usage, "usage")).transpose()?;
+        Ok(Self::holding(core::ThinkingAction {
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            agent_id: agent_id.into(),
+            content,
+            signature: signature.map(Into::into),
+            provider_name: provider_name.into(),
+            thinking_id: thinking_id.map(Into::into),
+            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
+    ToolCallAction as "ToolCallAction", "tool_call" {
+        /// Who: a key of the registry.
+        agent_id,
+        /// Which tool.
+        tool_name,
+        /// The id that the return repeats.
+        tool_call_id,
+        /// The arguments, usually an object.
+        args,
+    }
+    ToolCall(core::ToolCallAction)
+
+    #[new]
+    #[pyo3(signature = (
+        tool_name, args = None, *, agent_id, tool_call_id,
+        timestamp = None, sequence = 0, action_id = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        tool_name: String,
+        args: Option<&Bound<'_, PyAny>>,
+        agent_id: String,
+        tool_call_id: String,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let common = Common { timestamp, metadata };
+        let args = match args {
+            Some(args) => to_raw(args, "args")?,
+            None => RawJson::from_text("{}".to_owned()).unwrap_or_default(),
+        };
+        Ok(Self::holding(core::ToolCallAction {
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            agent_id: agent_id.into(),
+            tool_name: tool_name.into(),
+            tool_call_id: tool_call_id.into(),
+            args,
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// A tool answered. ThreadProtocol 1.0.0, "Core Actions".
+    ToolReturnAction as "ToolReturnAction", "tool_return" {
+        /// The id of the call.
+        tool_call_id,
+        /// Which tool, as the call says.
+        tool_name,
+        /// `success`, `error` or `validation_error`.
+        status,
+        /// The value, or what went wrong.
+        content,
+    }
+    ToolReturn(core::ToolReturnAction)
+
+    #[new]
+    #[pyo3(signature = (
+        tool_name, content, *, tool_call_id, status = "success",
+        timestamp = None, sequence = 0, action_id = None, metadata = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        tool_name: String,
+        content: &Bound<'_, PyAny>,
+        tool_call_id: String,
+        status: &str,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let common = Common { timestamp, metadata };
+        Ok(Self::holding(core::ToolReturnAction {
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            status: status.into(),
+            content: to_raw(content, "content")?,
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// An event of a system. ThreadProtocol 1.0.0, "System Actions".
+    SystemAction as "SystemAction", "system.*" {
+        /// What the system says about it.
+        data,
+    }
+    System(core::SystemAction)
+
+    #[new]
+    #[pyo3(signature = (
+        action_type, data = None, *, timestamp = None, sequence = 0, action_id = None, metadata = None
+    ))]
+    fn new(
+        action_type: String,
+        data: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        sequence: u64,
+        action_id: Option<String>,
+        metadata: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        if !action_type.starts_with("system.") {
+            let message = format!("action_type \"{action_type}\" must begin with \"system.\", as \"system.{action_type}\"");
+            return Err(PyValueError::new_err(message));
+        }
+        let common = Common { timestamp, metadata };
+        Ok(Self::holding(core::SystemAction {
+            action_type: action_type.into(),
+            action_id: action_id.map(Into::into),
+            timestamp: common.timestamp()?.into(),
+            sequence,
+            data: data.map(|data| to_raw(data, "data")).transpose()?.unwrap_or_default(),
+            metadata: common.metadata()?,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+action_class! {
+    /// An action of a type that breaks the naming rule or belongs to a later version; carried as it was read.
+    OtherAction as "OtherAction", "a type of no known version" {}
+    Other(core::OtherAction)
+}
+
+data_class! {
+    /// Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions".
+    Usage as "Usage" in "turntree.thread_protocol" over core::Usage {
+        /// Tokens read.
+        input_tokens,
+        /// Tokens written.
+        output_tokens,
+        /// Both.
+        total_tokens,
+    }
+
+    #[new]
+    #[pyo3(signature = (input_tokens = 0, output_tokens = 0, total_tokens = None))]
+    fn new(input_tokens: u64, output_tokens: u64, total_tokens: Option<u64>) -> PyClassInitializer<Self> {
+        Self::holding(core::Usage { input_tokens, output_tokens, total_tokens, extra: Extra::new() })
+    }
+}
+
+data_class! {
+    /// Tokens of thinking. ThreadProtocol 1.0.0, "Core Actions".
+    ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage {
+        /// Tokens thought, where the provider counts them apart.
+        thinking_tokens,
+    }
+
+    #[new]
+    #[pyo3(signature = (thinking_tokens = None))]
+    fn new(thinking_tokens: Option<u64>) -> PyClassInitializer<Self> {
+        Self::holding(core::ThinkingUsage { thinking_tokens, extra: Extra::new() })
+    }
+}

@@ -1,0 +1,87 @@
+//! Who takes part in a document, as Python classes and dicts.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::actions::timestamp_from;
+use crate::data::extract;
+use crate::show::{Show, data_class};
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::json::Extra;
+use turntree_thread_protocol::document as core;
+use turntree_thread_protocol::document::AgentRegistry;
+
+data_class! {
+    /// One agent of a thread. ThreadProtocol 1.0.0, "Agent Configuration".
+    AgentConfig as "AgentConfig" in "turntree.thread_protocol" over core::AgentConfig {
+        /// Its id, the same as its key in the registry.
+        agent_id,
+        /// A name for programs, unique in the thread: `fred_v1`.
+        agent_identifier,
+        /// A name for people: `Fred`.
+        agent_name,
+        /// When it was made.
+        created_at,
+        /// Where its full configuration is.
+        config_ref,
+    }
+
+    #[new]
+    #[pyo3(signature = (
+        agent_name, *, agent_id = None, agent_identifier = None, created_at = None, config_ref = None
+    ))]
+    fn new(
+        agent_name: String,
+        agent_id: Option<String>,
+        agent_identifier: Option<String>,
+        created_at: Option<&Bound<'_, PyAny>>,
+        config_ref: Option<String>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        Ok(Self::holding(core::AgentConfig {
+            agent_id: agent_id.unwrap_or_else(|| RandomIds.string()),
+            agent_identifier: agent_identifier.unwrap_or_else(|| identifier(&agent_name)),
+            agent_name,
+            created_at: timestamp_from(created_at, "created_at")?,
+            config_ref,
+            extra: Extra::new(),
+        }))
+    }
+}
+
+/// A name for programs, made of one for people: `Weather Assistant` is `weather_assistant`.
+fn identifier(name: &str) -> String {
+    let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
+}
+
+impl Show for AgentRegistry {
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let dict = PyDict::new(py);
+        for (key, agent) in self.iter() {
+            dict.set_item(key, agent.show(py)?)?;
+        }
+        Ok(dict.into_any())
+    }
+}
+
+/// Agents from a list of them, or from a dict of them by id.
+pub(super) fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
+    let mut registry = AgentRegistry::default();
+    if let Ok(dict) = value.cast::<PyDict>() {
+        for (key, agent) in dict.iter() {
+            let Ok(key) = key.extract::<String>() else {
+                return Err(PyTypeError::new_err("agents: the keys are ids, which are strings"));
+            };
+            let agent = extract::<AgentConfig>(&agent, &format!("agents[\"{key}\"]"))?;
+            registry.insert(key, Arc::unwrap_or_clone(agent));
+        }
+        return Ok(registry);
+    }
+    for agent in super::list_of::<AgentConfig>(value, "agents")? {
+        registry.add(Arc::unwrap_or_clone(agent));
+    }
+    Ok(registry)
+}

@@ -1,0 +1,114 @@
+//! Versions of Pydantic AI: which one a history is from, and histories for an older one.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
+
+use super::document::Thread;
+use crate::convert::pydantic_ai as convert;
+use crate::show::{Show, data_class};
+use turntree_core::json::{Extra, json_object};
+use turntree_core::limits::Limits;
+use turntree_thread_protocol::convert::pydantic_ai::{
+    Change as CoreChange, History, Version, ViewOptions, downgrade, read_any_history, write_history,
+    written_by,
+};
+
+json_object! {
+    /// Something that an older version cannot hold.
+    #[derive(Debug, Clone, PartialEq)]
+    pub(crate) struct ChangeRecord {
+        /// Where in the history that was given, as a JSON pointer.
+        pub pointer: String = "pointer",
+        /// `dropped` or `rewritten`.
+        pub kind: String = "kind",
+        /// In words.
+        pub message: String = "message",
+    }
+}
+
+data_class! {
+    /// Something that an older version of Pydantic AI cannot hold.
+    Change as "Change" in "turntree.thread_protocol" over ChangeRecord {
+        /// Where in the history that was given, as a JSON pointer.
+        pointer,
+        /// `dropped` or `rewritten`.
+        kind,
+        /// In words.
+        message,
+    }
+}
+
+impl From<CoreChange> for ChangeRecord {
+    fn from(change: CoreChange) -> Self {
+        Self {
+            pointer: change.pointer,
+            kind: change.kind.name().to_owned(),
+            message: change.message,
+            extra: Extra::new(),
+        }
+    }
+}
+
+/// A version as users write it.
+///
+/// # Errors
+/// `ValueError` for what is none.
+pub(super) fn version(text: &str) -> PyResult<Version> {
+    text.parse().map_err(|error: turntree_thread_protocol::convert::pydantic_ai::VersionError| {
+        PyValueError::new_err(error.to_string())
+    })
+}
+
+/// Hands over the messages of a history, whatever holds them.
+fn with_history<R: Send>(
+    history: &Bound<'_, PyAny>,
+    use_history: impl FnOnce(&History<'_>) -> R + Send,
+) -> PyResult<R> {
+    let py = history.py();
+    if let Ok(thread) = history.cast::<Thread>() {
+        let thread = Thread::read(thread)?;
+        let used =
+            py.detach(|| thread.to_messages(&ViewOptions::default()).map(|messages| use_history(&messages)));
+        return used.map_err(|error| super::raise(py, &error, None));
+    }
+    let given = if let Ok(text) = history.cast::<PyString>() {
+        Some(text.to_str()?.as_bytes().to_vec())
+    } else if let Ok(bytes) = history.cast::<PyByteArray>() {
+        Some(bytes.to_vec())
+    } else {
+        history.cast::<PyBytes>().ok().map(|bytes| bytes.as_bytes().to_vec())
+    };
+    if let Some(bytes) = given {
+        let used = py.detach(|| read_any_history(&bytes, &Limits::default(), use_history));
+        return used.map_err(|error| super::raise(py, &error, None));
+    }
+    let walked = convert::walk(&super::pydantic_ai::list_from(history)?, "history")?;
+    let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
+    Ok(use_history(&found.into_iter().collect()))
+}
+
+/// The first version that writes everything in a history, and the first that would have written more, or None.
+#[pyfunction]
+pub(super) fn pydantic_ai_version(history: &Bound<'_, PyAny>) -> PyResult<(String, Option<String>)> {
+    let range = with_history(history, written_by)?;
+    Ok((range.at_least.to_string(), range.before.map(|before| before.to_string())))
+}
+
+/// A history for an older version, and what had to be changed.
+#[pyfunction]
+pub(super) fn downgrade_pydantic_ai<'py>(
+    history: &Bound<'py, PyAny>,
+    to: &str,
+) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyList>)> {
+    let py = history.py();
+    let to = version(to)?;
+    let (bytes, changes) = with_history(history, |messages| {
+        let (older, changes) = downgrade(messages, to);
+        let mut bytes = Vec::new();
+        write_history(&mut bytes, &older);
+        (bytes, changes)
+    })?;
+    let changes = changes.into_iter().map(|change| ChangeRecord::from(change).show(py));
+    Ok((PyBytes::new(py, &bytes), PyList::new(py, changes.collect::<PyResult<Vec<_>>>()?)?))
+}

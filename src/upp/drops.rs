@@ -1,0 +1,49 @@
+//! What requests leave out, told to Python's logging: logger `turntree.upp`, level DEBUG.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::bridge::guard;
+use turntree_upp::producer::{DropObserver, Dropped, observe_drops};
+
+const LOGGER: &str = "turntree.upp";
+
+/// `logging.DEBUG`
+const DEBUG: u8 = 10;
+
+/// Tells drops to the logger, where somebody has imported `logging` and listens at this level.
+struct Logger;
+
+impl DropObserver for Logger {
+    fn is_listening(&self) -> bool {
+        let listens =
+            guard::held(|py| logger(py)?.call_method1(intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy());
+        matches!(listens, Some(Ok(true)))
+    }
+
+    fn dropped(&self, dropped: &Dropped) {
+        let Dropped { made_by, made_by_model, message_id, provider, model_id } = dropped;
+        let words = "opaque parts of message %s, made by %s:%s, are not sent to %s:%s";
+        // A logger that fails must not fail the request.
+        let _ = guard::held(|py| {
+            let arguments = (words, message_id, made_by, made_by_model, provider, model_id);
+            logger(py)?.call_method1(intern!(py, "debug"), arguments).map(drop)
+        });
+    }
+}
+
+/// The logger; an error where nobody has imported `logging`, which then nobody listens to either.
+fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.cast_into::<PyDict>()?;
+    let logging = modules.get_item(intern!(py, "logging"))?;
+    let logging =
+        logging.ok_or_else(|| pyo3::exceptions::PyLookupError::new_err("logging is not imported"))?;
+    logging.call_method1(intern!(py, "getLogger"), (LOGGER,))
+}
+
+/// Has the provider layer tell its drops, for the life of the process.
+pub(crate) fn install() {
+    // A second import of the module finds the observer of the first, which does the same.
+    let _ = observe_drops(Box::new(Logger));
+}

@@ -1,0 +1,164 @@
+//! Where API keys come from. UPP-1.2 §13.1.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use super::held::{Function, Held};
+use crate::bridge::guard;
+use crate::error::to_host_failure;
+use turntree_core::http::{self, KeyError, KeyFuture};
+use turntree_core::secret::Secret;
+
+/// Gives a key for each request: the base of the strategies.
+#[pyclass(frozen, subclass, module = "turntree.upp")]
+pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
+
+/// One key after the other, from the first again after the last. UPP-1.2 §13.1.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct RoundRobinKeys;
+
+/// A key drawn at random, as often as its weight says: `[("key", 2.0), …]` or `[{"key": "key", "weight": 2.0}, …]`.
+/// UPP-1.2 §13.1.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct WeightedKeys;
+
+/// A key from a function, sync or async, that is asked before each request. UPP-1.2 §13.1.
+#[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
+pub(crate) struct DynamicKey(Held);
+
+fn refused(error: &KeyError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+#[pymethods]
+impl KeyStrategy {
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("{}(***)", slf.get_type().name()?))
+    }
+}
+
+#[pymethods]
+impl RoundRobinKeys {
+    #[new]
+    fn new(keys: Vec<String>) -> PyResult<PyClassInitializer<Self>> {
+        let keys =
+            http::RoundRobinKeys::new(keys.into_iter().map(Secret::from)).map_err(|error| refused(&error))?;
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(keys))).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl WeightedKeys {
+    #[new]
+    fn new(keys: Vec<Weighted>) -> PyResult<PyClassInitializer<Self>> {
+        let keys = http::WeightedKeys::new(keys.into_iter().map(|Weighted(key, weight)| (key, weight)))
+            .map_err(|error| refused(&error))?;
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(keys))).add_subclass(Self))
+    }
+}
+
+/// A key with its weight: a pair, or the specification's object of `key` and `weight`.
+struct Weighted(Secret, f64);
+
+impl<'py> FromPyObject<'_, 'py> for Weighted {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Nothing of what was given is shown: it holds a key.
+        let wrong = || {
+            PyTypeError::new_err(
+                "each of the keys must be a pair of a str and a number, or a dict of key and weight",
+            )
+        };
+        if let Ok(dict) = given.cast::<PyDict>() {
+            let (key, weight) = (dict.get_item("key")?, dict.get_item("weight")?);
+            let (Some(key), Some(weight), 2) = (key, weight, dict.len()) else { return Err(wrong()) };
+            let key: String = key.extract().map_err(|_| wrong())?;
+            return Ok(Self(Secret::from(key), weight.extract().map_err(|_| wrong())?));
+        }
+        let (key, weight): (String, f64) = given.extract().map_err(|_| wrong())?;
+        Ok(Self(Secret::from(key), weight))
+    }
+}
+
+#[pymethods]
+impl DynamicKey {
+    #[new]
+    fn new(function: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
+        let function = key_function(function)?;
+        let held = Held { functions: vec![Arc::clone(&function)], ..Held::default() };
+        Ok(PyClassInitializer::from(KeyStrategy(Arc::new(KeyFunction(function)))).add_subclass(Self(held)))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.0.clear();
+    }
+}
+
+/// A Python function as a source of keys.
+struct KeyFunction(Arc<Function>);
+
+fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<Function>> {
+    if !function.is_callable() {
+        return Err(PyTypeError::new_err("the source of a key must be a function"));
+    }
+    Function::new(function)
+}
+
+impl fmt::Debug for KeyFunction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DynamicKey(***)")
+    }
+}
+
+impl http::KeyStrategy for KeyFunction {
+    fn key(&self) -> KeyFuture {
+        let started = guard::expect_held(|py| self.0.call(py, PyTuple::empty(py).unbind()));
+        Box::pin(async move {
+            let given = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            let key = guard::expect_held(|py| {
+                let given = given?;
+                let key = given
+                    .bind(py)
+                    .cast::<PyString>()
+                    .map_err(|_| PyTypeError::new_err("the function must return the key as str"))?;
+                Ok(Secret::from(key.to_str()?))
+            });
+            key.map_err(|error| KeyError::Raised(to_host_failure(error)))
+        })
+    }
+}
+
+/// Keys from a text, a function or a strategy; `held` gets what the collector must see.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn keys_from(value: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Arc<dyn http::KeyStrategy>> {
+    if let Ok(key) = value.cast::<PyString>() {
+        return Ok(Arc::new(http::Fixed(Secret::from(key.to_str()?))));
+    }
+    if let Ok(strategy) = value.cast::<KeyStrategy>() {
+        held.objects.push(value.clone().unbind());
+        return Ok(Arc::clone(&strategy.get().0));
+    }
+    if value.is_callable() {
+        let function = key_function(value)?;
+        held.functions.push(Arc::clone(&function));
+        return Ok(Arc::new(KeyFunction(function)));
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("api_key must be a str, a function or a key strategy, not {found}")))
+}

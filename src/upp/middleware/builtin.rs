@@ -1,0 +1,109 @@
+//! The middlewares that come with turntree, as Python objects.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+
+use super::persistence::PyAdapter;
+use super::pubsub::MemoryPubsub;
+use crate::bridge::guard;
+use crate::show::Show;
+use crate::upp::held::{Function, Held};
+use turntree_core::json::RawObject;
+use turntree_upp::middleware::{
+    Level, Logging, Middleware as CoreMiddleware, ParsedObject, Persistence, Pubsub,
+};
+
+/// A middleware that comes with turntree: what `logging`, `parsed_object`, `persistence` and `pubsub` give.
+#[pyclass(frozen, weakref, module = "turntree.upp.middleware")]
+pub(crate) struct Middleware {
+    core: Arc<dyn CoreMiddleware>,
+    held: Held,
+}
+
+impl Middleware {
+    pub(super) fn core(&self) -> Arc<dyn CoreMiddleware> {
+        Arc::clone(&self.core)
+    }
+}
+
+fn level_from(level: &str) -> PyResult<Level> {
+    Level::ALL.into_iter().find(|known| known.as_str() == level).ok_or_else(|| {
+        let known = Level::ALL.map(|level| format!("\"{}\"", level.as_str())).join(", ");
+        PyValueError::new_err(format!("level must be one of {known}, not \"{level}\""))
+    })
+}
+
+#[pymethods]
+impl Middleware {
+    /// Logs calls to a function of level, message and data.
+    #[staticmethod]
+    #[pyo3(signature = (*, level, logger, prefix, log_stream_events, log_tool_calls, log_contents))]
+    fn logging(
+        level: &str,
+        logger: &Bound<'_, PyAny>,
+        prefix: String,
+        log_stream_events: bool,
+        log_tool_calls: bool,
+        log_contents: bool,
+    ) -> PyResult<Self> {
+        let function = Function::new(logger)?;
+        let sink = Arc::clone(&function);
+        let write = move |level: Level, message: &str, data: &RawObject| {
+            let written = guard::held(|py| -> PyResult<()> {
+                sink.bound(py)?.call1((level.as_str(), message, data.show(py)?))?;
+                Ok(())
+            });
+            if let Some(Err(error)) = written {
+                // A logger that fails must not end a call.
+                guard::held(|py| error.write_unraisable(py, None));
+            }
+        };
+        let mut core = Logging::new(Arc::new(write));
+        core.level = level_from(level)?;
+        core.prefix = prefix;
+        core.stream_events = log_stream_events;
+        core.tool_calls = log_tool_calls;
+        core.contents = log_contents;
+        Ok(Self { core: Arc::new(core), held: Held { functions: vec![function], objects: Vec::new() } })
+    }
+
+    /// Adds what the JSON of a stream says so far.
+    #[staticmethod]
+    #[pyo3(signature = (*, parse_objects, parse_tool_calls))]
+    fn parsed_object(parse_objects: bool, parse_tool_calls: bool) -> Self {
+        let core = ParsedObject { objects: parse_objects, tool_calls: parse_tool_calls };
+        Self { core: Arc::new(core), held: Held::default() }
+    }
+
+    /// Keeps a conversation in a store.
+    #[staticmethod]
+    fn persistence(adapter: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut held = Held::default();
+        let adapter = PyAdapter::new(adapter, &mut held)?;
+        Ok(Self { core: Arc::new(Persistence::new(Arc::new(adapter))), held })
+    }
+
+    /// Publishes streams.
+    #[staticmethod]
+    #[pyo3(signature = (adapter, stream_id))]
+    fn pubsub(adapter: &Bound<'_, MemoryPubsub>, stream_id: Option<String>) -> Self {
+        let core = Pubsub::new(adapter.get().core().clone(), stream_id.map(Into::into));
+        Self { core: Arc::new(core), held: Held::default() }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Middleware({:?})", self.core)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
+    }
+}

@@ -1,0 +1,25 @@
+//! Who runs the last hooks of a call that was dropped.
+
+use std::task::{Context, Waker};
+
+use futures_util::future::BoxFuture;
+
+use crate::bridge::guard;
+use crate::bridge::sync::go_on;
+use turntree_upp::middleware::Finisher;
+
+/// Hooks that need no waiting run at once, where the call was dropped. What waits goes on as a task of the event loop
+/// that runs there; without one it is waited for.
+pub(crate) struct PyFinisher;
+
+impl Finisher for PyFinisher {
+    fn finish(&self, mut rest: BoxFuture<'static, ()>) {
+        guard::held(|py| {
+            if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+                && let Err(error) = go_on(py, "on_abort", rest)
+            {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Streams that others may read too, in Python.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+
+use crate::agents::agent::raised;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::guard;
+use crate::bridge::kept::Kept;
+use crate::bridge::stream::{BlockingEvents, PyEventStream};
+use crate::bridge::sync;
+use crate::records::wrap_turn;
+use crate::show::Show;
+use turntree_core::message::StreamEvent;
+use turntree_upp::middleware::{MemoryPubsub as CorePubsub, Subscription as CoreSubscription};
+
+/// Streams of this process, kept in memory: each event once, however many subscribe.
+#[pyclass(frozen, module = "turntree.upp.middleware")]
+pub(crate) struct MemoryPubsub(CorePubsub);
+
+impl MemoryPubsub {
+    pub(super) const fn core(&self) -> &CorePubsub {
+        &self.0
+    }
+}
+
+#[pymethods]
+impl MemoryPubsub {
+    #[new]
+    #[pyo3(signature = (*, max_streams = 1000))]
+    fn new(max_streams: usize) -> Self {
+        Self(CorePubsub::new(max_streams))
+    }
+
+    /// How many streams are kept at most; those that run are not let go.
+    #[getter]
+    fn max_streams(&self) -> usize {
+        self.0.max_streams()
+    }
+
+    /// Whether a stream of this name has begun and is still kept.
+    fn exists(&self, stream_id: &str) -> bool {
+        self.0.exists(stream_id)
+    }
+
+    /// Let go of a stream that is over; tell whether there was one.
+    fn remove(&self, stream_id: &str) -> bool {
+        self.0.remove(stream_id)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("MemoryPubsub(max_streams={}, streams={})", self.0.max_streams(), self.0.len())
+    }
+
+    /// Begin to read a stream.
+    fn _subscribe(&self, py: Python<'_>, stream_id: &str) -> PyResult<SubscriptionCore> {
+        SubscriptionCore::new(py, self.0.subscribe(stream_id))
+    }
+}
+
+/// The native half of a subscription.
+#[pyclass(frozen, name = "SubscriptionCore", module = "turntree._core")]
+pub(crate) struct SubscriptionCore {
+    events: Py<PyEventStream>,
+    /// Where the end is waited for; reads no events.
+    end: CoreSubscription,
+}
+
+impl SubscriptionCore {
+    fn new(py: Python<'_>, subscription: CoreSubscription) -> PyResult<Self> {
+        let end = subscription.again();
+        let source = subscription.map(|event| event.map_err(|error| raised(&error)));
+        let show = |py: Python<'_>, event: Arc<StreamEvent>| (*event).clone().show(py).map(Bound::unbind);
+        let events = PyEventStream::new(py, source, show, Kept::default())?;
+        Ok(Self { events: Py::new(py, events)?, end })
+    }
+
+    fn turn_of(&self) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
+        let end = self.end.turn();
+        async move {
+            let ended = end.await;
+            guard::expect_held(|py| match ended {
+                Ok(Some(turn)) => wrap_turn(py, turn),
+                Ok(None) => Ok(py.None()),
+                Err(error) => Err(crate::error::upp(py, &error)),
+            })
+        }
+    }
+}
+
+#[pymethods]
+impl SubscriptionCore {
+    /// The asynchronous iterator over events.
+    #[getter]
+    fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
+        self.events.clone_ref(py)
+    }
+
+    /// The synchronous iterator over events.
+    fn blocking(&self, py: Python<'_>) -> BlockingEvents {
+        PyEventStream::blocking(self.events.clone_ref(py))
+    }
+
+    /// A coroutine that waits for the end and gives the turn.
+    fn turn(slf: &Bound<'_, Self>) -> Coroutine {
+        let turn = slf.get().turn_of();
+        Coroutine::keeping("turn", Kept::new([slf.clone().into_any().unbind()]), turn)
+    }
+
+    /// The turn, waited for on this thread.
+    fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        sync::run_sync(py, self.turn_of())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.events)
+    }
+}

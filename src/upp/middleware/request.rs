@@ -1,0 +1,361 @@
+//! What is asked and what was answered, as hooks see them.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyString};
+
+use crate::bridge::guard::lock;
+use crate::convert::json::{to_raw, to_raw_object};
+use crate::show::Show;
+use crate::thread::history_from;
+use crate::upp::embedding::{input_type_of, inputs_from};
+use crate::upp::image::prompt_from;
+use crate::upp::model::system_from;
+use turntree_core::json::{Extra, RawJson, RawObject};
+use turntree_core::message::ToolDefinition;
+use turntree_upp::embedding::{EmbeddingInputType, EmbeddingRequest};
+use turntree_upp::image::ImageRequest;
+use turntree_upp::middleware::{CallContext as CoreContext, Request};
+use turntree_upp::{ModelRequest, ModelResponse, System};
+
+/// What a model is about to be asked. In `on_start` and `on_request` its members may be set, and their lists and dicts be
+/// changed in place: both take effect when the hook is over.
+///
+/// Language models have `messages`, `system`, `tools` and `structure`, models that make vectors `inputs` and
+/// `input_type`, those that make pictures `prompt`; all have `params`.
+#[pyclass(frozen, module = "turntree.upp.middleware")]
+pub(crate) struct CallRequest {
+    core: Arc<CoreContext>,
+    shown: Mutex<Shown>,
+}
+
+/// The members that were read or set since the last hook, as Python has them.
+#[derive(Default)]
+struct Shown(Vec<(Member, Py<PyAny>)>);
+
+/// A member of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Messages,
+    System,
+    Params,
+    Tools,
+    Structure,
+    Inputs,
+    InputType,
+    Prompt,
+}
+
+impl Shown {
+    fn get(&self, member: Member) -> Option<&Py<PyAny>> {
+        self.0.iter().find(|(known, _)| *known == member).map(|(_, object)| object)
+    }
+
+    /// Takes a member out.
+    fn take(&mut self, member: Member) -> Option<Py<PyAny>> {
+        let place = self.0.iter().position(|(known, _)| *known == member)?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    fn taken<'py>(&mut self, py: Python<'py>, member: Member) -> Option<Bound<'py, PyAny>> {
+        self.take(member).map(|object| object.into_bound(py))
+    }
+}
+
+fn missing(what: &str) -> PyErr {
+    PyTypeError::new_err(format!("only requests of {what} have this"))
+}
+
+impl CallRequest {
+    pub(super) fn new(core: Arc<CoreContext>) -> Self {
+        Self { core, shown: Mutex::default() }
+    }
+
+    fn llm(&self) -> PyResult<ModelRequest> {
+        self.core.llm_request().ok_or_else(|| missing("language models"))
+    }
+
+    fn embedding(&self) -> PyResult<EmbeddingRequest> {
+        self.core.embedding_request().ok_or_else(|| missing("models that make vectors"))
+    }
+
+    fn image(&self) -> PyResult<ImageRequest> {
+        self.core.image_request().ok_or_else(|| missing("models that make pictures"))
+    }
+
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        member: Member,
+        show: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(shown) = lock(&self.shown).get(member) {
+            return Ok(shown.bind(py).clone());
+        }
+        let value = show()?;
+        self.set(member, &value);
+        Ok(value)
+    }
+
+    fn set(&self, member: Member, value: &Bound<'_, PyAny>) {
+        let mut shown = lock(&self.shown);
+        let replaced = shown.take(member);
+        shown.0.push((member, value.clone().unbind()));
+        drop(shown);
+        drop(replaced);
+    }
+
+    /// Takes over what was changed.
+    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let mut shown = std::mem::take(&mut *lock(&self.shown));
+        if shown.0.is_empty() {
+            return Ok(());
+        }
+        let changed = match self.core.request() {
+            Request::Llm(request) => Request::Llm(settled_llm(py, request, &mut shown)?),
+            Request::Embedding(request) => Request::Embedding(settled_embedding(py, request, &mut shown)?),
+            Request::Image(request) => Request::Image(settled_image(py, request, &mut shown)?),
+        };
+        self.core.set_request(changed);
+        Ok(())
+    }
+}
+
+fn settled_params(py: Python<'_>, before: Arc<RawObject>, shown: &mut Shown) -> PyResult<Arc<RawObject>> {
+    match shown.taken(py, Member::Params) {
+        Some(params) => Ok(Arc::new(to_raw_object(&params, "request.params")?)),
+        None => Ok(before),
+    }
+}
+
+fn settled_llm(py: Python<'_>, mut request: ModelRequest, shown: &mut Shown) -> PyResult<ModelRequest> {
+    if let Some(messages) = shown.taken(py, Member::Messages) {
+        let messages = history_from(&messages, "request.messages")?;
+        // The same messages stay the same list: where the turn starts is then known exactly.
+        let same = messages.len() == request.messages.len()
+            && messages.iter().zip(&request.messages).all(|(new, old)| Arc::ptr_eq(new, old));
+        if !same {
+            request.messages = messages;
+        }
+    }
+    if let Some(system) = shown.taken(py, Member::System) {
+        request.system = if system.is_none() { None } else { Some(Arc::new(system_from(&system)?)) };
+    }
+    request.params = settled_params(py, request.params, shown)?;
+    if let Some(tools) = shown.taken(py, Member::Tools) {
+        let tools = tools.try_iter()?.map(|tool| definition_from(&tool?));
+        request.tools = tools.collect::<PyResult<Vec<_>>>()?.into();
+    }
+    if let Some(structure) = shown.taken(py, Member::Structure) {
+        let schema = if structure.is_none() { None } else { Some(to_raw(&structure, "request.structure")?) };
+        if schema.as_ref() != request.structure.as_deref() {
+            request.structure = schema.map(Arc::new);
+        }
+    }
+    Ok(request)
+}
+
+fn settled_embedding(
+    py: Python<'_>,
+    mut request: EmbeddingRequest,
+    shown: &mut Shown,
+) -> PyResult<EmbeddingRequest> {
+    if let Some(inputs) = shown.taken(py, Member::Inputs) {
+        request.inputs = inputs_from(&inputs)?.into();
+    }
+    if let Some(kind) = shown.taken(py, Member::InputType) {
+        request.input_type = kind.extract::<Option<String>>()?.as_deref().map(input_type_of).transpose()?;
+    }
+    request.params = settled_params(py, request.params, shown)?;
+    Ok(request)
+}
+
+fn settled_image(py: Python<'_>, mut request: ImageRequest, shown: &mut Shown) -> PyResult<ImageRequest> {
+    if let Some(prompt) = shown.taken(py, Member::Prompt) {
+        request.prompt = prompt_from(&prompt)?.into();
+    }
+    request.params = settled_params(py, request.params, shown)?;
+    Ok(request)
+}
+
+/// A tool from its dict or from anything that has a tool's attributes.
+fn definition_from(tool: &Bound<'_, PyAny>) -> PyResult<ToolDefinition> {
+    if tool.is_instance_of::<PyDict>() {
+        let raw = to_raw(tool, "request.tools")?;
+        return raw.to().map_err(|error| PyTypeError::new_err(format!("request.tools: {error}")));
+    }
+    let metadata = tool.getattr("metadata")?;
+    Ok(ToolDefinition {
+        name: tool.getattr("name")?.extract()?,
+        description: tool.getattr("description")?.extract()?,
+        parameters: to_raw(&tool.getattr("parameters")?, "parameters")?,
+        metadata: if metadata.is_none() { None } else { Some(to_raw_object(&metadata, "metadata")?) },
+        extra: Extra::new(),
+    })
+}
+
+#[pymethods]
+impl CallRequest {
+    /// The conversation, oldest first, as a list.
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Messages, || self.llm()?.messages.iter().cloned().collect::<Vec<_>>().show(py))
+    }
+
+    #[setter]
+    fn set_messages(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Messages, value);
+    }
+
+    /// The system prompt: a text, a list of blocks, or None.
+    #[getter]
+    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::System, || match self.llm()?.system.as_deref() {
+            Some(System::Text(text)) => text.show(py),
+            Some(System::Blocks(blocks)) => blocks.show(py),
+            None => Ok(py.None().into_bound(py)),
+        })
+    }
+
+    #[setter]
+    fn set_system(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::System, value);
+    }
+
+    /// The model's own parameters, a dict.
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Params, || match self.core.request() {
+            Request::Llm(request) => request.params.show(py),
+            Request::Embedding(request) => request.params.show(py),
+            Request::Image(request) => request.params.show(py),
+        })
+    }
+
+    #[setter]
+    fn set_params(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Params, value);
+    }
+
+    /// The tools that are offered, a list of dicts; tools may be left out, put in another order or described anew.
+    #[getter]
+    fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Tools, || {
+            let tools = RawJson::from_value(&*self.llm()?.tools)
+                .map_err(|error| crate::error::serialization(py, &error))?;
+            tools.show(py)
+        })
+    }
+
+    #[setter]
+    fn set_tools(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Tools, value);
+    }
+
+    /// JSON Schema of the structured answer, or None.
+    #[getter]
+    fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Structure, || self.llm()?.structure.as_deref().cloned().show(py))
+    }
+
+    #[setter]
+    fn set_structure(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Structure, value);
+    }
+
+    /// What vectors are wanted of, a list of texts and `Image` blocks.
+    #[getter]
+    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Inputs, || self.embedding()?.inputs.to_vec().show(py))
+    }
+
+    #[setter]
+    fn set_inputs(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Inputs, value);
+    }
+
+    /// What the vectors are for: "document", "query" or None.
+    #[getter]
+    fn input_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::InputType, || {
+            let name = self.embedding()?.input_type.map(EmbeddingInputType::as_str);
+            name.map(str::to_owned).show(py)
+        })
+    }
+
+    #[setter]
+    fn set_input_type(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::InputType, value);
+    }
+
+    /// What to draw, or what to change of a picture.
+    #[getter]
+    fn prompt<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, Member::Prompt, || Ok(PyString::new(py, &self.image()?.prompt).into_any()))
+    }
+
+    #[setter]
+    fn set_prompt(&self, value: &Bound<'_, PyAny>) {
+        self.set(Member::Prompt, value);
+    }
+
+    fn __repr__(&self) -> String {
+        match self.core.request() {
+            Request::Llm(request) => {
+                format!("CallRequest({} messages, {} tools)", request.messages.len(), request.tools.len())
+            }
+            Request::Embedding(request) => format!("CallRequest({} inputs)", request.inputs.len()),
+            Request::Image(_) => "CallRequest(a prompt)".to_owned(),
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Never wait inside the collector: whoever holds the lock only clones a reference.
+        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
+        shown.0.iter().try_for_each(|(_, object)| visit.call(object))
+    }
+
+    fn __clear__(&self) {
+        let shown = std::mem::take(&mut *lock(&self.shown));
+        drop(shown);
+    }
+}
+
+/// What a language model answered last.
+#[pyclass(frozen, module = "turntree.upp.middleware")]
+pub(crate) struct CallResponse(pub(super) ModelResponse);
+
+#[pymethods]
+impl CallResponse {
+    /// The model's message.
+    #[getter]
+    fn message<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.message.show(py)
+    }
+
+    /// Tokens of this call.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.usage.show(py)
+    }
+
+    /// Why the model stopped, as `end_turn`.
+    #[getter]
+    fn stop_reason(&self) -> &'static str {
+        self.0.stop_reason.as_str()
+    }
+
+    /// The structured answer, when one was asked for and came.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.data.show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("CallResponse(stop_reason=\"{}\")", self.0.stop_reason.as_str())
+    }
+}

@@ -1,0 +1,381 @@
+//! References to models: a provider, a model id, and how to reach it. UPP-1.2 §9.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyTuple};
+
+use super::config::{config_from, text, warn_of_plain_http};
+use super::custom::CustomModel;
+use super::custom_media::{CustomEmbeddings, CustomImages};
+use super::held::Held;
+use super::prices::rows_from;
+use super::replay::Ambient;
+use crate::convert::json::to_raw;
+use crate::show::Show;
+use turntree_core::http::Environment;
+use turntree_core::json::RawJson;
+use turntree_upp::costs::{Price, Prices};
+use turntree_upp::dialect::Dialect;
+use turntree_upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
+use turntree_upp::http_model::HttpModel;
+use turntree_upp::image::{HttpImageModel, ImageModel};
+use turntree_upp::providers;
+use turntree_upp::providers::scripted::Scripted;
+use turntree_upp::{
+    Capabilities, Modality, Model, ModelRequest as CoreRequest, ProviderConfig, System, UppError,
+};
+
+/// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
+type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;
+
+/// What serves the model.
+pub(crate) enum Source {
+    /// A vendor's wire over HTTP, and what makes it anew where an agent's configuration changes it.
+    Http { dialect: Arc<dyn Dialect>, make: MakeDialect },
+    /// A script.
+    Scripted(Scripted),
+    /// A provider that is written in Python.
+    Custom(CustomModel),
+}
+
+/// A model that an agent can be given. Made by a provider's factory, as `anthropic("…")`.
+#[pyclass(frozen, module = "turntree.upp")]
+pub(crate) struct ModelReference {
+    source: Source,
+    model_id: Arc<str>,
+    config: ProviderConfig,
+    /// Prices that go before those of the process.
+    prices: Vec<Price>,
+    held: Held,
+}
+
+impl ModelReference {
+    /// A model from a script.
+    pub(crate) fn scripted(script: Scripted, held: Held) -> Self {
+        Self {
+            model_id: script.model_id().into(),
+            source: Source::Scripted(script),
+            config: ProviderConfig::default(),
+            prices: Vec::new(),
+            held,
+        }
+    }
+
+    /// A model of a provider that is written in Python.
+    pub(crate) fn custom(model: CustomModel, held: Held) -> Self {
+        Self {
+            model_id: model.model_id().into(),
+            source: Source::Custom(model),
+            config: ProviderConfig::default(),
+            prices: Vec::new(),
+            held,
+        }
+    }
+
+    /// The model, with an agent's configuration over the reference's own.
+    pub(crate) fn bind(&self, config: &ProviderConfig) -> Arc<dyn Model> {
+        match &self.source {
+            Source::Http { make, .. } => {
+                let config = config.over(&self.config);
+                let model = HttpModel::new(make(&config), Arc::clone(&self.model_id), config);
+                if self.prices.is_empty() {
+                    return Arc::new(Ambient(model));
+                }
+                Arc::new(Ambient(model.with_prices(Arc::new(Prices::current().with(self.prices.clone())))))
+            }
+            Source::Scripted(script) => Arc::new(script.clone()),
+            Source::Custom(model) => Arc::new(model.clone()),
+        }
+    }
+
+    /// The model as one that makes vectors.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_embedding(
+        &self,
+        config: &ProviderConfig,
+    ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
+        match (&self.source, providers::embedding_wire(self.provider_name())) {
+            (Source::Custom(model), _) if model.media().embed.is_some() => {
+                Ok(Arc::new(CustomEmbeddings(model.clone())))
+            }
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                let model = HttpEmbeddingModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
+            }
+            _ => Err(self.without(Modality::Embedding)),
+        }
+    }
+
+    /// The model as one that makes pictures.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` when its provider makes none.
+    pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
+        match (&self.source, providers::image_wire(self.provider_name())) {
+            (Source::Custom(model), _) if model.media().draw.is_some() || model.media().edit.is_some() => {
+                Ok(Arc::new(CustomImages(model.clone())))
+            }
+            (Source::Http { make, .. }, Some(wire)) => {
+                let config = config.over(&self.config);
+                let vendor = make(&config);
+                let model = HttpImageModel::new(vendor, wire, Arc::clone(&self.model_id), config);
+                Ok(Arc::new(Ambient(model)))
+            }
+            _ => Err(self.without(Modality::Image)),
+        }
+    }
+
+    fn without(&self, modality: Modality) -> UppError {
+        let (provider, name) = (self.provider_name(), modality.as_str());
+        UppError::invalid_request(provider, format!("Provider '{provider}' does not support {name} modality"))
+            .with_modality(modality)
+    }
+
+    fn provider_name(&self) -> &str {
+        match &self.source {
+            Source::Http { dialect, .. } => dialect.provider(),
+            Source::Scripted(script) => script.provider(),
+            Source::Custom(model) => model.provider(),
+        }
+    }
+
+    fn capabilities_(&self) -> Capabilities {
+        match &self.source {
+            Source::Http { dialect, .. } => dialect.capabilities(),
+            Source::Scripted(script) => script.capabilities(),
+            Source::Custom(model) => model.capabilities(),
+        }
+    }
+}
+
+/// What makes the dialect of a provider, by the name of its factory.
+fn maker(provider: &str, options: &Bound<'_, PyDict>) -> PyResult<MakeDialect> {
+    let text = |name: &str| options.get_item(name)?.map(|value| text(&value, name)).transpose();
+    let api = text("api")?;
+    Ok(match (provider, api.as_deref()) {
+        ("anthropic", None) => {
+            let betas = options.get_item("betas")?.map(|betas| betas.extract::<Vec<String>>()).transpose()?;
+            let betas = betas.unwrap_or_default();
+            Box::new(move |config| Arc::new(providers::anthropic::anthropic(&betas, config)))
+        }
+        ("openai", Some("responses")) => Box::new(|_| Arc::new(providers::openai::openai())),
+        ("openai", Some("completions")) => Box::new(|_| Arc::new(providers::openai_chat::openai_chat())),
+        ("google", None) => Box::new(|config| Arc::new(providers::google::google(config))),
+        ("ollama", None) => Box::new(|_| Arc::new(providers::ollama::ollama())),
+        ("openai_compatible", None) => {
+            let url =
+                text("base_url")?.ok_or_else(|| PyTypeError::new_err("openai_compatible needs base_url"))?;
+            Box::new(move |_| Arc::new(providers::openai_compatible::openai_compatible(url.as_str())))
+        }
+        ("groq", None) => Box::new(|_| Arc::new(providers::groq::groq())),
+        ("cerebras", None) => Box::new(|_| Arc::new(providers::cerebras::cerebras())),
+        ("moonshot", None) => Box::new(|_| Arc::new(providers::moonshot::moonshot())),
+        ("mistral", None) => Box::new(|_| Arc::new(providers::mistral::mistral())),
+        ("deepseek", Some("completions")) => Box::new(|_| Arc::new(providers::deepseek::deepseek())),
+        ("deepseek", Some("responses")) => Box::new(|_| Arc::new(providers::deepseek::deepseek_responses())),
+        ("openrouter", Some("completions")) => Box::new(|_| Arc::new(providers::openrouter::openrouter())),
+        ("openrouter", Some("responses")) => {
+            Box::new(|_| Arc::new(providers::openrouter::openrouter_responses()))
+        }
+        ("xai", Some("completions")) => Box::new(|_| Arc::new(providers::xai::xai())),
+        ("xai", Some("responses")) => Box::new(|_| Arc::new(providers::xai::xai_responses())),
+        ("xai", Some("messages")) => Box::new(|config| Arc::new(providers::xai::xai_messages(config))),
+        ("responses", None) => {
+            let host = text("host")?.ok_or_else(|| PyTypeError::new_err("responses needs host"))?;
+            let dialect = Arc::new(
+                providers::responses::responses(host)
+                    .map_err(|error| PyValueError::new_err(error.message))?,
+            );
+            Box::new(move |_| Arc::clone(&dialect) as Arc<dyn Dialect>)
+        }
+        (provider, Some(api)) => {
+            let known = match provider {
+                "xai" => "\"completions\", \"responses\" or \"messages\"",
+                _ => "\"responses\" or \"completions\"",
+            };
+            return Err(PyValueError::new_err(format!("api must be {known} for {provider}, not \"{api}\"")));
+        }
+        (other, None) => return Err(PyValueError::new_err(format!("no provider is named \"{other}\""))),
+    })
+}
+
+#[pymethods]
+impl ModelReference {
+    #[new]
+    fn new(
+        provider: &str,
+        model_id: String,
+        options: &Bound<'_, PyDict>,
+        config: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        if model_id.is_empty() {
+            return Err(PyValueError::new_err("model_id must not be empty"));
+        }
+        let (mut config, held) = config_from(config)?;
+        let make = maker(provider, options)?;
+        for name in ["base_url", "host"] {
+            if let Some(url) = options.get_item(name)? {
+                warn_of_plain_http(url.py(), &text(&url, name)?)?;
+            }
+        }
+        if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
+            config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
+        }
+        let prices =
+            options.get_item("prices")?.map(|rows| rows_from(&rows)).transpose()?.unwrap_or_default();
+        let source = Source::Http { dialect: make(&config), make };
+        Ok(Self { source, model_id: model_id.into(), config, prices, held })
+    }
+
+    /// The vendor's name of the model.
+    #[getter]
+    fn model_id(&self) -> &str {
+        &self.model_id
+    }
+
+    /// Whose model.
+    #[getter]
+    fn provider(&self) -> &str {
+        self.provider_name()
+    }
+
+    /// What its provider serves: of `llm`, `embedding` and `image`.
+    #[getter]
+    fn modalities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let provider = self.provider_name();
+        let [llm, embedding, image] = match &self.source {
+            Source::Http { .. } => [
+                true,
+                providers::embedding_wire(provider).is_some(),
+                providers::image_wire(provider).is_some(),
+            ],
+            Source::Scripted(_) => [true, false, false],
+            Source::Custom(model) => {
+                let media = model.media();
+                [model.is_llm(), media.embed.is_some(), media.draw.is_some() || media.edit.is_some()]
+            }
+        };
+        let served = [(Modality::Llm, llm), (Modality::Embedding, embedding), (Modality::Image, image)];
+        let names = served.iter().filter(|(_, is_served)| *is_served).map(|(modality, _)| modality.as_str());
+        PyTuple::new(py, names.collect::<Vec<_>>())
+    }
+
+    /// What it can take and do, by name.
+    #[getter]
+    fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let capabilities = self.capabilities_();
+        let dict = PyDict::new(py);
+        for (name, value) in [
+            ("streaming", capabilities.streaming),
+            ("tools", capabilities.tools),
+            ("structured_output", capabilities.structured_output),
+            ("image_input", capabilities.image_input),
+            ("document_input", capabilities.document_input),
+            ("video_input", capabilities.video_input),
+            ("audio_input", capabilities.audio_input),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// What a script was asked so far; empty for other models.
+    #[getter]
+    fn requests(&self) -> Vec<ModelRequest> {
+        match &self.source {
+            Source::Scripted(script) => script.requests().into_iter().map(ModelRequest).collect(),
+            Source::Http { .. } | Source::Custom(_) => Vec::new(),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ModelReference(provider=\"{}\", model_id=\"{}\")", self.provider_name(), self.model_id)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| std::ptr::eq(self, other.get()))
+    }
+
+    fn __hash__(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.held.clear();
+    }
+}
+
+/// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
+#[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
+#[derive(Clone)]
+pub(crate) struct ModelRequest(pub(crate) CoreRequest);
+
+#[pymethods]
+impl ModelRequest {
+    /// The conversation, oldest first.
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
+    }
+
+    /// The system prompt: a text, or a list of blocks.
+    #[getter]
+    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.0.system.as_deref() {
+            Some(System::Text(text)) => text.show(py),
+            Some(System::Blocks(blocks)) => blocks.show(py),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// The model's own parameters.
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.params.show(py)
+    }
+
+    /// The tools as dicts with name, description and parameters.
+    #[getter]
+    fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let tools =
+            RawJson::from_value(&*self.0.tools).map_err(|error| crate::error::serialization(py, &error))?;
+        tools.show(py)
+    }
+
+    /// JSON Schema of the structured answer, where one is wanted.
+    #[getter]
+    fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0.structure.as_deref().cloned().show(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ModelRequest({} messages, {} tools)", self.0.messages.len(), self.0.tools.len())
+    }
+}
+
+/// The system prompt from a text or a list of blocks.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn system_from(value: &Bound<'_, PyAny>) -> PyResult<System> {
+    if let Ok(text) = value.extract::<String>() {
+        return Ok(System::Text(text));
+    }
+    let raw = to_raw(value, "system")?;
+    if raw.is_array() {
+        return Ok(System::Blocks(raw));
+    }
+    Err(PyTypeError::new_err("system must be a str or a list of blocks"))
+}

@@ -1,0 +1,52 @@
+//! Prices as Python sees them: rows as dicts.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::convert::json::to_raw;
+use crate::data::extract;
+use crate::records::TokenUsage;
+use crate::show::Show;
+use turntree_core::json::RawJson;
+use turntree_core::message;
+use turntree_upp::costs::{Price, Prices};
+
+/// Rows from a list of dicts.
+///
+/// # Errors
+/// `ValueError` for what is no row.
+pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
+    let raw = to_raw(rows, "prices")?;
+    raw.to().map_err(|error| PyValueError::new_err(format!("prices: {error}")))
+}
+
+/// The prices that calls use, the first that fits counts.
+#[pyfunction]
+pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let rows =
+        RawJson::from_value(&*Prices::current()).map_err(|error| crate::error::serialization(py, &error))?;
+    rows.show(py)
+}
+
+/// Puts rows before those of the package, in place of what was put there before.
+#[pyfunction]
+pub(crate) fn set_price_rows(rows: &Bound<'_, PyAny>) -> PyResult<()> {
+    Prices::set_current(Arc::new(Prices::built_in().with(rows_from(rows)?)));
+    Ok(())
+}
+
+/// What tokens cost by these rows and then those that calls use; None where it is not certain.
+#[pyfunction]
+pub(crate) fn tokens_cost(
+    usage: &Bound<'_, PyAny>,
+    provider: &str,
+    model: &str,
+    rows: &Bound<'_, PyAny>,
+) -> PyResult<Option<f64>> {
+    let usage: Arc<message::TokenUsage> = extract::<TokenUsage>(usage, "usage")?;
+    let prices = Prices::current().with(rows_from(rows)?);
+    let cache_apart = provider == "anthropic";
+    Ok(prices.find(provider, model).and_then(|price| price.cost(&usage, cache_apart)))
+}

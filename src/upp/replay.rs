@@ -1,0 +1,341 @@
+//! Recordings of exchanges as Python objects, and the one that is ambient.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_util::TryStreamExt as _;
+use futures_util::future::{BoxFuture, ready};
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::held::{Function, Held};
+use crate::bridge::guard::{self, lock};
+use crate::convert::any::tree_to_python;
+use crate::convert::json::to_raw;
+use crate::error::Raised;
+use turntree_core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
+use turntree_core::http::{HostFailure, Replay as CoreReplay};
+use turntree_upp::embedding::{
+    EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
+};
+use turntree_upp::http_model::HttpModel;
+use turntree_upp::image::{
+    HttpImageModel, ImageCapabilities, ImageModel, ImageRequest, ImageResult, ImageSteps,
+};
+use turntree_upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStream, ProviderConfig, UppError};
+
+/// Whether a recording has been entered in this process: until then no request looks for one.
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Recorded HTTP exchanges in use: given to a provider as `transport`, or entered with `with`. Made by `replay`.
+#[pyclass(frozen, module = "turntree.upp")]
+pub(crate) struct Replay {
+    core: CoreReplay,
+    held: Held,
+    /// One for each `with` that is open.
+    tokens: Mutex<Vec<Py<PyAny>>>,
+}
+
+/// Records HTTP exchanges in a file, or plays them instead of the network.
+#[pyfunction]
+#[pyo3(signature = (path, mode = "replay", *, ignore = Vec::new(), redact = None, repeat = false))]
+pub(crate) fn replay(
+    py: Python<'_>,
+    path: PathBuf,
+    mode: &str,
+    ignore: Vec<String>,
+    redact: Option<&Bound<'_, PyAny>>,
+    repeat: bool,
+) -> PyResult<Replay> {
+    let mode = match mode {
+        "replay" => Mode::Replay,
+        "auto" => Mode::Auto,
+        "once" if path.exists() => Mode::Replay,
+        "record" | "once" => Mode::Record,
+        other => {
+            let message =
+                format!("mode must be \"replay\", \"record\", \"auto\" or \"once\", not \"{other}\"");
+            return Err(PyValueError::new_err(message));
+        }
+    };
+    let function = redact.map(Function::new).transpose()?;
+    let redact = function.clone().map(hook);
+    let options = ReplayOptions { mode, ignore, repeat, redact };
+    let opened = py.detach(|| CoreReplay::open(path, options));
+    let held = Held { functions: function.into_iter().collect(), ..Held::default() };
+    Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
+}
+
+/// The redaction hook of the application; called where the request is polled, and where the file is saved.
+fn hook(function: Arc<Function>) -> RedactionHook {
+    Arc::new(move |exchange| {
+        let change = |py: Python<'_>| -> PyResult<serde_json::Value> {
+            let exchange = tree_to_python(py, &exchange)?;
+            let changed = function.bound(py)?.call1((exchange,))?;
+            let raw = to_raw(&changed, "the redaction hook's exchange")?;
+            serde_json::from_str(raw.get()).map_err(|error| PyValueError::new_err(error.to_string()))
+        };
+        let call = |py: Python<'_>| change(py).map_err(|error| HostFailure::new(Raised::new(py, error)));
+        let exiting = || HostFailure::new(std::io::Error::other("the interpreter is exiting"));
+        guard::held(call).or_else(|| guard::foreign(call)).unwrap_or_else(|| Err(exiting()))
+    })
+}
+
+fn raised(py: Python<'_>, error: &ReplayError) -> PyErr {
+    if let ReplayError::Hook { failure, .. } = error
+        && let Some(raised) = failure.downcast_ref::<Raised>()
+    {
+        return raised.error(py);
+    }
+    let message = error.to_string();
+    match error {
+        ReplayError::Missing { .. } => PyFileNotFoundError::new_err(message),
+        ReplayError::File { .. } => PyOSError::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}
+
+/// The context variable of the ambient recording.
+fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let variable = VARIABLE.get_or_try_init(py, || {
+        let options = PyDict::new(py);
+        options.set_item("default", py.None())?;
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        Ok::<_, PyErr>(class.call(("turntree.replay",), Some(&options))?.unbind())
+    })?;
+    Ok(variable.bind(py))
+}
+
+/// The recording that was entered around the caller.
+fn ambient(py: Python<'_>) -> PyResult<Option<CoreReplay>> {
+    let entered = variable(py)?.call_method0(intern!(py, "get"))?;
+    Ok(entered.cast::<Replay>().ok().map(|entered| entered.get().core().clone()))
+}
+
+impl Replay {
+    /// The recording itself.
+    pub(crate) fn core(&self) -> &CoreReplay {
+        &self.core
+    }
+}
+
+#[pymethods]
+impl Replay {
+    /// The file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.core.path().to_owned()
+    }
+
+    /// What it is used for: "replay", "record" or "auto".
+    #[getter]
+    fn mode(&self) -> &'static str {
+        match self.core.mode() {
+            Mode::Replay => "replay",
+            Mode::Record => "record",
+            Mode::Auto => "auto",
+        }
+    }
+
+    /// Exchanges in the recording.
+    #[getter]
+    fn recorded(&self) -> usize {
+        self.core.len()
+    }
+
+    /// Answers that were played since the beginning, or since the recording was entered or rewound.
+    #[getter]
+    fn played(&self) -> usize {
+        self.core.played()
+    }
+
+    /// The exchanges that were not played, as dicts with `index`, `method` and `url`.
+    #[getter]
+    fn unused<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let dict = |unused: turntree_core::http::replay::Unused| {
+            let dict = PyDict::new(py);
+            dict.set_item("index", unused.index)?;
+            dict.set_item("method", unused.method)?;
+            dict.set_item("url", unused.url)?;
+            Ok(dict)
+        };
+        self.core.unused().into_iter().map(dict).collect()
+    }
+
+    /// Plays from the first exchange again.
+    fn rewind(&self) {
+        self.core.rewind();
+    }
+
+    /// Writes what was recorded; waits a moment for answers that are still being read.
+    fn save(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.core.save()).map_err(|error| raised(py, &error))
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let this = slf.get();
+        IS_ENTERED.store(true, Ordering::Relaxed);
+        this.core.rewind();
+        let token = variable(slf.py())?.call_method1(intern!(slf.py(), "set"), (slf,))?;
+        lock(&this.tokens).push(token.unbind());
+        Ok(slf.clone())
+    }
+
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let _ = exception;
+        let token = lock(&self.tokens).pop();
+        if let Some(token) = token {
+            let reset = variable(py)?.call_method1(intern!(py, "reset"), (token,));
+            // A fixture may be torn down in another context than it was set up in; there is nothing to undo there.
+            reset.map(drop).or_else(|error| {
+                if error.is_instance_of::<PyValueError>(py) { Ok(()) } else { Err(error) }
+            })?;
+        }
+        self.save(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let (path, mode) = (self.core.path().display(), self.mode());
+        format!("Replay(\"{path}\", mode=\"{mode}\", recorded={}, played={})", self.recorded(), self.played())
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // Tokens hold contexts, which hold this object while it is entered.
+        if let Ok(tokens) = self.tokens.try_lock() {
+            tokens.iter().try_for_each(|token| visit.call(token))?;
+        }
+        self.held.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        let tokens = std::mem::take(&mut *lock(&self.tokens));
+        drop(tokens);
+        self.held.clear();
+    }
+}
+
+/// A model over HTTP, of any modality.
+pub(crate) trait OverHttp: Clone {
+    /// How it is reached.
+    fn config(&self) -> &ProviderConfig;
+
+    /// With a recording in place of the network.
+    fn with_transport(self, transport: CoreReplay) -> Self;
+}
+
+macro_rules! over_http {
+    ($($model:ty),+) => {$(
+        impl OverHttp for $model {
+            fn config(&self) -> &ProviderConfig {
+                self.config()
+            }
+
+            fn with_transport(self, transport: CoreReplay) -> Self {
+                self.with_transport(transport)
+            }
+        }
+    )+};
+}
+
+over_http!(HttpModel, HttpEmbeddingModel, HttpImageModel);
+
+/// A model that looks for the ambient recording before each request. One in its configuration goes before.
+#[derive(Debug, Clone)]
+pub(crate) struct Ambient<M>(pub(crate) M);
+
+impl<M: OverHttp> Ambient<M> {
+    fn effective(&self) -> Result<M, UppError> {
+        if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
+            return Ok(self.0.clone());
+        }
+        match guard::held(|py| ambient(py).map_err(|error| crate::error::to_upp(py, error))).transpose()? {
+            Some(Some(replay)) => Ok(self.0.clone().with_transport(replay)),
+            _ => Ok(self.0.clone()),
+        }
+    }
+}
+
+impl Model for Ambient<HttpModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>> {
+        match self.effective() {
+            Ok(model) => model.complete(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        match self.effective() {
+            Ok(model) => model.stream(request),
+            Err(error) => Box::pin(futures_util::stream::iter([Err(error)])),
+        }
+    }
+}
+
+impl EmbeddingModel for Ambient<HttpEmbeddingModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn limits(&self) -> EmbeddingLimits {
+        self.0.limits()
+    }
+
+    fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.embed(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+}
+
+impl ImageModel for Ambient<HttpImageModel> {
+    fn model_id(&self) -> &str {
+        self.0.model_id()
+    }
+
+    fn provider(&self) -> &str {
+        self.0.provider()
+    }
+
+    fn capabilities(&self) -> ImageCapabilities {
+        self.0.capabilities()
+    }
+
+    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+        match self.effective() {
+            Ok(model) => model.draw(request),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn stream(&self, request: ImageRequest) -> ImageSteps {
+        // Where it is polled, Python's context can be asked.
+        let model = self.clone();
+        let begun = async move { model.effective().map(|model| model.stream(request)) };
+        Box::pin(futures_util::stream::once(begun).try_flatten())
+    }
+}

@@ -1,0 +1,267 @@
+//! Retry strategies. UPP-1.2 §13.3. Times are seconds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::held::{Function, Held};
+use crate::bridge::callback::Call;
+use crate::bridge::guard;
+use crate::error::{to_host_failure, upp};
+use turntree_core::http::{self, Answer, Failure};
+use turntree_core::runtime;
+use turntree_upp::http_model::describe;
+
+/// How failed requests are sent again: the base of the strategies.
+#[pyclass(frozen, subclass, module = "turntree.upp")]
+pub(crate) struct RetryStrategy(Arc<dyn http::RetryStrategy>);
+
+/// Waits twice as long each time, after failures that may pass: `max_attempts` retries, the first after `base_delay`
+/// seconds, none longer than `max_delay`; `jitter` draws each at random around its length. UPP-1.2 §13.3.
+#[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
+pub(crate) struct ExponentialBackoff;
+
+/// Waits `delay` seconds longer each time, after failures that may pass: `max_attempts` retries. UPP-1.2 §13.3.
+#[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
+pub(crate) struct LinearBackoff;
+
+/// Never sends again. UPP-1.2 §13.3.
+#[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
+pub(crate) struct NoRetry;
+
+/// Lets requests through at a rate, and sends again those that were refused for going too fast: `max_tokens` at once,
+/// `refill_rate` a second, `max_attempts` retries. UPP-1.2 §13.3.
+#[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
+pub(crate) struct TokenBucket;
+
+/// Sends again what was refused for going too fast, after as long as the server asks for, or `fallback_delay` seconds:
+/// `max_attempts` retries. UPP-1.2 §13.3.
+#[pyclass(frozen, extends = RetryStrategy, module = "turntree.upp")]
+pub(crate) struct RetryAfterStrategy;
+
+fn holding(strategy: impl http::RetryStrategy + 'static) -> PyClassInitializer<RetryStrategy> {
+    PyClassInitializer::from(RetryStrategy(Arc::new(strategy)))
+}
+
+/// A span of time from seconds.
+///
+/// # Errors
+/// `ValueError` for a negative, infinite or not a number.
+pub(crate) fn seconds(value: f64, what: &str) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| PyValueError::new_err(format!("{what} must be a number of seconds from 0, not {value}")))
+}
+
+/// The strategy behind an object: one of ours, or one of the application that has `on_retry`. `held` gets what the
+/// collector must see.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn strategy_from(
+    value: &Bound<'_, PyAny>,
+    held: &mut Held,
+) -> PyResult<Arc<dyn http::RetryStrategy>> {
+    if let Ok(strategy) = value.cast::<RetryStrategy>() {
+        return Ok(Arc::clone(&strategy.get().0));
+    }
+    if let Some(custom) = Custom::new(value)? {
+        held.functions.extend(custom.functions().cloned());
+        return Ok(Arc::new(custom));
+    }
+    let found = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!(
+        "retry_strategy must be a retry strategy as ExponentialBackoff(), or an object with on_retry, not {found}"
+    )))
+}
+
+/// A strategy of the application. UPP-1.2 §13.2: its `on_retry`, and the other methods where it has them.
+struct Custom {
+    on_retry: Arc<Function>,
+    before_request: Option<Arc<Function>>,
+    set_retry_after: Option<Arc<Function>>,
+    reset: Option<Arc<Function>>,
+    fork: Option<Arc<Function>>,
+}
+
+impl Custom {
+    /// The object's methods; `None` without `on_retry`.
+    fn new(value: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let method = |name: &str| match value.getattr_opt(name)? {
+            Some(method) if method.is_callable() => Function::new(&method).map(Some),
+            _ => Ok(None),
+        };
+        let Some(on_retry) = method("on_retry")? else { return Ok(None) };
+        Ok(Some(Self {
+            on_retry,
+            before_request: method("before_request")?,
+            set_retry_after: method("set_retry_after")?,
+            reset: method("reset")?,
+            fork: method("fork")?,
+        }))
+    }
+
+    fn functions(&self) -> impl Iterator<Item = &Arc<Function>> {
+        let others = [&self.before_request, &self.set_retry_after, &self.reset, &self.fork];
+        std::iter::once(&self.on_retry).chain(others.into_iter().flatten())
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CustomRetry(..)")
+    }
+}
+
+/// What a method returned, with what to make of it.
+fn answer<T: Send + 'static>(
+    started: PyResult<Call>,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'static,
+) -> Answer<T> {
+    Box::pin(async move {
+        let returned = match started {
+            Ok(call) => call.await,
+            Err(error) => Err(error),
+        };
+        let read = guard::expect_held(|py| returned.and_then(|value| read(value.bind(py))));
+        read.map_err(to_host_failure)
+    })
+}
+
+/// Seconds, or none.
+fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let number: f64 = value.extract().map_err(|_| {
+        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
+        PyTypeError::new_err(format!("{method} must return seconds or None, not {found}"))
+    })?;
+    seconds(number, &format!("what {method} returns")).map(Some)
+}
+
+impl http::RetryStrategy for Custom {
+    fn before_request(&self) -> Answer<()> {
+        let Some(function) = &self.before_request else { return Box::pin(std::future::ready(Ok(()))) };
+        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        let told = answer(started, |value| wait(value, "before_request"));
+        Box::pin(async move {
+            runtime::sleep(told.await?.unwrap_or_default()).await;
+            Ok(())
+        })
+    }
+
+    /// Never asked: `on_failure` is.
+    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        None
+    }
+
+    fn on_failure(&self, failure: &Failure<'_>) -> Answer<Option<Duration>> {
+        let error = describe("", failure.error);
+        let (attempt, retry_after) = (failure.attempt, failure.retry_after);
+        let started = guard::expect_held(|py| {
+            if let (Some(set), Some(retry_after)) = (&self.set_retry_after, retry_after) {
+                set.bound(py)?.call1((retry_after.as_secs_f64(),))?;
+            }
+            let error = upp(py, &error).into_value(py);
+            self.on_retry.call(py, (error, attempt).into_pyobject(py)?.unbind())
+        });
+        answer(started, |value| wait(value, "on_retry"))
+    }
+
+    fn succeeded(&self) -> Answer<()> {
+        let Some(function) = &self.reset else { return Box::pin(std::future::ready(Ok(()))) };
+        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        answer(started, |_| Ok(()))
+    }
+
+    fn fork(&self) -> Option<Arc<dyn http::RetryStrategy>> {
+        let function = self.fork.as_ref()?;
+        let forked = guard::expect_held(|py| {
+            let forked = function.bound(py)?.call0()?;
+            // The fork lives as long as its request, whose future keeps the model alive: nobody else holds it.
+            strategy_from(&forked, &mut Held::default())
+        });
+        Some(forked.unwrap_or_else(|error| Arc::new(Unforked(to_host_failure(error)))))
+    }
+}
+
+/// A strategy whose fork failed: the request fails with it.
+#[derive(Debug)]
+struct Unforked(http::HostFailure);
+
+impl http::RetryStrategy for Unforked {
+    fn before_request(&self) -> Answer<()> {
+        Box::pin(std::future::ready(Err(self.0.clone())))
+    }
+
+    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        None
+    }
+}
+
+#[pymethods]
+impl RetryStrategy {
+    fn __repr__(slf: &Bound<'_, Self>) -> String {
+        format!("{:?}", slf.get().0)
+    }
+}
+
+#[pymethods]
+impl ExponentialBackoff {
+    #[new]
+    #[pyo3(signature = (*, max_attempts = 3, base_delay = 1.0, max_delay = 30.0, jitter = true))]
+    fn new(
+        max_attempts: u32,
+        base_delay: f64,
+        max_delay: f64,
+        jitter: bool,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let (base_delay, max_delay) = (seconds(base_delay, "base_delay")?, seconds(max_delay, "max_delay")?);
+        let strategy = http::ExponentialBackoff { max_attempts, base_delay, max_delay, jitter };
+        Ok(holding(strategy).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl LinearBackoff {
+    #[new]
+    #[pyo3(signature = (*, max_attempts = 3, delay = 1.0))]
+    fn new(max_attempts: u32, delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let strategy = http::LinearBackoff { max_attempts, delay: seconds(delay, "delay")? };
+        Ok(holding(strategy).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl NoRetry {
+    #[new]
+    fn new() -> PyClassInitializer<Self> {
+        holding(http::NoRetry).add_subclass(Self)
+    }
+}
+
+#[pymethods]
+impl TokenBucket {
+    #[new]
+    #[pyo3(signature = (*, max_tokens = 10, refill_rate = 1.0, max_attempts = 3))]
+    fn new(max_tokens: u32, refill_rate: f64, max_attempts: u32) -> PyResult<PyClassInitializer<Self>> {
+        if !(refill_rate.is_finite() && refill_rate > 0.0) {
+            return Err(PyValueError::new_err("refill_rate must be a number of requests a second above 0"));
+        }
+        Ok(holding(http::TokenBucket::new(max_tokens, refill_rate, max_attempts)).add_subclass(Self))
+    }
+}
+
+#[pymethods]
+impl RetryAfterStrategy {
+    #[new]
+    #[pyo3(signature = (*, max_attempts = 3, fallback_delay = 5.0))]
+    fn new(max_attempts: u32, fallback_delay: f64) -> PyResult<PyClassInitializer<Self>> {
+        let fallback_delay = seconds(fallback_delay, "fallback_delay")?;
+        Ok(holding(http::RetryAfterStrategy { max_attempts, fallback_delay }).add_subclass(Self))
+    }
+}

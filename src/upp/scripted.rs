@@ -1,0 +1,192 @@
+//! Scripts as models, written in Python: a list of replies or a function from request to reply.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyBaseException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use super::held::{Function, Held};
+use super::model::{ModelReference, ModelRequest};
+use super::retry::seconds;
+use crate::bridge::guard;
+use crate::content::block_from;
+use crate::convert::json::to_raw;
+use crate::data::{Data, extract};
+use crate::records::StreamEvent;
+use turntree_core::json::RawJson;
+use turntree_core::message::{ContentBlock, StreamEvent as CoreEvent, ToolCall as CoreCall};
+use turntree_upp::UppError;
+use turntree_upp::providers::scripted::{Reply, Scripted};
+
+/// One reply of a script, with its timing.
+#[pyclass(frozen, name = "Reply", module = "turntree.upp")]
+pub(crate) struct PyReply {
+    says: Py<PyAny>,
+    delay: f64,
+    pace: f64,
+}
+
+#[pymethods]
+impl PyReply {
+    #[new]
+    #[pyo3(signature = (says, *, delay = 0.0, pace = 0.0))]
+    fn new(says: Py<PyAny>, delay: f64, pace: f64) -> PyResult<Self> {
+        seconds(delay, "delay")?;
+        seconds(pace, "pace")?;
+        Ok(Self { says, delay, pace })
+    }
+
+    /// Seconds before the answer begins.
+    #[getter]
+    const fn delay(&self) -> f64 {
+        self.delay
+    }
+
+    /// Seconds before each further event of a stream.
+    #[getter]
+    const fn pace(&self) -> f64 {
+        self.pace
+    }
+
+    /// What is answered.
+    #[getter]
+    fn says(&self, py: Python<'_>) -> Py<PyAny> {
+        self.says.clone_ref(py)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.says)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Reply({}, delay={}, pace={})", self.says.bind(py).repr()?, self.delay, self.pace))
+    }
+}
+
+/// A model that answers from a script.
+///
+/// # Errors
+/// `TypeError` for what is neither a list nor a function.
+#[pyfunction]
+#[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
+pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
+    let mut held = Held::default();
+    let script = if replies.is_callable() {
+        function(replies, &mut held)?
+    } else if replies.is_instance_of::<PyString>() || replies.is_instance_of::<PyDict>() {
+        return Err(PyTypeError::new_err("replies must be a list of replies or a function, not one reply"));
+    } else {
+        let replies = replies.try_iter()?.map(|reply| reply_from(&reply?)).collect::<PyResult<Vec<_>>>()?;
+        Scripted::new(replies)
+    };
+    Ok(ModelReference::scripted(script.named(model_id), held))
+}
+
+fn function(callable: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Scripted> {
+    let function = Function::new(callable)?;
+    held.functions.push(Arc::clone(&function));
+    Ok(Scripted::function(Arc::new(move |request| {
+        let request = ModelRequest(request.clone());
+        let started =
+            guard::expect_held(|py| function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind()));
+        Box::pin(async move {
+            let given = match started {
+                Ok(call) => call.await,
+                Err(error) => Err(error),
+            };
+            // What the function raises is what the model fails with, as a reply that is an exception would.
+            let reply = guard::expect_held(|py| match given {
+                Ok(reply) => reply_from(reply.bind(py)),
+                Err(error) => Ok(Reply::from(crate::error::to_upp(py, error))),
+            });
+            reply.map_err(|error| {
+                let message = error.to_string();
+                let held = guard::held(|py| crate::error::to_upp(py, error));
+                held.unwrap_or_else(|| UppError::invalid_request("scripted", message))
+            })
+        })
+    })))
+}
+
+/// A reply from text, a block, a call, a list of them, an exception, a list of events, or a [`PyReply`] around one.
+fn reply_from(value: &Bound<'_, PyAny>) -> PyResult<Reply> {
+    if let Ok(timed) = value.cast::<PyReply>() {
+        let timed = timed.get();
+        let reply = reply_from(timed.says.bind(value.py()))?;
+        return Ok(reply.after(seconds(timed.delay, "delay")?).paced(seconds(timed.pace, "pace")?));
+    }
+    if value.is_instance_of::<PyBaseException>() {
+        return Ok(Reply::from(crate::error::to_upp(value.py(), PyErr::from_value(value.clone()))));
+    }
+    if let Ok(items) = value.cast::<PyList>() {
+        return reply_of_items(items);
+    }
+    if let Ok(items) = value.cast::<PyTuple>() {
+        return reply_of_items(&items.to_list());
+    }
+    reply_of_items(&PyList::new(value.py(), [value])?)
+}
+
+fn reply_of_items(items: &Bound<'_, PyList>) -> PyResult<Reply> {
+    let is_event = |item: &Bound<'_, PyAny>| {
+        item.is_instance_of::<StreamEvent>()
+            || item.cast::<PyDict>().is_ok_and(|dict| dict.contains("delta").unwrap_or(false))
+    };
+    if items.iter().any(|item| is_event(&item)) {
+        return reply_of_events(items);
+    }
+    let (content, tool_calls) = said(items, "reply")?;
+    Ok(Reply::message(content, tool_calls))
+}
+
+/// Blocks and calls from a list of both; `what` is what errors name.
+///
+/// # Errors
+/// Those of [`block_from`].
+pub(crate) fn said(items: &Bound<'_, PyList>, what: &str) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
+    let (mut content, mut tool_calls) = (Vec::new(), Vec::new());
+    for (place, item) in items.iter().enumerate() {
+        match call_from(&item)? {
+            Some(call) => tool_calls.push(call),
+            None => content.push(block_from(&item, &format!("{what}[{place}]"))?),
+        }
+    }
+    Ok((content, tool_calls))
+}
+
+fn reply_of_events(items: &Bound<'_, PyList>) -> PyResult<Reply> {
+    let mut events = Vec::new();
+    for (place, item) in items.iter().enumerate() {
+        if item.is_instance_of::<PyBaseException>() {
+            let error = crate::error::to_upp(item.py(), PyErr::from_value(item));
+            return Ok(Reply::broken(events, error));
+        }
+        let event: Arc<CoreEvent> = extract::<StreamEvent>(&item, &format!("reply[{place}]"))?;
+        events.push((*event).clone());
+    }
+    Ok(Reply::events(events))
+}
+
+/// A call from a handle, or from a dict that names a tool; the id may be missing.
+fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
+    if let Ok(data) = item.cast::<Data>() {
+        return Ok(data.get().value::<CoreCall>().cloned());
+    }
+    let Ok(dict) = item.cast::<PyDict>() else { return Ok(None) };
+    let find = |camel: &str, snake: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
+        dict.get_item(camel)?.map_or_else(|| dict.get_item(snake), |found| Ok(Some(found)))
+    };
+    let Some(tool_name) = find("toolName", "tool_name")? else { return Ok(None) };
+    let tool_call_id = find("toolCallId", "tool_call_id")?;
+    let arguments = dict.get_item("arguments")?;
+    Ok(Some(CoreCall {
+        tool_call_id: tool_call_id.map(|id| id.extract()).transpose()?.unwrap_or_default(),
+        tool_name: tool_name.extract()?,
+        arguments: arguments
+            .map_or_else(|| Ok(RawJson::empty_object()), |value| to_raw(&value, "arguments"))?,
+        extra: turntree_core::json::Extra::new(),
+    }))
+}
