@@ -1,7 +1,7 @@
 # One target per chore; each works in a fresh clone with cargo, Python and make. `make help` lists them.
 
 PYTHON ?= python3
-# Cargo profile of the wheel that tests and the demo run on.
+# Cargo profile of the wheel that tests run on.
 WHEEL_PROFILE ?= release
 
 VENV := .venv
@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WHEELS := target/wheels
 WHEEL := $(VENV)/.wheel-$(WHEEL_PROFILE)
+# The demo needs a wheel soon, not a fast one.
+DEMO_WHEEL := $(VENV)/.wheel-demo
 SELFTEST := target/selftest
 
 # All that a wheel is made of: an edit here, and only here, builds a new one.
@@ -21,12 +23,12 @@ export PIP_REQUIRE_VIRTUALENV := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-rust test-python test-bridge test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
+.PHONY: help demo dev test test-rust test-python test-bridge test-versions node lint lint-rust lint-python fmt bench docs wheel lock clean install
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(WHEEL) ## set up and run examples/quickstart.py: no network, no keys
+demo: $(DEMO_WHEEL) ## set up and run examples/quickstart.py: no network, no keys
 	@$(BIN)/python examples/quickstart.py
 
 test: test-rust test-python test-bridge ## all tests: Rust without Python, then Python on the installed wheel
@@ -58,10 +60,12 @@ test-versions: $(VENV)/.dev $(WHEEL) ## turntree beside older versions of pydant
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 
 lint-rust: $(VENV)/.created
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo clippy --package turntree-python --locked -- -D warnings
 	cargo clippy --package turntree-python --locked --features bridge-selftest -- -D warnings
+	@if command -v cargo-deny >/dev/null; then cargo deny check; \
+		else echo "turntree: cargo-deny is missing, so deny.toml is not checked; install it with: cargo install cargo-deny --locked"; fi
 
 lint-python: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -69,12 +73,12 @@ lint-python: $(VENV)/.dev
 	$(BIN)/basedpyright
 
 fmt: $(VENV)/.dev ## format Rust and Python in place
-	cargo fmt
+	cargo fmt --all
 	$(BIN)/ruff check --fix --quiet || true
 	$(BIN)/ruff format
 
 bench: $(VENV)/.dev wheel ## criterion benches, then side by side with other libraries
-	cargo bench --no-default-features --locked
+	cargo bench --locked
 	$(BIN)/python benches/python/compare.py --wheel "$$(ls -t dist/turntree-*.whl | head -n 1)"
 
 docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
@@ -83,6 +87,10 @@ docs: $(VENV)/.dev $(WHEEL) ## Rust API to target/doc, Python API to docs/api
 
 wheel: $(VENV)/.build ## the wheel that is published, in dist/
 	$(BIN)/maturin build --profile dist --locked --out dist
+
+dev: $(VENV)/.dev ## edit and run: turntree in .venv as an editable debug build; run it again after an edit of Rust code
+	@rm -f $(VENV)/.wheel-*
+	$(BIN)/maturin develop --profile dev --locked
 
 install: $(VENV)/.dev $(WHEEL) ## the development environment with turntree in it, in .venv
 
@@ -118,10 +126,10 @@ $(VENV)/.dev: requirements/dev.lock | $(VENV)/.build
 	$(PIP) install --requirement requirements/dev.lock
 	@touch $@
 
-# The profile is in the name: a wheel of another profile is not what was asked for.
-$(WHEEL): $(WHEEL_SOURCES) | $(VENV)/.build
-	rm -f $(WHEELS)/turntree-*.whl
-	$(BIN)/maturin build --profile $(WHEEL_PROFILE) --locked --out $(WHEELS)
+# The profile is part of the stamp's name: `.wheel-release` says that .venv has a wheel of this profile.
+$(VENV)/.wheel-%: $(WHEEL_SOURCES) | $(VENV)/.build
+	rm -f $(WHEELS)/turntree-*.whl python/turntree/_core*.so
+	$(BIN)/maturin build --profile $* --locked --out $(WHEELS)
 	$(PIP) install --force-reinstall --no-deps --no-index $(WHEELS)/turntree-*.whl
 	@rm -f $(VENV)/.wheel-* && touch $@
 
