@@ -11,5 +11,6 @@ pub mod runtime;
 pub mod secret;
 pub mod shared;
 pub mod sse;
+pub mod telemetry;
 pub mod time;
 pub mod transcript;
