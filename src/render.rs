@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use turntree_agents::session::SessionSnapshot;
-use turntree_agents::thread::ThreadTree;
+use turntree_agents::tree::ThreadTree;
 use turntree_core::json::{ParseError, check_utf8};
 use turntree_core::limits::Limits;
 use turntree_core::transcript::Transcript;

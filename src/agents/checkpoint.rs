@@ -10,7 +10,7 @@ use crate::convert::json::to_python;
 use crate::data::{Data, DataClass, value_of};
 use crate::show::Show;
 use turntree_agents::Checkpoint as CoreCheckpoint;
-use turntree_agents::checkpoint::SubAgentStates;
+use turntree_agents::session::checkpoint::SubAgentStates;
 use turntree_core::json;
 
 /// A point of a run that a session can go back to. UAP-1.0 §6.4.

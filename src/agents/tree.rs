@@ -14,7 +14,7 @@ use crate::data::{Data, DataClass, extract, value_of};
 use crate::records::Turn;
 use crate::show::{Show, data_class};
 use crate::thread::{Shared, Thread, history_from};
-use turntree_agents::thread::{
+use turntree_agents::tree::{
     NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
     ThreadTree as CoreTree, ThreadTreeJson, TreeError,
 };

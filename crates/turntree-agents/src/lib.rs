@@ -2,12 +2,11 @@
 //!
 //! [`agent`] is the door: an [`Agent`] runs, or streams. [`llm`] is the door beside it: UPP's `llm()`, the same loop
 //! without an agent around it. [`middleware`] stands around an agent's runs. [`run`] holds one run of it: a machine that decides, a driver
-//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`thread`]
-//! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`checkpoint`]s to go back to.
+//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`tree`]
+//! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`session::checkpoint`]s to go back to.
 //! [`structure`] is what a structured answer must look like. [`sub_agent`] makes an agent a tool of another one.
 
 pub mod agent;
-pub mod checkpoint;
 pub mod llm;
 pub mod middleware;
 pub mod options;
@@ -16,14 +15,13 @@ pub mod session;
 pub mod strategy;
 pub mod structure;
 pub mod sub_agent;
-pub mod thread;
 pub mod tool;
+pub mod tree;
 
 pub use agent::Agent;
-pub use checkpoint::Checkpoint;
 pub use llm::{Llm, LlmOptions, LlmStream};
 pub use options::{AgentOptions, ToolUseStrategy};
-pub use session::{Session, SessionError, SessionOptions};
+pub use session::{Checkpoint, Session, SessionError, SessionOptions};
 pub use strategy::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
 pub use structure::{Structure, Violation};
 pub use sub_agent::{SubAgent, ToToolOptions};

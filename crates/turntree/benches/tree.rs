@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use turntree::agents::thread::ThreadTree;
+use turntree::agents::tree::ThreadTree;
 use turntree::core::ids::RandomIds;
 use turntree::core::limits::Limits;
 use turntree::core::time::SystemClock;

@@ -27,7 +27,7 @@ use super::state::RunState;
 use super::stream::EventQueue;
 use super::trace::{Open, Trace};
 use crate::Agent;
-use crate::session::child::Child;
+use crate::session::sub_agent::Child;
 use crate::strategy::{Own, OwnContext, OwnEvents};
 use crate::structure::{Structure, unwrapped};
 use crate::tool::Tool;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::run::HostError;
 use crate::run::approval::listed;
-use crate::thread::TreeError;
+use crate::tree::TreeError;
 use turntree_core::message::{ToolCall, Turn};
 use turntree_core::persistence::PersistenceError;
 use turntree_upp::UppError;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use super::checkpoint::json::RESERVED;
 use super::error::SessionError;
-use crate::checkpoint::saved::RESERVED;
 use crate::run::HostError;
 use turntree_core::json::RawObject;
 

@@ -9,23 +9,25 @@
 //!
 //! A session holds the tree, which its owner may change at any time, and a *book*: checkpoints, and the run that is not
 //! finished. A run that fails, or is dropped, adds nothing to the tree; its last state stays in the book, and
-//! [`Session::resume`] goes on from there. [`session`] is the door, [`work`] a run, [`book`](self) what is written down
-//! meanwhile, [`decide`](self) the calls that wait for a person, [`saved`] the JSON.
+//! [`Session::resume`] goes on from there. [`session`] is the door, [`active_run`](self) a run, [`state`](self) what is written down
+//! meanwhile, [`approvals`](self) the calls that wait for a person, [`json`] the JSON.
 
-mod book;
-pub(crate) mod child;
-mod decide;
+mod active_run;
+mod approvals;
+pub mod checkpoint;
 pub mod error;
-pub mod ledger;
+pub mod json;
 pub mod metadata;
-pub mod saved;
+pub mod middleware_state;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
 pub mod session;
-mod work;
+mod state;
+pub(crate) mod sub_agent;
 
-pub use book::Unfinished;
+pub use checkpoint::Checkpoint;
 pub use error::SessionError;
-pub use ledger::Ledger;
+pub use json::{SessionJson, SessionSnapshot};
 pub use metadata::SessionMetadata;
-pub use saved::{SessionJson, SessionSnapshot};
+pub use middleware_state::Ledger;
 pub use session::{CheckpointInterval, SaveInterval, Session, SessionOptions};
+pub use state::Unfinished;

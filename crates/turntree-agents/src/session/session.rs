@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Book, Unfinished};
+use super::checkpoint::Stand;
+use super::checkpoint::{Checkpoint, Place, SubAgentStates};
 use super::error::SessionError;
-use super::ledger::Ledger;
+use super::json::{SessionSnapshot, is_uuid_v4};
 use super::metadata::{self, SessionMetadata};
-use super::saved::{SessionSnapshot, is_uuid_v4};
+use super::middleware_state::Ledger;
+use super::state::{Book, Unfinished};
 use crate::Agent;
-use crate::checkpoint::checkpoint::Stand;
-use crate::checkpoint::{Checkpoint, Place, SubAgentStates};
-use crate::thread::{NodeId, SharedTree, ThreadTree};
+use crate::tree::{NodeId, SharedTree, ThreadTree};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{self, Extra, RawObject};
 use turntree_core::message::Thread;

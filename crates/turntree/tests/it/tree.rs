@@ -4,7 +4,7 @@ mod laws;
 
 use std::sync::Arc;
 
-use turntree::agents::thread::{SharedTree, ThreadTree, TreeError};
+use turntree::agents::tree::{SharedTree, ThreadTree, TreeError};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::ParseErrorKind;
 use turntree::core::limits::Limits;
@@ -245,7 +245,7 @@ fn a_split_keeps_what_it_cuts_off_as_a_branch() {
     assert_eq!(world.history(&late), before);
     assert_eq!(world.history(&early), ["1"]);
     assert_eq!(
-        world.tree.root().children.iter().map(turntree::agents::thread::NodeId::as_str).collect::<Vec<_>>(),
+        world.tree.root().children.iter().map(turntree::agents::tree::NodeId::as_str).collect::<Vec<_>>(),
         [&early, &cut]
     );
     assert_eq!(world.tree.node(&late).unwrap().parent_id.as_ref().unwrap().as_str(), cut);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use turntree::agents::thread::ThreadTree;
+use turntree::agents::tree::ThreadTree;
 use turntree::core::ids::{CountingIds, IdSource as _};
 use turntree::core::limits::Limits;
 use turntree::message::{Message, Thread};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::node::NodeId;
-use super::tree::{ThreadTree, TreeError};
+use super::thread_tree::{ThreadTree, TreeError};
 use turntree_core::json::RawJson;
 use turntree_core::time::Clock;
 

@@ -12,23 +12,23 @@
 //! Nodes and messages are shared: cloning a tree, branching and checking out cost the same however long the
 //! conversation is, and no message is copied anywhere.
 //!
-//! [`tree`] grows and reads, [`branch`] starts branches, [`merge`] and [`diff`] compare them, [`draw`] shows them,
-//! [`saved`] is the JSON, [`shared`] a tree that several owners hold.
+//! [`thread_tree`] grows and reads, [`branch`] starts branches, [`merge`] and [`diff`] compare them, [`drawing`] shows them,
+//! [`json`] is the JSON, [`shared_tree`] a tree that several owners hold.
 
 pub mod branch;
 pub mod diff;
-pub mod draw;
+pub mod drawing;
+pub mod json;
 pub mod merge;
 pub mod node;
 mod nodes;
-pub mod saved;
-pub mod shared;
+pub mod shared_tree;
+pub mod thread_tree;
 mod transcript;
-pub mod tree;
 
 pub use diff::ThreadDiff;
-pub use draw::Drawing;
+pub use drawing::Drawing;
+pub use json::{ThreadNodeJson, ThreadTreeJson};
 pub use node::{NodeId, ThreadNode};
-pub use saved::{ThreadNodeJson, ThreadTreeJson};
-pub use shared::SharedTree;
-pub use tree::{ThreadTree, TreeError};
+pub use shared_tree::SharedTree;
+pub use thread_tree::{ThreadTree, TreeError};

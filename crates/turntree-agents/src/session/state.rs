@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
+use super::checkpoint::Stand;
+use super::checkpoint::{Checkpoint, Place, SubAgentStates};
 use super::session::Session;
-use crate::checkpoint::checkpoint::Stand;
-use crate::checkpoint::{Checkpoint, Place, SubAgentStates};
 use crate::run::{ExecutionState, RunState};
-use crate::thread::NodeId;
+use crate::tree::NodeId;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::node::ThreadNode;
-use super::tree::ThreadTree;
+use super::thread_tree::ThreadTree;
 use turntree_core::message::MessageKind;
 use turntree_core::transcript::escaped;
 

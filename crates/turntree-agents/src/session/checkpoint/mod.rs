@@ -1,12 +1,18 @@
-//! What a checkpoint holds.
+//! Checkpoints: points of a run that can be gone back to. UAP-1.0 §6.4 and §13.3.
+//!
+//! A [`Checkpoint`] points: at a node, at how many messages its thread had, and at the state of the run, whose messages
+//! are shared. So it costs the same however long the conversation is. Its JSON, [`json`], holds everything.
+
+pub mod json;
+pub(crate) mod shared_history;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::record::Point;
+use self::shared_history::Point;
 use crate::run::ExecutionState;
 use crate::session::SessionSnapshot;
-use crate::thread::NodeId;
+use crate::tree::NodeId;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
@@ -42,7 +48,7 @@ pub struct Checkpoint {
     pub metadata: RawObject,
     /// Members this version does not know.
     pub extra: Extra,
-    /// What a newer version has written under [`RESERVED`](super::saved::RESERVED).
+    /// What a newer version has written under [`RESERVED`](super::json::RESERVED).
     pub(crate) reserved: RawObject,
     pub(crate) stand: Stand,
 }

@@ -7,21 +7,21 @@ use std::thread::ThreadId;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
-use super::book::Unfinished;
-use super::child::Child;
+use super::checkpoint::Stand;
+use super::checkpoint::shared_history::Record;
+use super::checkpoint::{Checkpoint, Place, SubAgentStates};
 use super::error::SessionError;
 use super::session::{CheckpointInterval, SaveInterval, Session, Shared};
+use super::state::Unfinished;
+use super::sub_agent::Child;
 use crate::Agent;
-use crate::checkpoint::checkpoint::Stand;
-use crate::checkpoint::record::Record;
-use crate::checkpoint::{Checkpoint, Place, SubAgentStates};
 use crate::run::drive::Keeper;
 use crate::run::event::{AgentStreamEvent, CheckpointMade, SubAgentRun, UapData, UapEvent};
 use crate::run::stream::Listener;
 use crate::run::{
     Action, AgentStream, Boundary, Drive, ExecutionState, Machine, Reply, RunContext, RunState, drive,
 };
-use crate::thread::ThreadTree;
+use crate::tree::ThreadTree;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, Turn};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::node::{NodeId, ThreadNode};
 use super::nodes::Nodes;
-use super::tree::ThreadTree;
+use super::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{self, ParseError, PathSegment, RawJson, RawObject, json_object};
 use turntree_core::limits::Limits;

@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::book::Book;
-use super::saved::SessionSnapshot;
+use super::checkpoint::SubAgentStates;
+use super::json::SessionSnapshot;
 use super::session::{Session, SessionOptions, Shared};
+use super::state::Book;
 use crate::Agent;
-use crate::checkpoint::SubAgentStates;
 use crate::run::RunContext;
 use crate::run::event::SubAgentRun;
 use crate::sub_agent::{result_of, result_of_text};

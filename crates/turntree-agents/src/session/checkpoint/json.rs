@@ -14,12 +14,12 @@ use imbl::Vector;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::checkpoint::{Checkpoint, Place, Stand, SubAgentStates};
-use super::record::Point;
+use super::shared_history::Point;
+use super::{Checkpoint, Place, Stand, SubAgentStates};
 use crate::run::{ExecutionState, RunState, StateError};
 use crate::session::SessionSnapshot;
-use crate::session::saved::within;
-use crate::thread::ThreadTree;
+use crate::session::json::within;
+use crate::tree::ThreadTree;
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{Extra, ParseError, PathSegment, RawJson, RawObject, json_object};

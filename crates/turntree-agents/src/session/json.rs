@@ -15,15 +15,15 @@ use std::sync::Arc;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::book::Unfinished;
-use super::session::CheckpointInterval;
-use crate::checkpoint::saved::{
+use super::checkpoint::json::{
     CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
     unknown,
 };
-use crate::checkpoint::{Checkpoint, Place};
+use super::checkpoint::{Checkpoint, Place};
+use super::session::CheckpointInterval;
+use super::state::Unfinished;
 use crate::run::ExecutionState;
-use crate::thread::{ThreadTree, ThreadTreeJson};
+use crate::tree::{ThreadTree, ThreadTreeJson};
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{self, Extra, ParseError, PathSegment, RawJson, RawObject, json_object};

@@ -4,13 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::tree::ThreadTree;
+use super::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 
 /// A tree behind a lock that is held for single operations only.
 ///
 /// ```
-/// use turntree_agents::thread::{SharedTree, ThreadTree};
+/// use turntree_agents::tree::{SharedTree, ThreadTree};
 /// use turntree_core::{ids::RandomIds, time::SystemClock};
 ///
 /// let tree = SharedTree::new(ThreadTree::empty(&RandomIds, &SystemClock));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::node::{NodeId, ThreadNode};
-use super::tree::{ThreadTree, TreeError};
+use super::thread_tree::{ThreadTree, TreeError};
 use turntree_core::ids::IdSource;
 use turntree_core::json::RawObject;
 use turntree_core::message::Thread;

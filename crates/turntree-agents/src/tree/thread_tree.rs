@@ -46,10 +46,10 @@ pub enum TreeError {
 /// A conversation with branches. Always has a root and a current node. Cloning it shares everything.
 ///
 /// ```
-/// use turntree_agents::thread::ThreadTree;
+/// use turntree_agents::tree::ThreadTree;
 /// use turntree_core::{ids::RandomIds, time::SystemClock};
 /// use turntree_core::message::Message;
-/// # fn main() -> Result<(), turntree_agents::thread::TreeError> {
+/// # fn main() -> Result<(), turntree_agents::tree::TreeError> {
 /// let say = |text: &str| [std::sync::Arc::new(Message::user(text, &RandomIds, &SystemClock))];
 /// let mut tree = ThreadTree::empty(&RandomIds, &SystemClock);
 /// tree.push(say("Create a web server"), &SystemClock);
