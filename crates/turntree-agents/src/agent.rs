@@ -231,8 +231,8 @@ impl Agent {
         let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
         let tools = Arc::clone(&self.inner.tools);
         let driver = Drive::new(model, context.host, tools, Arc::new(identity));
-        let around =
-            (!options.middleware.is_empty()).then(|| Arc::new(Around::new(self, &driver, context.ledger)));
+        let around = (!options.middleware.is_empty())
+            .then(|| Arc::new(Around::new(self, &driver, context.middleware_state)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();

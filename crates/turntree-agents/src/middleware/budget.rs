@@ -31,7 +31,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Under which it stands in the ledger of a session.
+    /// Under which it stands in the middleware state of a session.
     pub(crate) const KEY: &str = "spent";
 
     fn plus(self, other: Self) -> Self {

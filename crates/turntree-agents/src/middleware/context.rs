@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::budget::{Accounts, Spent};
+use super::state::MiddlewareState;
 use crate::Agent;
 use crate::run::{Host, Identity};
-use crate::session::Ledger;
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, TokenUsage};
 use turntree_core::time::{Clock as _, SystemClock, Timestamp};
@@ -23,7 +23,7 @@ pub struct MiddlewareContext {
     /// What middlewares keep with the run: `metadata`, by name, and each one's own by type.
     pub state: State,
     /// What middleware keeps with the session; lives as long as that.
-    pub ledger: Option<Arc<Ledger>>,
+    pub middleware_state: Option<Arc<MiddlewareState>>,
     said: Mutex<Said>,
     accounts: Mutex<Accounts>,
     /// Not held: the application may keep the context longer than the run.
@@ -62,14 +62,14 @@ impl MiddlewareContext {
         identity: Arc<Identity>,
         provider: &str,
         host: &Arc<dyn Host>,
-        ledger: Option<Arc<Ledger>>,
+        middleware_state: Option<Arc<MiddlewareState>>,
     ) -> Self {
         Self {
             agent,
             identity,
             provider: provider.into(),
             state: State::default(),
-            ledger,
+            middleware_state,
             said: Mutex::default(),
             accounts: Mutex::default(),
             host: HostOfRun(Arc::downgrade(host)),
@@ -140,7 +140,7 @@ impl MiddlewareContext {
 
     /// Opens the books: what the run had spent before it was taken up again, and what the session had.
     pub(crate) fn open(&self, before: Spent) {
-        let spent = self.ledger.as_ref().and_then(|ledger| ledger.get(Spent::KEY));
+        let spent = self.middleware_state.as_ref().and_then(|state| state.get(Spent::KEY));
         let by_session = spent.and_then(|raw| raw.to().ok()).unwrap_or_default();
         *self.accounts() = Accounts::new(before, by_session, self.now());
     }
@@ -160,10 +160,10 @@ impl MiddlewareContext {
         self.accounts().add(usage);
     }
 
-    /// Writes what the session has spent into its ledger.
+    /// Writes what the session has spent into its middleware state.
     pub(crate) fn write_down(&self) {
-        let Some(ledger) = &self.ledger else { return };
+        let Some(state) = &self.middleware_state else { return };
         let spent = self.spent_by_session();
-        ledger.set(Spent::KEY, &spent);
+        state.set(Spent::KEY, &spent);
     }
 }

@@ -18,6 +18,7 @@ pub mod hooks;
 pub mod logging;
 pub mod memory;
 pub mod onion;
+pub mod state;
 
 pub use budget::{Budget, BudgetError, Resource, Spent};
 pub use context::MiddlewareContext;
@@ -26,3 +27,4 @@ pub use hooks::{HookFuture, Hooks, Middleware};
 pub use logging::{Line, Logging};
 pub use memory::{Counter, Memory, Overflow, Summarizer};
 pub use onion::Onion;
+pub use state::MiddlewareState;

@@ -18,9 +18,9 @@ use super::machine::Machine;
 use super::state::Setup;
 use super::trace::Trace;
 use crate::Agent;
+use crate::middleware::MiddlewareState;
 use crate::middleware::context::Taken;
 use crate::middleware::{Hooks, MiddlewareContext, Onion, Spent};
-use crate::session::Ledger;
 use turntree_core::message::{ContentBlock, Delta, Message, StreamEvent, Turn};
 use turntree_upp::llm::gate;
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
@@ -43,9 +43,10 @@ impl fmt::Debug for Around {
 
 impl Around {
     /// The middleware of a run that has not begun.
-    pub(crate) fn new(agent: &Agent, drive: &Drive, ledger: Option<Arc<Ledger>>) -> Self {
+    pub(crate) fn new(agent: &Agent, drive: &Drive, middleware_state: Option<Arc<MiddlewareState>>) -> Self {
         let (identity, provider) = (Arc::clone(&drive.identity), drive.model.provider());
-        let context = MiddlewareContext::new(agent.clone(), identity, provider, &drive.host, ledger);
+        let context =
+            MiddlewareContext::new(agent.clone(), identity, provider, &drive.host, middleware_state);
         Self {
             onion: agent.options().middleware.clone(),
             context: Arc::new(context),

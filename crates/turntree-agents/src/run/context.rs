@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::Host;
 use super::stream::EventQueue;
-use crate::session::Ledger;
+use crate::middleware::MiddlewareState;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_upp::Model;
 use turntree_upp::middleware::Chain;
@@ -95,7 +95,7 @@ pub struct RunContext {
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
     /// What middleware keeps with the session.
-    pub ledger: Option<Arc<Ledger>>,
+    pub middleware_state: Option<Arc<MiddlewareState>>,
     /// The middleware of this call, in the place of the model's; only for [`crate::Llm`].
     pub middleware: Chain,
     /// What the application keeps with the run, at its start.
@@ -119,7 +119,7 @@ impl RunContext {
             cancellation: None,
             parent: None,
             session_id: None,
-            ledger: None,
+            middleware_state: None,
             middleware: Chain::default(),
             metadata: Arc::default(),
             enclosing: None,

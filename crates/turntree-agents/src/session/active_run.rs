@@ -251,8 +251,8 @@ impl Session {
     /// A machine that knows what was said, and a driver that keeps its state in the book.
     fn begin(&self, task: Task, context: RunContext) -> Result<Work, SessionError> {
         let shared = &self.shared;
-        let ledger = Some(Arc::clone(&shared.ledger));
-        let context = RunContext { session_id: Some(Arc::clone(&shared.id)), ledger, ..context };
+        let middleware_state = Some(Arc::clone(&shared.middleware_state));
+        let context = RunContext { session_id: Some(Arc::clone(&shared.id)), middleware_state, ..context };
         let (start, (mut machine, mut driver)) = match task {
             Task::Say(input) => {
                 self.check_decisions()?;

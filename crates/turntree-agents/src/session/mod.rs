@@ -18,7 +18,6 @@ pub mod checkpoint;
 pub mod error;
 pub mod json;
 pub mod metadata;
-pub mod middleware_state;
 #[expect(clippy::module_inception, reason = "the room is named after its main type")]
 pub mod session;
 mod state;
@@ -28,6 +27,5 @@ pub use checkpoint::Checkpoint;
 pub use error::SessionError;
 pub use json::{SessionJson, SessionSnapshot};
 pub use metadata::SessionMetadata;
-pub use middleware_state::Ledger;
 pub use session::{CheckpointInterval, SaveInterval, Session, SessionOptions};
 pub use state::Unfinished;

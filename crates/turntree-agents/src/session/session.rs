@@ -10,9 +10,9 @@ use super::checkpoint::{Checkpoint, Place, SubAgentStates};
 use super::error::SessionError;
 use super::json::{SessionSnapshot, is_uuid_v4};
 use super::metadata::{self, SessionMetadata};
-use super::middleware_state::Ledger;
 use super::state::{Book, Unfinished};
 use crate::Agent;
+use crate::middleware::MiddlewareState;
 use crate::tree::{NodeId, SharedTree, ThreadTree};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{self, Extra, RawObject};
@@ -124,7 +124,7 @@ pub(super) struct Shared {
     pub(super) tree: Arc<SharedTree>,
     metadata: Arc<dyn SessionMetadata>,
     /// What the agent's middleware keeps with it.
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) middleware_state: Arc<MiddlewareState>,
     extra: Extra,
     reserved: RawObject,
     book: Mutex<Book>,
@@ -211,7 +211,7 @@ impl Session {
             interval: snapshot.interval,
             tree: Arc::new(SharedTree::new(snapshot.tree)),
             metadata: options.metadata,
-            ledger: Arc::new(Ledger::new(snapshot.middleware)),
+            middleware_state: Arc::new(MiddlewareState::new(snapshot.middleware)),
             extra: snapshot.extra,
             reserved: snapshot.reserved,
             book: Mutex::new(book),
@@ -267,8 +267,8 @@ impl Session {
     }
 
     /// What the agent's middleware keeps with it.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.shared.ledger
+    pub fn middleware_state(&self) -> &Arc<MiddlewareState> {
+        &self.shared.middleware_state
     }
 
     /// When it makes checkpoints.
@@ -435,7 +435,7 @@ impl Session {
                 .clone()
                 .map(|unfinished| Unfinished { sub_agents: book.all_sub_agents(), ..unfinished }),
             interval: shared.interval,
-            middleware: shared.ledger.all(),
+            middleware: shared.middleware_state.all(),
             metadata,
             extra: shared.extra.clone(),
             reserved: shared.reserved.clone(),

@@ -168,13 +168,13 @@ impl Memory {
         UppError::new(ErrorCode::ContextLengthExceeded, &*context.provider, words)
     }
 
-    fn ledger_key(&self) -> String {
+    fn state_key(&self) -> String {
         format!("summary:{}", self.name)
     }
 
     /// The latest summary of what these messages begin with.
     fn known(&self, messages: &History, context: &MiddlewareContext) -> Option<Known> {
-        let stored = context.ledger.as_ref().and_then(|ledger| ledger.get(&self.ledger_key()));
+        let stored = context.middleware_state.as_ref().and_then(|state| state.get(&self.state_key()));
         let stored: Option<Summary> = stored.and_then(|raw| raw.to().ok());
         let kept = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
         kept.find(messages, stored)
@@ -183,8 +183,8 @@ impl Memory {
     fn keep(&self, messages: &History, start: usize, text: &str, context: &MiddlewareContext) {
         let Some(last) = start.checked_sub(1).and_then(|last| messages.get(last)) else { return };
         let summary = Summary { last_id: last.id.clone(), count: start, text: text.to_owned() };
-        if let Some(ledger) = &context.ledger {
-            ledger.set(&self.ledger_key(), &summary);
+        if let Some(state) = &context.middleware_state {
+            state.set(&self.state_key(), &summary);
         }
         self.summaries.lock().unwrap_or_else(PoisonError::into_inner).add(summary);
     }
