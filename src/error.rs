@@ -15,7 +15,7 @@ use super::bridge::guard;
 use super::data::DataClass as _;
 use super::records::ToolCall;
 use turntree_agents::SessionError;
-use turntree_agents::run::{ApprovalRequired, approval_required, partial_turn};
+use turntree_agents::types::{ApprovalRequired, approval_required, partial_turn};
 use turntree_core::http::{HostFailure, HttpError};
 use turntree_core::json::{ParseError, PathSegment};
 use turntree_upp::{ErrorCode, UppError};

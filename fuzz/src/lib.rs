@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use turntree::agents::run::Verdict;
 use turntree::agents::session::SessionSnapshot;
+use turntree::agents::types::Verdict;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, parse, parse_bytes, partial, same_tokens};

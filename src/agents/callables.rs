@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString};
 
 use super::agent::AgentCore;
 use crate::bridge::callback::CallMode;
-use turntree_agents::run::HookSet;
+use turntree_agents::host::HookSet;
 
 /// One tool: the object, how to call it, who approves.
 pub(crate) struct ToolBinding {

@@ -7,7 +7,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use crate::convert::json::to_raw;
-use turntree_agents::run::ToolInvocation;
+use turntree_agents::host::ToolInvocation;
 use turntree_core::time::{Clock, SystemClock};
 
 /// Who calls a tool, and whether the call is still wanted. Given to the parameter annotated `ToolContext`.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::bridge::context::CallerContext;
-use turntree_agents::run::{Enclosing, Host, RunContext};
+use turntree_agents::host::{Enclosing, Host, RunContext};
 
 /// What the variable holds.
 #[pyclass(frozen, module = "turntree._core")]

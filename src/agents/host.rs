@@ -27,13 +27,13 @@ use crate::data::extract;
 use crate::error::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use crate::show::Show;
-use turntree_agents::run::host::HostFuture;
-use turntree_agents::run::trace::{Span, Tracer};
-use turntree_agents::run::{
-    Approval, BeforeCall, Enclosing, ExecutionState, HookSet, Host, HostError, HostErrorKind, StepResult,
-    ToolInvocation,
+use turntree_agents::driver::{Span, Tracer};
+use turntree_agents::host::HostFuture;
+use turntree_agents::host::{
+    Approval, BeforeCall, Enclosing, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
-use turntree_agents::strategy::{OwnContext, OwnStrategy, Performed};
+use turntree_agents::machine::{OwnContext, OwnStrategy, Performed};
+use turntree_agents::types::ExecutionState;
 use turntree_agents::{Agent as CoreAgent, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use crate::data::{Data, DataClass, value_of};
 use crate::show::{Show, data_class};
-use turntree_agents::run::{ExecutionState, PlanStatus, PlanStep as CoreStep};
+use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
 use turntree_core::json::Extra;
 
 data_class! {

@@ -24,9 +24,9 @@ use crate::bridge::sync::go_on;
 use crate::error::Raised;
 use crate::show::Show;
 use turntree_agents::LlmStream;
-use turntree_agents::run::{
-    AgentStream as CoreStream, AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun,
-    UapEvent as CoreUapEvent,
+use turntree_agents::driver::AgentStream as CoreStream;
+use turntree_agents::types::{
+    AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun, UapEvent as CoreUapEvent,
 };
 use turntree_core::message::{StreamEvent, Turn};
 use turntree_upp::UppError;

@@ -11,9 +11,9 @@ use pyo3::types::{PyDict, PyList};
 use crate::bridge::context::CallerContext;
 use crate::bridge::guard;
 use crate::error::Raised;
-use turntree_agents::run::host::HostError;
-use turntree_agents::run::trace::semantics::{Attributes, Value};
-use turntree_agents::run::trace::{Open, Outcome, Span, Tracer, Work};
+use turntree_agents::driver::{Attributes, Value};
+use turntree_agents::driver::{Open, Outcome, Span, Tracer, Work};
+use turntree_agents::host::HostError;
 use turntree_upp::UppError;
 
 /// Modules that only somebody who may watch imports.

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::options::AgentOptions;
-use super::run::context::GREATEST_DEPTH;
-use super::run::{
-    AgentStream, Around, Drive, Identity, Inheritance, Machine, RunContext, RunState, Setup, StateError,
-    drive,
-};
-use super::strategy::{PlanOptions, Schemas, Strategy};
-use super::structure::Structure;
-use super::tool::Tool;
+use crate::driver::agent_layer::Around;
+use crate::driver::run_loop::{Drive, drive};
+use crate::driver::stream::AgentStream;
+use crate::host::run_context::{GREATEST_DEPTH, Identity, Inheritance, RunContext};
+use crate::host::tool::Tool;
+use crate::machine::machine::Machine;
+use crate::machine::state::{RunState, Setup, StateError};
+use crate::machine::strategies::Strategy;
+use crate::machine::strategies::plan::{PlanOptions, Schemas};
+use crate::options::AgentOptions;
+use crate::types::structure::Structure;
 use turntree_core::ids::IdSource;
 use turntree_core::message::message::History;
 use turntree_core::message::{ToolDefinition, Turn};

@@ -7,22 +7,22 @@
 //! [`structure`] is what a structured answer must look like. [`sub_agent`] makes an agent a tool of another one.
 
 pub mod agent;
+pub mod driver;
+pub mod host;
 pub mod llm;
+pub mod machine;
 pub mod middleware;
 pub mod options;
-pub mod run;
 pub mod session;
-pub mod strategy;
-pub mod structure;
 pub mod sub_agent;
-pub mod tool;
 pub mod tree;
+pub mod types;
 
 pub use agent::Agent;
+pub use host::{Tool, ToolFunction};
 pub use llm::{Llm, LlmOptions, LlmStream};
+pub use machine::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Checkpoint, Session, SessionError, SessionOptions};
-pub use strategy::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
-pub use structure::{Structure, Violation};
 pub use sub_agent::{SubAgent, ToToolOptions};
-pub use tool::{Tool, ToolFunction};
+pub use types::{Structure, Violation};

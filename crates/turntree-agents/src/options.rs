@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::middleware::Onion;
-use super::strategy::{LoopOptions, Strategy};
-use super::tool::Tool;
+use crate::host::tool::Tool;
+use crate::machine::strategies::Strategy;
+use crate::machine::strategies::loop_::LoopOptions;
+use crate::middleware::stack::Onion;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_upp::{Model, System};
 

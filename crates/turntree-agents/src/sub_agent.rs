@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::agent::Agent;
-use super::run::drive::Drive;
-use super::run::event::SubAgentRun;
-use super::run::{Host, HostError, RunContext, ToolInvocation};
-use super::structure::{Structure, Violation, unwrapped};
-use super::tool::Tool;
+use crate::agent::Agent;
+use crate::driver::run_loop::Drive;
+use crate::host::host::{Host, HostError, ToolInvocation};
+use crate::host::run_context::RunContext;
+use crate::host::tool::Tool;
+use crate::types::event::SubAgentRun;
+use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::{ToolDefinition, Turn};
 use turntree_upp::System;

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use futures_util::future::{BoxFuture, ready};
-use turntree::agents::run::{LocalHost, RunContext};
+use turntree::agents::host::{LocalHost, RunContext};
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, Strategy, Tool};
 use turntree::core::ids::RandomIds;

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use crate::error::{build, class};
 use crate::records::wrap_turn;
 use turntree_agents::middleware::{BudgetError, GuardrailError, Resource};
-use turntree_agents::run::partial_turn;
+use turntree_agents::types::partial_turn;
 use turntree_upp::UppError;
 
 /// The exception of a budget or a guardrail, where one of them ended the run.

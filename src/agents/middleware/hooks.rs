@@ -21,7 +21,7 @@ use crate::upp::held::{Function, Held};
 use crate::upp::middleware::finisher::PyFinisher;
 use crate::upp::model::ModelRequest as PyModelRequest;
 use turntree_agents::middleware::{HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion};
-use turntree_agents::run::AgentStreamEvent as CoreEvent;
+use turntree_agents::types::AgentStreamEvent as CoreEvent;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_upp::{ErrorCode, ModelRequest, UppError};

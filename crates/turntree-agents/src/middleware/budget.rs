@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures_util::future::ready;
 use serde::{Deserialize, Serialize};
 
-use super::context::MiddlewareContext;
-use super::hooks::{HookFuture, Hooks, Middleware};
+use crate::middleware::context::MiddlewareContext;
+use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
 use turntree_core::message::TokenUsage;
 use turntree_core::time::Timestamp;
 use turntree_upp::{ErrorCode, ModelRequest, UppError};

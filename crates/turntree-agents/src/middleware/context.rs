@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::budget::{Accounts, Spent};
-use super::state::MiddlewareState;
-use crate::Agent;
-use crate::run::{Host, Identity};
+use crate::agent::Agent;
+use crate::host::host::Host;
+use crate::host::run_context::Identity;
+use crate::middleware::budget::{Accounts, Spent};
+use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, TokenUsage};
 use turntree_core::time::{Clock as _, SystemClock, Timestamp};

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::context::MiddlewareContext;
-use super::hooks::{HookFuture, Hooks, Middleware};
-use crate::structure::{Structure, Violation, unwrapped};
+use crate::middleware::context::MiddlewareContext;
+use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
+use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::RawJson;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
 use turntree_upp::{ErrorCode, ModelResponse, UppError};

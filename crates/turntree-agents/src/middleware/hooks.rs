@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::context::MiddlewareContext;
-use crate::run::AgentStreamEvent;
+use crate::middleware::context::MiddlewareContext;
+use crate::types::event::AgentStreamEvent;
 use turntree_core::message::Turn;
 use turntree_upp::{ModelRequest, ModelResponse, UppError};
 

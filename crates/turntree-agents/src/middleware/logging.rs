@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::ready;
 
-use super::context::MiddlewareContext;
-use super::hooks::{HookFuture, Hooks, Middleware};
-use crate::run::{AgentStreamEvent, UapData};
+use crate::middleware::context::MiddlewareContext;
+use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
+use crate::types::UapData;
+use crate::types::event::AgentStreamEvent;
 use turntree_core::json::RawJson;
 use turntree_core::message::{Delta, Message, Turn};
 use turntree_core::time::Timestamp;

@@ -17,8 +17,7 @@ pub mod guardrails;
 pub mod hooks;
 pub mod logging;
 pub mod memory;
-pub mod onion;
-pub mod state;
+pub mod stack;
 
 pub use budget::{Budget, BudgetError, Resource, Spent};
 pub use context::MiddlewareContext;
@@ -26,5 +25,4 @@ pub use guardrails::{GuardrailError, Guardrails, Place, Rule, RuleCheck, Verdict
 pub use hooks::{HookFuture, Hooks, Middleware};
 pub use logging::{Line, Logging};
 pub use memory::{Counter, Memory, Overflow, Summarizer};
-pub use onion::Onion;
-pub use state::MiddlewareState;
+pub use stack::Onion;

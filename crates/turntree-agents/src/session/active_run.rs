@@ -7,21 +7,23 @@ use std::thread::ThreadId;
 use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
-use super::checkpoint::Stand;
-use super::checkpoint::shared_history::Record;
-use super::checkpoint::{Checkpoint, Place, SubAgentStates};
-use super::error::SessionError;
-use super::session::{CheckpointInterval, SaveInterval, Session, Shared};
-use super::state::Unfinished;
-use super::sub_agent::Child;
-use crate::Agent;
-use crate::run::drive::Keeper;
-use crate::run::event::{AgentStreamEvent, CheckpointMade, SubAgentRun, UapData, UapEvent};
-use crate::run::stream::Listener;
-use crate::run::{
-    Action, AgentStream, Boundary, Drive, ExecutionState, Machine, Reply, RunContext, RunState, drive,
-};
-use crate::tree::ThreadTree;
+use crate::agent::Agent;
+use crate::driver::run_loop::{Drive, Keeper, drive};
+use crate::driver::stream::{AgentStream, Listener};
+use crate::host::run_context::RunContext;
+use crate::machine::machine::Machine;
+use crate::machine::state::RunState;
+use crate::session::checkpoint::shared_history::Record;
+use crate::session::checkpoint::{Checkpoint, Place, Stand, SubAgentStates};
+use crate::session::error::SessionError;
+use crate::session::session::{CheckpointInterval, SaveInterval, Session, Shared};
+use crate::session::state::Unfinished;
+use crate::session::sub_agent::Child;
+use crate::tree::thread_tree::ThreadTree;
+use crate::types::UapData;
+use crate::types::action::{Action, Boundary, Reply};
+use crate::types::event::{AgentStreamEvent, CheckpointMade, SubAgentRun, UapEvent};
+use crate::types::execution_state::ExecutionState;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, Turn};

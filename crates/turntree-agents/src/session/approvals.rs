@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::error::SessionError;
-use super::session::Session;
-use crate::run::approval::Undecidable;
-use crate::run::{RunState, Verdict};
+use crate::machine::state::RunState;
+use crate::session::error::SessionError;
+use crate::session::session::Session;
+use crate::types::Verdict;
+use crate::types::approval::Undecidable;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::run::HostError;
-use crate::run::approval::listed;
-use crate::tree::TreeError;
+use crate::host::host::HostError;
+use crate::tree::thread_tree::TreeError;
+use crate::types::approval::listed;
 use turntree_core::message::{ToolCall, Turn};
 use turntree_core::persistence::PersistenceError;
 use turntree_upp::UppError;

@@ -15,15 +15,16 @@ use std::sync::Arc;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::checkpoint::json::{
+use crate::session::checkpoint::json::{
     CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
     unknown,
 };
-use super::checkpoint::{Checkpoint, Place};
-use super::session::CheckpointInterval;
-use super::state::Unfinished;
-use crate::run::ExecutionState;
-use crate::tree::{ThreadTree, ThreadTreeJson};
+use crate::session::checkpoint::{Checkpoint, Place};
+use crate::session::session::CheckpointInterval;
+use crate::session::state::Unfinished;
+use crate::tree::json::ThreadTreeJson;
+use crate::tree::thread_tree::ThreadTree;
+use crate::types::execution_state::ExecutionState;
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{self, Extra, ParseError, PathSegment, RawJson, RawObject, json_object};

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::checkpoint::json::RESERVED;
-use super::error::SessionError;
-use crate::run::HostError;
+use crate::host::host::HostError;
+use crate::session::checkpoint::json::RESERVED;
+use crate::session::error::SessionError;
 use turntree_core::json::RawObject;
 
 /// The metadata of a session: read whenever the session is written, so that the application may change them in place.

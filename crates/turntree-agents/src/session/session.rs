@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::Stand;
-use super::checkpoint::{Checkpoint, Place, SubAgentStates};
-use super::error::SessionError;
-use super::json::{SessionSnapshot, is_uuid_v4};
-use super::metadata::{self, SessionMetadata};
-use super::state::{Book, Unfinished};
-use crate::Agent;
-use crate::middleware::MiddlewareState;
-use crate::tree::{NodeId, SharedTree, ThreadTree};
+use crate::agent::Agent;
+use crate::session::checkpoint::{Checkpoint, Place, Stand, SubAgentStates};
+use crate::session::error::SessionError;
+use crate::session::json::{SessionSnapshot, is_uuid_v4};
+use crate::session::metadata;
+use crate::session::metadata::SessionMetadata;
+use crate::session::state::{Book, Unfinished};
+use crate::tree::node::NodeId;
+use crate::tree::shared_tree::SharedTree;
+use crate::tree::thread_tree::ThreadTree;
+use crate::types::middleware_state::MiddlewareState;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{self, Extra, RawObject};
 use turntree_core::message::Thread;

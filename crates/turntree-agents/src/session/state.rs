@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use super::checkpoint::Stand;
-use super::checkpoint::{Checkpoint, Place, SubAgentStates};
-use super::session::Session;
-use crate::run::{ExecutionState, RunState};
-use crate::tree::NodeId;
+use crate::machine::state::RunState;
+use crate::session::checkpoint::{Checkpoint, Place, Stand, SubAgentStates};
+use crate::session::session::Session;
+use crate::tree::node::NodeId;
+use crate::types::execution_state::ExecutionState;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;

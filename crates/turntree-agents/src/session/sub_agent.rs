@@ -5,14 +5,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::checkpoint::SubAgentStates;
-use super::json::SessionSnapshot;
-use super::session::{Session, SessionOptions, Shared};
-use super::state::Book;
-use crate::Agent;
-use crate::run::RunContext;
-use crate::run::event::SubAgentRun;
+use crate::agent::Agent;
+use crate::host::run_context::RunContext;
+use crate::session::checkpoint::SubAgentStates;
+use crate::session::json::SessionSnapshot;
+use crate::session::session::{Session, SessionOptions, Shared};
+use crate::session::state::Book;
 use crate::sub_agent::{result_of, result_of_text};
+use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Message, MessageKind};
 use turntree_upp::UppError;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::node::{NodeId, ThreadNode};
-use super::thread_tree::{ThreadTree, TreeError};
+use crate::tree::node::{NodeId, ThreadNode};
+use crate::tree::thread_tree::{ThreadTree, TreeError};
 use turntree_core::ids::IdSource;
 use turntree_core::json::RawObject;
 use turntree_core::message::Thread;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::thread_tree::{ThreadTree, TreeError};
+use crate::tree::thread_tree::{ThreadTree, TreeError};
 use turntree_core::json::{Extra, json_object};
 use turntree_core::message::Message;
 use turntree_core::message::message::History;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::node::ThreadNode;
-use super::thread_tree::ThreadTree;
+use crate::tree::node::ThreadNode;
+use crate::tree::thread_tree::ThreadTree;
 use turntree_core::message::MessageKind;
 use turntree_core::transcript::escaped;
 

@@ -6,9 +6,9 @@
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::node::{NodeId, ThreadNode};
-use super::nodes::Nodes;
-use super::thread_tree::ThreadTree;
+use crate::tree::node::{NodeId, ThreadNode};
+use crate::tree::nodes::Nodes;
+use crate::tree::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{self, ParseError, PathSegment, RawJson, RawObject, json_object};
 use turntree_core::limits::Limits;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::node::NodeId;
-use super::thread_tree::{ThreadTree, TreeError};
+use crate::tree::node::NodeId;
+use crate::tree::thread_tree::{ThreadTree, TreeError};
 use turntree_core::json::RawJson;
 use turntree_core::time::Clock;
 

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::json::BRANCH_POINT;
-use super::thread_tree::TreeError;
+use crate::tree::json::BRANCH_POINT;
+use crate::tree::thread_tree::TreeError;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::Thread;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::ThreadNode;
+use crate::tree::node::ThreadNode;
 
 /// At least one node. Cloning shares all of them; changing one copies that one first if it is shared.
 #[derive(Debug, Clone)]

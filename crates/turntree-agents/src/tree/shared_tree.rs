@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::thread_tree::ThreadTree;
+use crate::tree::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 
 /// A tree behind a lock that is held for single operations only.

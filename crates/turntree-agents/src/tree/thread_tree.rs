@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::node::{NodeId, ThreadNode};
-use super::nodes::Nodes;
+use crate::tree::node::{NodeId, ThreadNode};
+use crate::tree::nodes::Nodes;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;

@@ -5,7 +5,7 @@ use turntree_core::message::message::Body;
 use turntree_core::message::{ContentBlock, Message};
 use turntree_core::transcript::{Entry, EntryKind, Transcript};
 
-use super::thread_tree::ThreadTree;
+use crate::tree::thread_tree::ThreadTree;
 
 impl ThreadTree {
     /// The tree as a transcript: every node once, in the order they were made.

@@ -7,13 +7,14 @@ use std::task::{Context, Waker};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use proptest::prelude::*;
+use turntree::agents::host::RunContext;
 use turntree::agents::middleware::memory::estimate::{count_message, tokens_of};
 use turntree::agents::middleware::memory::window::{Limit, cut};
 use turntree::agents::middleware::{
     Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging, Memory, Middleware,
     MiddlewareContext, Onion, Resource, Rule, Verdict,
 };
-use turntree::agents::run::{AgentStreamEvent, RunContext, partial_turn};
+use turntree::agents::types::{AgentStreamEvent, partial_turn};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::Extra;

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use futures_util::StreamExt as _;
 use proptest::prelude::{Just, any, prop_assert_eq, prop_oneof, proptest};
 use tokio_util::sync::CancellationToken;
-use turntree::agents::run::{
-    AgentStream, AgentStreamEvent, Approval, HookSet, RunContext, UapData, partial_turn,
-};
+use turntree::agents::driver::AgentStream;
+use turntree::agents::host::{Approval, HookSet, RunContext};
+use turntree::agents::types::UapData;
+use turntree::agents::types::{AgentStreamEvent, partial_turn};
 use turntree::agents::{PlanOptions, ReactOptions, Strategy};
 use turntree::message::{Delta, Turn};
 use turntree::upp::{ErrorCode, UppError};

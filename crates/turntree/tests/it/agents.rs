@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 
 use futures_util::FutureExt as _;
-use turntree::agents::run::{
-    AgentStream, Approval, BeforeCall, Boundary, HookSet, HostError, HostErrorKind, Inheritance, LocalHost,
-    RunContext, drive, partial_turn,
+use turntree::agents::driver::{AgentStream, drive};
+use turntree::agents::host::{
+    Approval, BeforeCall, HookSet, HostError, HostErrorKind, Inheritance, LocalHost, RunContext,
 };
+use turntree::agents::types::{Boundary, partial_turn};
 use turntree::agents::{Agent, AgentOptions, ToolUseStrategy};
 use turntree::core::ids::CountingIds;
 use turntree::message::message::History;

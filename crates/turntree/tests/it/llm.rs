@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt as _;
-use turntree::agents::run::{Approval, HookSet, HostError, RunContext, partial_turn};
+use turntree::agents::host::{Approval, HookSet, HostError, RunContext};
+use turntree::agents::types::partial_turn;
 use turntree::agents::{Llm, LlmOptions, LlmStream, Structure, ToolUseStrategy};
 use turntree::core::ids::CountingIds;
 use turntree::message::message::History;

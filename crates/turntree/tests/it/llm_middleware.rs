@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use proptest::prelude::*;
-use turntree::agents::run::{HostError, LocalHost, RunContext, partial_turn};
+use turntree::agents::host::{HostError, LocalHost, RunContext};
+use turntree::agents::types::partial_turn;
 use turntree::agents::{Llm, LlmOptions, LlmStream, Tool};
 use turntree::core::ids::{CountingIds, RandomIds};
 use turntree::core::json::{Extra, RawJson};

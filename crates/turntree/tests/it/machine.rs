@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Strategy_;
-use turntree::agents::run::{
-    Abort, Action, Machine, PartialTurn, Point, Reply, RunState, Setup, Stamp, StateError, ToolOutcome,
-    ToolRound, partial_turn,
+use turntree::agents::machine::{Machine, RunState, Setup, StateError};
+use turntree::agents::types::{
+    Abort, Action, PartialTurn, Point, Reply, Stamp, ToolOutcome, ToolRound, partial_turn,
 };
 use turntree::agents::{ObservationFormat, PlanOptions, ReactOptions, Strategy, Violation};
 use turntree::core::ids::CountingIds;

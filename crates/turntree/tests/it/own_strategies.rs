@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use turntree::agents::run::{AgentStreamEvent, Boundary, HookSet, HostError, RunContext, RunState, drive};
-use turntree::agents::strategy::{OwnContext, OwnStrategy, Performed};
+use turntree::agents::driver::drive;
+use turntree::agents::host::{HookSet, HostError, RunContext};
+use turntree::agents::machine::RunState;
+use turntree::agents::machine::{OwnContext, OwnStrategy, Performed};
+use turntree::agents::types::{AgentStreamEvent, Boundary};
 use turntree::agents::{ReactOptions, Strategy};
 use turntree::message::message::History;
 use turntree::message::{StreamEvent, Turn};

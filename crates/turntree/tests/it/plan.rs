@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
-use turntree::agents::run::{AgentStreamEvent, Boundary, PlanStatus, RunContext, RunState, UapData, drive};
+use turntree::agents::driver::drive;
+use turntree::agents::host::RunContext;
+use turntree::agents::machine::RunState;
+use turntree::agents::types::UapData;
+use turntree::agents::types::{AgentStreamEvent, Boundary, PlanStatus};
 use turntree::agents::{PlanOptions, Strategy};
 use turntree::message::Turn;
 use turntree::message::message::History;

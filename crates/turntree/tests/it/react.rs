@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use turntree::agents::run::{AgentStreamEvent, Boundary, HookSet, RunContext, drive};
+use turntree::agents::driver::drive;
+use turntree::agents::host::{HookSet, RunContext};
+use turntree::agents::types::{AgentStreamEvent, Boundary};
 use turntree::agents::{ObservationFormat, ReactOptions, Strategy};
 use turntree::message::message::History;
 use turntree::message::{Message, Turn};
@@ -269,7 +271,7 @@ fn a_saved_state_goes_on_with_the_same_requests_and_knows_the_thoughts() {
 
     for (boundary, state) in saved {
         let text = serde_json::to_string(&state).unwrap();
-        let state = serde_json::from_str::<turntree::agents::run::RunState>(&text).unwrap();
+        let state = serde_json::from_str::<turntree::agents::machine::RunState>(&text).unwrap();
         let thoughts = state.execution_state().reasoning.unwrap();
         assert_eq!(thoughts.len(), state.step() as usize);
         let model = Arc::new(ScriptModel::new(two_steps()));

@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt as _;
 use proptest::prelude::*;
-use turntree::agents::run::context::{DEFAULT_DEPTH, GREATEST_DEPTH};
-use turntree::agents::run::{AgentStreamEvent, HostError, LocalHost, RunContext};
+use turntree::agents::host::{DEFAULT_DEPTH, GREATEST_DEPTH};
+use turntree::agents::host::{HostError, LocalHost, RunContext};
 use turntree::agents::session::SessionSnapshot;
+use turntree::agents::types::AgentStreamEvent;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, ToToolOptions, Tool};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{RawJson, RawObject};

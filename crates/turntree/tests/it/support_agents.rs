@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
-use turntree::agents::run::{
-    Approval, BeforeCall, Boundary, ExecutionState, HookSet, Host, HostError, HostFuture, RunContext,
-    RunState, StepResult, ToolInvocation, Tracer,
+use turntree::agents::driver::Tracer;
+use turntree::agents::host::{
+    Approval, BeforeCall, HookSet, Host, HostError, HostFuture, RunContext, StepResult, ToolInvocation,
 };
+use turntree::agents::machine::RunState;
+use turntree::agents::types::{Boundary, ExecutionState};
 use turntree::agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree::core::ids::{CountingIds, IdSource};
 use turntree::core::json::{Extra, RawJson, RawObject};

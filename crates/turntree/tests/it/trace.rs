@@ -6,9 +6,9 @@ use std::task::{Context, Waker};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use proptest::prelude::*;
-use turntree::agents::run::trace::semantics::Value;
-use turntree::agents::run::trace::{Outcome, Span, Tracer, Work};
-use turntree::agents::run::{HookSet, HostError, RunContext};
+use turntree::agents::driver::Value;
+use turntree::agents::driver::{Outcome, Span, Tracer, Work};
+use turntree::agents::host::{HookSet, HostError, RunContext};
 use turntree::upp::{ErrorCode, UppError};
 
 use crate::support_agents::{Answer, ScriptModel, TestHost, agent, block_on};

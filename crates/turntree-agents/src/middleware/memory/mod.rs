@@ -10,8 +10,8 @@ pub mod window;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::context::MiddlewareContext;
-use super::hooks::{HookFuture, Hooks, Middleware};
+use crate::middleware::context::MiddlewareContext;
+use crate::middleware::hooks::{HookFuture, Hooks, Middleware};
 use turntree_core::ids::{IdSource as _, RandomIds};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::message::History;

@@ -10,9 +10,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use self::shared_history::Point;
-use crate::run::ExecutionState;
-use crate::session::SessionSnapshot;
-use crate::tree::NodeId;
+use crate::session::json::SessionSnapshot;
+use crate::tree::node::NodeId;
+use crate::types::execution_state::ExecutionState;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;

@@ -6,8 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::run::RunState;
-use crate::run::state::{Collected, Mark};
+use crate::machine::state::{Collected, Mark, RunState};
 use turntree_core::message::message::History;
 
 /// What one run has collected until its newest point.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
-use turntree::agents::run::{Approval, HookSet, Verdict, approval_required};
+use turntree::agents::host::{Approval, HookSet};
 use turntree::agents::session::CheckpointInterval;
+use turntree::agents::types::Verdict;
+use turntree::agents::types::approval_required;
 use turntree::agents::{Session, SessionError};
 use turntree::message::{Body, ToolExecution, Turn};
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use turntree::agents::run::{Approval, BeforeCall, HookSet, Verdict, approval_required};
+use turntree::agents::host::{Approval, BeforeCall, HookSet};
 use turntree::agents::session::CheckpointInterval;
+use turntree::agents::types::Verdict;
+use turntree::agents::types::approval_required;
 use turntree::agents::{Session, SessionError};
 use turntree::message::Turn;
 use turntree::upp::UppError;
@@ -59,7 +61,7 @@ fn a_run_stops_once_the_other_calls_have_settled() {
         "calls wait for approval: guarded (call-1-0), guarded (call-1-2); `approve` or `deny` them in the session, then \
          `resume`"
     );
-    let partial = turntree::agents::run::partial_turn(&error).unwrap();
+    let partial = turntree::agents::types::partial_turn(&error).unwrap();
     assert_eq!((partial.turn.messages.len(), partial.turn.tool_executions.len()), (2, 1));
 }
 

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use turntree::agents::SessionError;
-use turntree::agents::run::{Verdict, approval_required};
 use turntree::agents::session::CheckpointInterval;
+use turntree::agents::types::Verdict;
+use turntree::agents::types::approval_required;
 
 use super::{World, ids_of, poll_at_most, reachable};
 use crate::support_agents::{block_on, clock};

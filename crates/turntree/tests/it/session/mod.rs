@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
-use turntree::agents::run::{Approval, RunContext};
+use turntree::agents::host::{Approval, RunContext};
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::agents::{Agent, Session, SessionOptions};
 use turntree::core::ids::CountingIds;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use turntree::agents::run::AgentStreamEvent;
 use turntree::agents::session::{CheckpointInterval, SessionMetadata};
+use turntree::agents::types::AgentStreamEvent;
 use turntree::agents::{Session, SessionError, SessionOptions};
 use turntree::core::ids::CountingIds;
 use turntree::core::persistence::{PersistenceAdapter, PersistenceError};

@@ -1,0 +1,295 @@
+//! A run with an agent's middleware around it: what the hooks replace takes effect, and they hear of what happens.
+//! UAP-1.0 §10; decisions A12, A46 to A52.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{Either, select};
+
+use crate::agent::Agent;
+use crate::driver::run_loop::{Drive, perform};
+use crate::driver::trace::open::Trace;
+use crate::host::host::Host;
+use crate::machine::machine::Machine;
+use crate::machine::state::Setup;
+use crate::middleware::budget::Spent;
+use crate::middleware::context::{MiddlewareContext, Taken};
+use crate::middleware::hooks::Hooks;
+use crate::middleware::stack::Onion;
+use crate::types::action::Reply;
+use crate::types::approval::approval_required;
+use crate::types::event::AgentStreamEvent;
+use crate::types::failure;
+use crate::types::middleware_state::MiddlewareState;
+use turntree_core::message::{ContentBlock, Delta, Message, StreamEvent, Turn};
+use turntree_upp::llm::gate;
+use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
+
+/// The middleware of one run, and what its hooks see.
+pub(crate) struct Around {
+    onion: Onion,
+    context: Arc<MiddlewareContext>,
+    /// Middlewares whose `before` has begun; what fails is told to these.
+    begun: AtomicUsize,
+    /// What the model streams and nobody has heard yet.
+    held: Mutex<Vec<StreamEvent>>,
+}
+
+impl fmt::Debug for Around {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Around").field("onion", &self.onion).finish_non_exhaustive()
+    }
+}
+
+impl Around {
+    /// The middleware of a run that has not begun.
+    pub(crate) fn new(agent: &Agent, drive: &Drive, middleware_state: Option<Arc<MiddlewareState>>) -> Self {
+        let (identity, provider) = (Arc::clone(&drive.identity), drive.model.provider());
+        let context =
+            MiddlewareContext::new(agent.clone(), identity, provider, &drive.host, middleware_state);
+        Self {
+            onion: agent.options().middleware.clone(),
+            context: Arc::new(context),
+            begun: AtomicUsize::new(0),
+            held: Mutex::default(),
+        }
+    }
+
+    /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
+    pub(super) async fn through(
+        &self,
+        machine: &mut Machine,
+        drive: &Drive,
+        trace: &Trace,
+    ) -> Result<Arc<Turn>, UppError> {
+        let mut unfinished = Unfinished { around: Some(self), host: &drive.host };
+        let outcome = self.inside(machine, drive, trace).await;
+        unfinished.around = None;
+        self.write_down();
+        match outcome {
+            Ok(turn) => Ok(turn),
+            // The process is to stop: nobody is asked.
+            Err(error) if error.code == ErrorCode::Cancelled && error.host.is_some() => Err(error),
+            // Nothing failed: the run waits, and goes on when it is resumed.
+            Err(error) if approval_required(&error).is_some() => Err(error),
+            Err(error) => {
+                let begun = self.begun.load(Ordering::Relaxed);
+                self.onion.recover(begun, &self.context, error).await
+            }
+        }
+    }
+
+    async fn inside(
+        &self,
+        machine: &mut Machine,
+        drive: &Drive,
+        trace: &Trace,
+    ) -> Result<Arc<Turn>, UppError> {
+        let state = machine.state();
+        let input = state.messages().front().map(Arc::clone);
+        self.context.begin(input, machine.setup().history.clone());
+        self.context.open(spent_before(machine));
+        let ran = self.before(drive).await?;
+        self.take_over(machine, drive)?;
+        let made = perform(machine, drive, trace).await?;
+        let outcome = self.onion.after(ran, &self.context, Arc::clone(&made)).await;
+        outcome.map_err(|error| failure::attach(error, Turn::clone(&made)))
+    }
+
+    /// Runs `before`, in order; gives how many ran to their end. Aborting the run skips the others.
+    async fn before(&self, drive: &Drive) -> Result<usize, UppError> {
+        let list = self.onion.list();
+        for (place, middleware) in list.iter().enumerate() {
+            let hook = async {
+                self.begun.store(place + 1, Ordering::Relaxed);
+                if middleware.hooks().contains(Hooks::BEFORE) {
+                    return middleware.before(&self.context).await;
+                }
+                Ok(())
+            };
+            let Some(cancellation) = &drive.cancellation else {
+                hook.await?;
+                continue;
+            };
+            match select(pin!(cancellation.cancelled()), pin!(hook)).await {
+                Either::Left(_) => return Ok(place),
+                Either::Right((outcome, _)) => outcome?,
+            }
+        }
+        Ok(list.len())
+    }
+
+    /// Starts the machine from what the hooks left. Whether the model takes it is checked only now.
+    fn take_over(&self, machine: &mut Machine, drive: &Drive) -> Result<(), UppError> {
+        let Taken { input, history, is_changed } = self.context.taken();
+        if is_changed {
+            let mut messages = machine.state().messages().clone();
+            // What a run that goes on began with was said: the model has answered it.
+            if let (true, Some(input)) = (machine.state().step() == 0, input) {
+                messages.pop_front();
+                messages.push_front(input);
+            }
+            let setup = Setup { history, ..Setup::clone(machine.setup()) };
+            machine.rewrite(setup, messages);
+        }
+        let said = machine.setup().history.iter().chain(machine.state().messages());
+        gate::check_media(&*drive.model, said.map(AsRef::as_ref))
+    }
+
+    /// What is sent to the model in place of a request.
+    pub(super) async fn request(&self, step: u32, request: ModelRequest) -> Result<ModelRequest, UppError> {
+        self.held().clear();
+        self.context.call(step);
+        self.onion.request(&self.context, request).await
+    }
+
+    /// What counts as the model's answer, and the events of it that were held back.
+    pub(super) async fn response(
+        &self,
+        response: ModelResponse,
+    ) -> Result<(ModelResponse, Vec<StreamEvent>), UppError> {
+        self.context.count(&response.usage);
+        self.write_down();
+        let message = Arc::clone(&response.message);
+        let response = self.onion.response(&self.context, response).await?;
+        let held = std::mem::take(&mut *self.held());
+        if Arc::ptr_eq(&message, &response.message) {
+            return Ok((response, held));
+        }
+        let held = retold(held, &message, &response.message);
+        Ok((response, held))
+    }
+
+    /// What the session has spent goes with it, where somebody wants to know.
+    fn write_down(&self) {
+        if self.onion.has(Hooks::LEDGER) {
+            self.context.write_down();
+        }
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Vec<StreamEvent>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether events of the model wait for the whole answer.
+    pub(super) const fn holds(&self) -> bool {
+        self.onion.has(Hooks::HOLD)
+    }
+
+    pub(super) fn hold(&self, event: StreamEvent) {
+        self.held().push(event);
+    }
+
+    /// Whether a middleware wants events.
+    pub(super) const fn hears(&self) -> bool {
+        self.onion.has(Hooks::EVENT)
+    }
+
+    pub(super) async fn event(&self, event: &AgentStreamEvent) -> Result<(), UppError> {
+        if self.hears() { self.onion.event(&self.context, event).await } else { Ok(()) }
+    }
+}
+
+/// What a hook of an event failed with, as the machine hears of it; a cancellation ends the run.
+pub(super) fn reply(error: UppError) -> Result<Reply, UppError> {
+    if error.code == ErrorCode::Cancelled { Err(error) } else { Ok(Reply::Failed(error)) }
+}
+
+/// What a run had spent that goes on.
+fn spent_before(machine: &Machine) -> Spent {
+    let state = machine.state();
+    let step_has_answered = machine.step_usage().cycles.is_some_and(|cycles| !cycles.is_empty());
+    let steps = u64::from(state.step()).saturating_sub(u64::from(!step_has_answered));
+    Spent { steps, ..Spent::of_calls(state.collected.usage.iter().map(AsRef::as_ref)) }
+}
+
+/// The events of an answer, with the words that came to stand in it. Those of a block that went away go with it.
+fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<StreamEvent> {
+    let was = spoken(before);
+    let is = spoken(after);
+    if was == is {
+        return held;
+    }
+    let mut told: Vec<(u32, bool, String)> = Vec::new();
+    for event in &held {
+        let Some((is_thought, piece)) = piece_of(event) else { continue };
+        match told.iter_mut().find(|(index, kind, _)| (*index, *kind) == (event.index, is_thought)) {
+            Some((_, _, text)) => text.push_str(piece),
+            None => told.push((event.index, is_thought, piece.to_owned())),
+        }
+    }
+    // The first piece of each block becomes the whole of what stands in its place; the others go.
+    let mut replaced: Vec<(u32, bool)> = Vec::new();
+    let mut events = Vec::with_capacity(held.len());
+    for event in held {
+        let Some((is_thought, _)) = piece_of(&event) else {
+            events.push(event);
+            continue;
+        };
+        let key = (event.index, is_thought);
+        if replaced.contains(&key) {
+            continue;
+        }
+        let order = told.iter().filter(|(_, kind, _)| *kind == is_thought);
+        let place = order.clone().position(|(index, ..)| *index == event.index);
+        let words = place.and_then(|place| is.iter().filter(|(kind, _)| *kind == is_thought).nth(place));
+        replaced.push(key);
+        if let Some((_, words)) = words {
+            events.push(with_piece(event, words));
+        }
+    }
+    events
+}
+
+/// What a message says, thoughts marked.
+fn spoken(message: &Message) -> Vec<(bool, &str)> {
+    let blocks = message.content().iter();
+    blocks
+        .filter_map(|block| match block {
+            ContentBlock::Text(block) => Some((false, block.text.as_str())),
+            ContentBlock::Reasoning(block) => Some((true, block.text.as_str())),
+            _ => None,
+        })
+        .collect()
+}
+
+fn piece_of(event: &StreamEvent) -> Option<(bool, &str)> {
+    match &event.delta {
+        Delta::Text(delta) | Delta::Object(delta) => Some((false, &delta.text)),
+        Delta::Reasoning(delta) => Some((true, &delta.text)),
+        _ => None,
+    }
+}
+
+fn with_piece(mut event: StreamEvent, words: &str) -> StreamEvent {
+    if let Delta::Text(delta) | Delta::Object(delta) | Delta::Reasoning(delta) = &mut event.delta {
+        words.clone_into(&mut delta.text);
+    }
+    event
+}
+
+/// A run on its way; dropped there, `on_error` hears that it was cancelled.
+struct Unfinished<'a> {
+    around: Option<&'a Around>,
+    host: &'a Arc<dyn Host>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let Some(around) = self.around else { return };
+        around.write_down();
+        let begun = around.begun.load(Ordering::Relaxed);
+        if begun == 0 || !around.onion.has(Hooks::ERROR) {
+            return;
+        }
+        let (onion, context, host) =
+            (around.onion.clone(), Arc::clone(&around.context), Arc::clone(self.host));
+        let error = UppError::cancelled(&*context.provider);
+        around.onion.finish(Box::pin(async move {
+            let heard = onion.recover(begun, &context, error).await;
+            drop((heard, host));
+        }));
+    }
+}

@@ -1,0 +1,164 @@
+//! A run that goes through middleware: what its hooks change takes effect, and they hear of what happens. UPP-1.2 §17.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+
+use futures_util::future::{Either, select};
+
+use crate::driver::run_loop::{Drive, perform};
+use crate::driver::trace::open::Trace;
+use crate::host::host::{Host, HostError, HostErrorKind};
+use crate::machine::machine::Machine;
+use crate::machine::state::Setup;
+use crate::types::failure;
+use crate::types::structure::Structure;
+use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
+use turntree_core::time::{Clock, SystemClock, Timestamp};
+use turntree_upp::llm::gate;
+use turntree_upp::middleware::context::Called;
+use turntree_upp::middleware::{CallContext, Chain, Emitted, Response};
+use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
+
+/// The middleware of one run, and what its hooks see.
+#[derive(Debug, Clone)]
+pub(crate) struct Passage {
+    pub(super) chain: Chain,
+    pub(super) context: Arc<CallContext>,
+}
+
+impl Passage {
+    /// The passage of a run that has not begun.
+    pub(crate) fn new(chain: Chain, machine: &Machine, drive: &Drive, streaming: bool) -> Self {
+        let model = &drive.model;
+        let setup = machine.setup();
+        let mut messages = setup.history.clone();
+        messages.extend(machine.state().messages().iter().map(Arc::clone));
+        let request = ModelRequest {
+            messages,
+            system: setup.system.clone(),
+            params: Arc::clone(&setup.params),
+            tools: Arc::clone(&setup.tools),
+            structure: setup.structure.clone(),
+        };
+        let called = Called {
+            modality: Modality::Llm,
+            model_id: model.model_id().into(),
+            provider: model.provider().into(),
+            streaming,
+        };
+        let clock = Arc::new(HostClock(Arc::downgrade(&drive.host)));
+        let context = Arc::new(CallContext::llm(called, request, setup.history.len(), clock));
+        Self { chain, context }
+    }
+
+    /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
+    pub(super) async fn through(
+        &self,
+        machine: &mut Machine,
+        drive: &Drive,
+        trace: &Trace,
+    ) -> Result<Arc<Turn>, UppError> {
+        let mut made = None;
+        let kept = &mut made;
+        let work = move || async move {
+            let drive = self.take_over(machine, drive)?;
+            let turn = perform(machine, &drive, trace).await?;
+            *kept = Some(Arc::clone(&turn));
+            taken(&drive).await?;
+            Ok(turn)
+        };
+        let outcome = self.chain.around(&self.context, drive.cancellation.as_ref(), work).await;
+        outcome.map_err(|error| match made {
+            Some(turn) => failure::attach(error, Arc::unwrap_or_clone(turn)),
+            None => error,
+        })
+    }
+
+    /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
+    fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Drive) -> Result<Cow<'a, Drive>, UppError> {
+        let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(drive)) };
+        gate::check_features(&*drive.model, request.structure.is_some(), !request.tools.is_empty())?;
+        gate::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
+        let start = self.context.turn_start(&request.messages);
+        let before = machine.setup();
+        let drive = match (&request.structure, &before.structure) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => Cow::Borrowed(drive),
+            (None, None) => Cow::Borrowed(drive),
+            (new, _) => {
+                let structure = new.as_ref().map(|schema| Arc::new(Structure::new(schema)));
+                if let Some(structure) = &structure {
+                    structure.check_schema(drive.model.provider())?;
+                }
+                Cow::Owned(Drive { structure, ..drive.clone() })
+            }
+        };
+        let setup = Setup {
+            history: request.messages.take(start),
+            system: request.system,
+            params: request.params,
+            // All of them: calls are found by their place. What is offered is said with each request.
+            tools: Arc::clone(&before.tools),
+            structure: drive.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            plan_schema: before.plan_schema.clone(),
+            plan_rules: before.plan_rules.clone(),
+            is_wrapped: drive.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
+            structure_repair: before.structure_repair,
+            provider: Arc::clone(&before.provider),
+        };
+        machine.rewrite(setup, request.messages.skip(start));
+        Ok(drive)
+    }
+
+    /// The tools that are offered to the model.
+    pub(super) fn offered(&self) -> Arc<[ToolDefinition]> {
+        self.context.llm_request().map(|request| request.tools).unwrap_or_default()
+    }
+
+    pub(super) fn offers(&self, tool: &str) -> bool {
+        self.offered().iter().any(|offered| offered.name == tool)
+    }
+
+    pub(super) fn answered(&self, response: &ModelResponse) {
+        self.context.set_response(Response::Llm(response.clone()));
+    }
+
+    pub(super) fn event(&self, event: StreamEvent) -> Result<Emitted, UppError> {
+        self.chain.stream_event(event, &self.context)
+    }
+}
+
+/// Waits until the listener has taken the last event: until then the call can be aborted.
+async fn taken(drive: &Drive) -> Result<(), UppError> {
+    let (Some(events), Some(cancellation)) = (&drive.events, &drive.cancellation) else { return Ok(()) };
+    let (cancelled, taken) = (pin!(cancellation.cancelled()), pin!(events.taken()));
+    match select(cancelled, taken).await {
+        Either::Left(_) => Err(UppError::cancelled(drive.model.provider())),
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// The clock of the application. Contexts may be kept longer than their runs, by the host itself too: so it is not held.
+struct HostClock(Weak<dyn Host>);
+
+impl fmt::Debug for HostClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HostClock")
+    }
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> Timestamp {
+        self.0.upgrade().map_or_else(|| SystemClock.now(), |host| host.clock().now())
+    }
+}
+
+/// What a tool hook failed with, as a failure of the tool; a cancellation ends the run.
+pub(super) fn tool_failure(error: UppError) -> HostError {
+    let kind = match error.code {
+        ErrorCode::Cancelled => HostErrorKind::Fatal,
+        _ => HostErrorKind::Raised,
+    };
+    HostError { kind, type_name: "MiddlewareError".to_owned(), message: error.message, payload: error.host }
+}

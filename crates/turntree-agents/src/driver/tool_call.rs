@@ -1,0 +1,432 @@
+//! One tool call, from the model's wish to the record: hooks, approval, the call, hooks. UPP-1.2 §10.4.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use futures_util::FutureExt as _;
+use futures_util::future::poll_fn;
+
+use crate::driver::model_layer::{Passage, tool_failure};
+use crate::driver::run_loop::Scope;
+use crate::driver::trace::open::Open;
+use crate::driver::trace::{Outcome, Span};
+use crate::host::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
+use crate::host::progress::Progress;
+use crate::types::action::{Returned, Slot, ToolOutcome, ToolRound};
+use crate::types::approval::{Decision, Verdict};
+use turntree_core::json::{Extra, RawJson};
+use turntree_core::message::event::{ToolExecutionEnd, ToolExecutionStart};
+use turntree_core::message::{Delta, StreamEvent, ToolCall, ToolExecution};
+use turntree_upp::UppError;
+
+/// A call that ends more than itself.
+pub(super) enum Stopped {
+    /// Ends the run once the other calls have settled.
+    Round(UppError),
+    /// Ends the run now.
+    Run(UppError),
+    /// Stops the run once the other calls have settled: somebody has to decide about this one.
+    Asked(Arc<ToolCall>),
+    /// Nothing yet: what the tool has given back is to be written down before the hooks after it are called.
+    Returned(Box<Came>),
+}
+
+/// What a call came to.
+pub(super) type Called = Result<ToolOutcome, Stopped>;
+
+/// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
+/// has no place in a state.
+pub(super) struct Came {
+    pub(super) returned: Returned,
+    error: Option<HostError>,
+    /// The span of the call, which goes on.
+    span: Open,
+}
+
+impl From<Returned> for Came {
+    fn from(returned: Returned) -> Self {
+        let words = || returned.result.as_string().unwrap_or_default();
+        let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, words()));
+        Self { returned, error, span: Open::default() }
+    }
+}
+
+impl Scope<'_> {
+    /// Runs one call of a round; `came` is there where its tool has given back something already.
+    pub(super) async fn run_call(
+        &self,
+        round: &ToolRound,
+        position: usize,
+        step: u32,
+        mut came: Option<Came>,
+    ) -> (usize, Called) {
+        let Some(call) = round.call(position) else {
+            let words = "a tool round has no call at the place it waits for";
+            return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
+        };
+        self.open().await;
+        if came.is_none()
+            && let Err(error) = self.emit(|| self.start_event(position, call)).await
+        {
+            return (position, Err(Stopped::Run(error)));
+        }
+        let tool = round.tools.get(position).copied().flatten();
+        let span = match &mut came {
+            Some(came) => std::mem::take(&mut came.span),
+            None => self.trace.tool(self.drive, call, tool),
+        };
+        let outcome = self.go_on(round, position, call, step, came, span.span()).await;
+        match outcome {
+            // What comes back here later has not ended.
+            Err(Stopped::Returned(mut came)) => {
+                came.span = span;
+                return (position, Err(Stopped::Returned(came)));
+            }
+            Err(Stopped::Asked(_)) => {
+                span.end(&Outcome::Aborted);
+                return (position, outcome);
+            }
+            Ok(ref outcome) => span.end(&Outcome::Tool(outcome)),
+            Err(Stopped::Round(ref error) | Stopped::Run(ref error)) => span.end(&Outcome::Failed(error)),
+        }
+        match self.emit(|| self.end_event(position, call, &outcome)).await {
+            Ok(()) => (position, outcome),
+            Err(error) => (position, Err(Stopped::Run(error))),
+        }
+    }
+
+    /// Takes a call up where it stands.
+    async fn go_on(
+        &self,
+        round: &ToolRound,
+        position: usize,
+        call: &ToolCall,
+        step: u32,
+        came: Option<Came>,
+        span: Option<&Arc<dyn Span>>,
+    ) -> Called {
+        let begun = match (came, round.begun(position)) {
+            (Some(came), _) => Begun::Came(came),
+            (None, Some(Slot::Returned(returned))) => Begun::Came(returned.clone().into()),
+            (None, Some(Slot::Decided(Decision { call, verdict: Verdict::Denied { reason } }))) => {
+                return Ok(denied(call, reason.as_deref()));
+            }
+            (None, Some(Slot::Decided(Decision { call, .. }))) => Begun::Approved(Arc::clone(call)),
+            (None, _) => Begun::Not,
+        };
+        let tool = round.tools.get(position).copied().flatten();
+        let Some(tool) = tool.filter(|_| self.offers(&call.tool_name)) else {
+            return Ok(refused(call, &format!("Tool '{}' not found", call.tool_name)));
+        };
+        let invocation = |call: Arc<ToolCall>| {
+            Arc::new(ToolInvocation {
+                call,
+                tool,
+                position,
+                step,
+                identity: Arc::clone(&self.drive.identity),
+                inheritance: self.inheritance.clone(),
+                cancellation: self.cancellation.clone(),
+                span: span.cloned(),
+                message: Arc::clone(&round.message),
+                enclosing: self.enclosing.clone(),
+                progress: self.progress(position),
+            })
+        };
+        match begun {
+            Begun::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
+            // The hooks before the call have had their say when it was asked about.
+            Begun::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
+            Begun::Came(came) => self.run_after(invocation(Arc::clone(&came.returned.call)), came).await,
+        }
+    }
+
+    /// Nothing of the application is called any more once the run is being dropped.
+    async fn open(&self) {
+        if self.closing.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether the middleware, where there is some, offers the tool to the model.
+    fn offers(&self, tool: &str) -> bool {
+        self.drive.middleware.as_ref().is_none_or(|passage| passage.offers(tool))
+    }
+
+    async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Called {
+        let invocation = match self.before(invocation).await {
+            Ok(Before::Go(invocation)) => invocation,
+            Ok(Before::Skip(invocation)) => return Ok(refused(&invocation.call, "Tool execution skipped")),
+            Err((invocation, error)) => return self.failed(&invocation, error, Record::default()).await,
+        };
+        let approved = match self.approve(&invocation).await? {
+            Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
+            Some(Approval::Ask) => return Err(Stopped::Asked(Arc::clone(&invocation.call))),
+            Some(Approval::Granted) => Some(true),
+            None => None,
+        };
+        self.run_approved(invocation, approved).await
+    }
+
+    async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Called {
+        self.open().await;
+        let began = self.drive.host.clock().now().milliseconds();
+        let answer = self.call(&invocation).await;
+        let ended = self.drive.host.clock().now().milliseconds();
+        let record = Record { approved, duration: ended.abs_diff(began) };
+        match answer {
+            Ok(result) if self.has(HookSet::AFTER_CALL) || self.drive.middleware.is_some() => {
+                Err(Stopped::Returned(Box::new(record.came(&invocation.call, result, None))))
+            }
+            Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
+            Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
+                let words = RawJson::from_str_value(&error.message);
+                Err(Stopped::Returned(Box::new(record.came(&invocation.call, words, Some(error)))))
+            }
+            Err(error) => self.failed(&invocation, error, record).await,
+        }
+    }
+
+    /// The hooks after a call.
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: Came) -> Called {
+        let Returned { result, duration, approved, .. } = came.returned;
+        let record = Record { approved, duration };
+        let answer = match came.error {
+            None => self.after(&invocation, result).await,
+            Some(error) => Err(error),
+        };
+        match answer {
+            Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
+            Err(error) => self.failed(&invocation, error, record).await,
+        }
+    }
+
+    /// Where the tool tells how far it is.
+    fn progress(&self, position: usize) -> Option<Arc<Progress>> {
+        let events = self.drive.events.as_ref()?;
+        Some(Arc::new(Progress::new(Arc::clone(events), index(position))))
+    }
+
+    /// Calls the tool: an agent runs here, in the future of the run whose tool it is.
+    async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
+        let agent = self.drive.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
+        let answer = match agent {
+            Some(agent) => {
+                let mut answer = agent.answer(self.drive, invocation);
+                // The last look at a call that is being dropped must not set a whole run going.
+                poll_fn(|context| {
+                    if self.closing.load(Ordering::Relaxed) {
+                        return Poll::Pending;
+                    }
+                    answer.poll_unpin(context)
+                })
+                .await
+            }
+            None => self.drive.host.call_tool(Arc::clone(invocation)).await,
+        };
+        if let Some(progress) = &invocation.progress {
+            progress.end();
+        }
+        answer
+    }
+
+    async fn before(
+        &self,
+        invocation: Arc<ToolInvocation>,
+    ) -> Result<Before, (Arc<ToolInvocation>, HostError)> {
+        if self.has(HookSet::TOOL_CALL)
+            && let Err(error) = self.drive.host.on_tool_call(Arc::clone(&invocation)).await
+        {
+            return Err((invocation, error));
+        }
+        if let Err(error) = self.tell_middleware(&invocation, None).await {
+            return Err((invocation, error));
+        }
+        if !self.has(HookSet::BEFORE_CALL) {
+            return Ok(Before::Go(invocation));
+        }
+        self.open().await;
+        match self.drive.host.on_before_call(Arc::clone(&invocation)).await {
+            Ok(BeforeCall::Proceed) => Ok(Before::Go(invocation)),
+            Ok(BeforeCall::Skip) => Ok(Before::Skip(invocation)),
+            Ok(BeforeCall::ProceedWith(arguments)) => {
+                let call = ToolCall { arguments, ..ToolCall::clone(&invocation.call) };
+                let invocation = ToolInvocation { call: Arc::new(call), ..Arc::unwrap_or_clone(invocation) };
+                Ok(Before::Go(Arc::new(invocation)))
+            }
+            Err(error) => Err((invocation, error)),
+        }
+    }
+
+    async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, Stopped> {
+        let asks = self.drive.tools.get(invocation.tool).is_some_and(|tool| tool.asks_approval);
+        if !asks {
+            return Ok(None);
+        }
+        self.open().await;
+        match self.drive.host.approve(Arc::clone(invocation)).await {
+            Ok(approval) => Ok(Some(approval)),
+            Err(error) => Err(self.stopped(error, "the approval handler", &invocation.call)),
+        }
+    }
+
+    async fn after(&self, invocation: &Arc<ToolInvocation>, result: RawJson) -> Result<RawJson, HostError> {
+        let result = if self.has(HookSet::AFTER_CALL) {
+            let replaced = self.drive.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
+            replaced.unwrap_or(result)
+        } else {
+            result
+        };
+        self.tell_middleware(invocation, Some(&result)).await?;
+        Ok(result)
+    }
+
+    /// Tells the middleware that a tool is called, or what it has answered.
+    async fn tell_middleware(
+        &self,
+        invocation: &ToolInvocation,
+        result: Option<&RawJson>,
+    ) -> Result<(), HostError> {
+        let (Some(passage), Some(tool)) = (&self.drive.middleware, self.drive.tools.get(invocation.tool))
+        else {
+            return Ok(());
+        };
+        self.open().await;
+        let Passage { chain, context } = passage;
+        let told = match result {
+            None => chain.tool_call(&tool.definition, &invocation.call.arguments, context).await,
+            Some(result) => chain.tool_result(&tool.definition, result, context).await,
+        };
+        told.map_err(tool_failure)
+    }
+
+    /// A failure becomes an error result that the model can read.
+    async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Called {
+        if let Some(span) = &invocation.span {
+            span.failed(&error);
+        }
+        if error.kind == HostErrorKind::Fatal {
+            return Err(self.stopped(error, "the tool", &invocation.call));
+        }
+        let outcome = record.outcome(&invocation.call, RawJson::from_str_value(&error.message), true);
+        if self.has(HookSet::TOOL_ERROR) {
+            self.open().await;
+        }
+        if self.has(HookSet::TOOL_ERROR)
+            && let Err(second) = self.drive.host.on_tool_error(Arc::clone(invocation), error).await
+        {
+            return Err(self.stopped(second, "on_error of the tool strategy", &invocation.call));
+        }
+        Ok(outcome)
+    }
+
+    fn stopped(&self, error: HostError, place: &str, call: &ToolCall) -> Stopped {
+        let fatal = error.kind == HostErrorKind::Fatal;
+        let place = format!("{place} for tool '{}'", call.tool_name);
+        let error = error.into_error(&place, self.provider());
+        if fatal { Stopped::Run(error) } else { Stopped::Round(error) }
+    }
+
+    fn start_event(&self, position: usize, call: &ToolCall) -> StreamEvent {
+        let delta = ToolExecutionStart {
+            tool_call_id: call.tool_call_id.clone(),
+            tool_name: call.tool_name.clone(),
+            timestamp: self.drive.host.clock().now().milliseconds(),
+            extra: Extra::new(),
+        };
+        StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
+    }
+
+    fn end_event(&self, position: usize, call: &ToolCall, outcome: &Called) -> StreamEvent {
+        let (result, is_error) = match outcome {
+            Ok(outcome) => (outcome.told().clone(), outcome.execution.is_error),
+            Err(Stopped::Round(error) | Stopped::Run(error)) => {
+                (RawJson::from_str_value(&error.message), true)
+            }
+            Err(Stopped::Asked(_) | Stopped::Returned(_)) => (RawJson::default(), false),
+        };
+        let delta = ToolExecutionEnd {
+            tool_call_id: call.tool_call_id.clone(),
+            tool_name: call.tool_name.clone(),
+            result,
+            is_error,
+            timestamp: self.drive.host.clock().now().milliseconds(),
+            extra: Extra::new(),
+        };
+        StreamEvent::new(index(position), Delta::ToolExecutionEnd(delta))
+    }
+}
+
+/// How far a call has come.
+enum Begun {
+    Not,
+    /// Somebody has approved it.
+    Approved(Arc<ToolCall>),
+    /// Its tool has given back something.
+    Came(Came),
+}
+
+/// What the hooks before a call came to.
+enum Before {
+    Go(Arc<ToolInvocation>),
+    Skip(Arc<ToolInvocation>),
+}
+
+/// What a record holds beside call and result.
+#[derive(Default, Clone, Copy)]
+struct Record {
+    approved: Option<bool>,
+    duration: u64,
+}
+
+impl Record {
+    fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> Came {
+        let Self { approved, duration } = self;
+        let failure = error.as_ref().map(|error| error.type_name.clone());
+        Came {
+            returned: Returned { call: Arc::clone(call), result, failure, duration, approved },
+            error,
+            span: Open::default(),
+        }
+    }
+
+    fn outcome(self, call: &ToolCall, result: RawJson, is_error: bool) -> ToolOutcome {
+        let execution = ToolExecution {
+            tool_name: call.tool_name.clone(),
+            tool_call_id: call.tool_call_id.clone(),
+            arguments: call.arguments.clone(),
+            result,
+            is_error,
+            duration: self.duration,
+            approved: self.approved,
+            extra: Extra::new(),
+        };
+        ToolOutcome { execution, told: None }
+    }
+}
+
+fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
+    Record::default().outcome(call, RawJson::from_str_value(words), true)
+}
+
+/// UPP-1.2 §10.4 has words for a refusal; whoever gave a reason is heard by the model instead.
+fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
+    let record = Record { approved: Some(false), duration: 0 };
+    if let Some(reason) = reason {
+        return record.outcome(
+            call,
+            RawJson::from_str_value(&format!("Tool execution denied: {reason}")),
+            true,
+        );
+    }
+    let outcome = record.outcome(call, RawJson::from_str_value("Tool execution denied"), true);
+    ToolOutcome {
+        told: Some(RawJson::from_str_value("Tool execution denied by approval handler")),
+        ..outcome
+    }
+}
+
+fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,81 @@
+//! The calls of one answer, all at once. UPP-1.2 §10.4.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+
+use crate::driver::run_loop::Scope;
+use crate::driver::tool_call::{Called, Stopped};
+use crate::machine::machine::Machine;
+use crate::types::action::{Action, Reply, ToolRound};
+use turntree_upp::UppError;
+
+impl Scope<'_> {
+    /// Runs all calls of a round at once, and feeds each result as it comes.
+    pub(super) async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
+        let step = machine.state().step();
+        let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));
+        let mut running = Running { scope: self, machine, calls: calls.collect() };
+        while let Some((position, outcome)) = running.calls.next().await {
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Returned(came)) => {
+                    let returned = came.returned.clone();
+                    self.feed(running.machine, Reply::Returned { position, returned })?;
+                    running.calls.push(self.run_call(round, position, step, Some(*came)));
+                    continue;
+                }
+                Err(Stopped::Run(error)) => return Err(error),
+            };
+            self.feed(running.machine, reply)?;
+            if let Action::Checkpoint(boundary) = running.machine.next() {
+                let reply = self.checkpoint(running.machine, boundary).await?;
+                self.feed(running.machine, reply)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
+/// called again because its run was cut short in the same moment.
+struct Running<'a, C: Future<Output = (usize, Called)>> {
+    scope: &'a Scope<'a>,
+    machine: &'a mut Machine,
+    calls: FuturesUnordered<C>,
+}
+
+impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
+    fn drop(&mut self) {
+        if self.calls.is_empty() {
+            return;
+        }
+        self.scope.closing.store(true, Ordering::Relaxed);
+        let mut context = Context::from_waker(Waker::noop());
+        let ended: Vec<_> = Pin::new(&mut self.calls)
+            .iter_pin_mut()
+            .filter_map(|call| match call.poll(&mut context) {
+                Poll::Ready(ended) => Some(ended),
+                Poll::Pending => None,
+            })
+            .collect();
+        for (position, outcome) in ended {
+            let reply = match outcome {
+                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
+                Err(Stopped::Returned(came)) => Reply::Returned { position, returned: came.returned },
+                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
+                Err(Stopped::Round(_) | Stopped::Run(_)) => continue,
+            };
+            // A round that cannot take it calls the tool again: that is what happens to all others.
+            let _taken = self.scope.feed(self.machine, reply);
+            if matches!(self.machine.next(), Action::Checkpoint(_)) {
+                let _kept = self.machine.feed(Reply::Continue);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A host for agents whose tools are Rust functions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::agent::Agent;
+use crate::host::host::{Host, HostError, HostFuture, ToolInvocation};
+use crate::host::tool::Tool;
+use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::time::{Clock, SystemClock};
+
+/// Calls the functions that the tools carry; has no hooks.
+pub struct LocalHost {
+    tools: Arc<[Tool]>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+}
+
+impl LocalHost {
+    /// A host of these tools, with this machine's clock and random ids.
+    pub fn new(tools: Arc<[Tool]>) -> Self {
+        Self { tools, clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
+    }
+
+    /// With other sources.
+    #[must_use]
+    pub fn with_sources(self, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self { clock, ids, ..self }
+    }
+}
+
+impl fmt::Debug for LocalHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocalHost").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+impl Host for LocalHost {
+    fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    fn ids(&self) -> &dyn IdSource {
+        &*self.ids
+    }
+
+    fn sub_host(
+        &self,
+        agent: &Agent,
+        _invocation: &ToolInvocation,
+        _metadata: &Arc<RawObject>,
+    ) -> Result<Arc<dyn Host>, HostError> {
+        let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
+        Ok(Arc::new(Self { tools: Arc::clone(agent.tools()), clock, ids }))
+    }
+
+    fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {
+        if let Some(function) = self.tools.get(invocation.tool).and_then(|tool| tool.function.as_ref()) {
+            return function(invocation);
+        }
+        let words = format!("Tool '{}' has no function here", invocation.call.tool_name);
+        Box::pin(std::future::ready(Err(HostError::raised("MissingFunction", words))))
+    }
+}

@@ -1,0 +1,61 @@
+//! A tool of an agent: what the model sees of it, and how it is called. UPP-1.2 §5.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::host::host::{HostError, ToolInvocation};
+use crate::sub_agent::SubAgent;
+use turntree_core::json::RawJson;
+use turntree_core::message::ToolDefinition;
+
+/// What runs a tool in Rust.
+pub type ToolFunction =
+    Arc<dyn Fn(Arc<ToolInvocation>) -> BoxFuture<'static, Result<RawJson, HostError>> + Send + Sync>;
+
+/// A tool of an agent.
+#[derive(Clone)]
+pub struct Tool {
+    /// What the model sees.
+    pub definition: ToolDefinition,
+    /// Whether the host is asked to approve each call.
+    pub asks_approval: bool,
+    /// What runs it; `None` where the host has its own way, as for functions in Python.
+    pub function: Option<ToolFunction>,
+    /// The agent that it runs, where it is one: then the driver runs it.
+    pub agent: Option<Arc<SubAgent>>,
+}
+
+impl Tool {
+    /// A tool that the host runs.
+    pub const fn new(definition: ToolDefinition) -> Self {
+        Self { definition, asks_approval: false, function: None, agent: None }
+    }
+
+    /// With a Rust function that runs it.
+    #[must_use]
+    pub fn with_function<F, R>(self, function: F) -> Self
+    where
+        F: Fn(Arc<ToolInvocation>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<RawJson, HostError>> + Send + 'static,
+    {
+        Self { function: Some(Arc::new(move |invocation| Box::pin(function(invocation)))), ..self }
+    }
+
+    /// With each call asked for approval.
+    #[must_use]
+    pub fn with_approval(self) -> Self {
+        Self { asks_approval: true, ..self }
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Tool")
+            .field("name", &self.definition.name)
+            .field("asks_approval", &self.asks_approval)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,375 @@
+//! The agent loop as a state machine without I/O: no clock, no ids, no async, no Python. UAP-1.0 §5, UPP-1.2 §10.2–4.
+//!
+//! [`Machine::next`] says what has to be done, [`Machine::feed`] takes what came of it. A checkpoint, a crash recovery
+//! and a property test are the same thing: a state, and the replies from there on.
+
+use std::sync::Arc;
+
+use crate::machine::json::SavedError;
+use crate::machine::state::{Phase, Round, RunState, Setup, StateError};
+use crate::machine::strategies::StrategyView;
+use crate::machine::strategies::{Move, Moves};
+use crate::types::action::{Action, Boundary, Point, Reply, Slot, Stamp, ToolOutcome, ToolRound};
+use turntree_core::json::Extra;
+use turntree_core::message::message::History;
+use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
+use turntree_upp::UppError;
+
+/// What a call is answered with that ended together with its run.
+pub(super) const ABORTED: &str = "Tool execution was aborted";
+
+/// A reply that answers another action than the one the machine waits for: a mistake of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the machine does not wait for this reply; answer the action that `next` gives")]
+pub struct UnexpectedReply;
+
+/// One run of an agent, step by step.
+///
+/// ```
+/// use std::sync::Arc;
+/// use turntree_agents::Strategy;
+/// use turntree_agents::machine::{Machine, RunState, Setup};
+/// use turntree_agents::types::{Action, Reply, Stamp};
+/// use turntree_core::{ids::RandomIds, time::{SystemClock, Clock as _}};
+/// use turntree_core::message::{Message, TokenUsage};
+/// use turntree_upp::{ModelResponse, StopReason};
+///
+/// let input = Arc::new(Message::user("Hello", &RandomIds, &SystemClock));
+/// let state = RunState::new(&Strategy::default(), input, Arc::default());
+/// let mut machine = Machine::new(Setup::default(), state)?;
+/// let turn = loop {
+///     let reply = match machine.next() {
+///         Action::Stamp => Reply::Stamp(Stamp { id: "1".to_owned(), at: SystemClock.now() }),
+///         Action::CallModel(request) => {
+///             assert_eq!(request.messages.len(), 1);
+///             let message = Arc::new(Message::assistant("Hi.", &RandomIds, &SystemClock));
+///             let (usage, stop_reason) = (TokenUsage::of_call(5, 2), StopReason::EndTurn);
+///             Reply::Answer(Ok(ModelResponse { message, usage, stop_reason, data: None }))
+///         }
+///         Action::AskStop => Reply::Stop(false),
+///         Action::Done(turn) => break turn,
+///         _ => Reply::Continue,
+///     };
+///     machine.feed(reply)?;
+/// };
+/// assert_eq!(turn.response().text(), "Hi.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Machine {
+    pub(super) setup: Arc<Setup>,
+    pub(super) state: RunState,
+    /// What the model is sent: the history, then what the run brought.
+    pub(super) transcript: History,
+}
+
+/// The state alone: what is set up anew on restoring is not written.
+impl serde::Serialize for Machine {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.state.serialize(serializer)
+    }
+}
+
+impl Machine {
+    /// A machine that starts, or goes on, from a state.
+    ///
+    /// # Errors
+    /// [`StateError`] when the state is of another version or contradicts itself.
+    pub fn new(setup: impl Into<Arc<Setup>>, mut state: RunState) -> Result<Self, StateError> {
+        state.check()?;
+        let setup = setup.into();
+        if let (Phase::Tools(round) | Phase::Results(round), Some(message)) =
+            (&mut state.phase, state.collected.messages.last())
+        {
+            round.find_tools(message, &setup.tools);
+        }
+        let mut transcript = setup.history.clone();
+        // Pushed one by one: joining two trees rebalances the long one (25 µs at 10 000 messages, `benches/machine.rs`).
+        transcript.extend(state.collected.told().map(Arc::clone));
+        Ok(Self { setup, state, transcript })
+    }
+
+    /// The state as it stands; cheap to clone.
+    pub const fn state(&self) -> &RunState {
+        &self.state
+    }
+
+    /// What the run was set up with.
+    pub const fn setup(&self) -> &Arc<Setup> {
+        &self.setup
+    }
+
+    /// Starts from another conversation: what is set up for it, and the messages that are new. Only before the first
+    /// action has been answered.
+    pub(crate) fn rewrite(&mut self, setup: Setup, new: History) {
+        self.state.collected.messages = new;
+        self.transcript = setup.history.clone();
+        self.transcript.extend(self.state.collected.told().map(Arc::clone));
+        self.setup = Arc::new(setup);
+    }
+
+    /// What has to be done now. The same until it is answered.
+    pub fn next(&self) -> Action {
+        let hook = self.state.strategy.moves().calls_phase_hooks();
+        match &self.state.phase {
+            Phase::Execute => Action::Execute,
+            Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
+            Phase::StepStart => Action::Notify(Point::StepStart),
+            Phase::Model => Action::CallModel(self.request()),
+            Phase::Answered | Phase::Reasoned => Action::Checkpoint(Boundary::Answered),
+            Phase::Reason => Action::Notify(Point::Reason),
+            Phase::Planned => Action::Checkpoint(Boundary::Planned),
+            Phase::Act => Action::Notify(Point::Act { hook }),
+            Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
+            Phase::Tools(round) if !round.is_running() => {
+                Action::AwaitApproval(round.asked().cloned().collect())
+            }
+            Phase::Tools(round) => self.run_tools(round),
+            Phase::Observe => Action::Notify(Point::Observe { hook }),
+            Phase::StepEnd => Action::Notify(Point::StepEnd),
+            Phase::Save | Phase::Executed(_) => Action::Checkpoint(Boundary::StepEnded),
+            Phase::Stop => Action::AskStop,
+            Phase::Exceeded(limit) => Action::Notify(Point::MaxIterations(*limit)),
+            Phase::Checking => Action::CheckAnswer(self.state.collected.data.clone().unwrap_or_default()),
+            Phase::Completing(_) => Action::Notify(Point::Complete),
+            Phase::Failing(error) => Action::AskRecovery(error.0.clone()),
+            Phase::Done(turn) => Action::Done(Arc::clone(turn)),
+            Phase::Failed(error) => Action::Failed(error.0.clone()),
+        }
+    }
+
+    /// Takes what came of the action.
+    ///
+    /// # Errors
+    /// [`UnexpectedReply`] when the reply does not answer the action; the machine is then as before.
+    pub fn feed(&mut self, reply: Reply) -> Result<(), UnexpectedReply> {
+        let phase = std::mem::take(&mut self.state.phase);
+        match self.step(phase, reply) {
+            Ok(phase) => {
+                self.state.phase = phase;
+                Ok(())
+            }
+            Err(phase) => {
+                self.state.phase = phase;
+                Err(UnexpectedReply)
+            }
+        }
+    }
+
+    /// One transition: the next phase, or the same one back for a reply that does not fit.
+    fn step(&mut self, phase: Phase, reply: Reply) -> Result<Phase, Phase> {
+        Ok(match (phase, reply) {
+            (phase @ (Phase::Done(_) | Phase::Failed(_)), _) => return Err(phase),
+            (phase, Reply::Metadata(metadata)) => {
+                self.state.metadata = metadata;
+                phase
+            }
+            (phase, Reply::Aborted(abort)) => self.abort(phase, *abort),
+            (Phase::Execute, Reply::Performed(performed)) => self.take_performed(*performed),
+            (Phase::StepId, Reply::Stamp(stamp)) => self.begin_step(&stamp),
+            (Phase::StepStart, Reply::Continue) => self.decide(|moves, decision| moves.begun(decision)),
+            (Phase::Model, Reply::Answer(Ok(response))) => self.take_answer(response),
+            (Phase::Model, Reply::Answer(Err(error))) => self.take_failure(error),
+            (Phase::Prompt, Reply::Stamp(stamp)) => self.prompt(stamp),
+            (Phase::Reasoned, Reply::Continue) => Phase::Reason,
+            (Phase::Reason, Reply::Continue) => self.decide(|moves, decision| moves.reasoned(decision)),
+            (Phase::Planned, Reply::Continue) => Phase::StepId,
+            (Phase::Answered, Reply::Continue) => Phase::Act,
+            (Phase::Act, Reply::Continue) => self.begin_round(),
+            (Phase::Tools(round), Reply::Tool { position, outcome }) => {
+                self.take_tool(round, position, outcome).map_err(Phase::Tools)?
+            }
+            (Phase::Tools(round), Reply::Asked { position, call }) => {
+                take_asked(round, position, call).map_err(Phase::Tools)?
+            }
+            (Phase::Tools(mut round), Reply::Returned { position, returned }) => {
+                match round.slots.get_mut(position) {
+                    Some(slot) if slot.is_open() => *slot = Slot::Returned(returned),
+                    _ => return Err(Phase::Tools(round)),
+                }
+                Phase::Tools(round)
+            }
+            (Phase::Tools(round), Reply::Continue) if round.unsaved => {
+                self.settle(Round { unsaved: false, ..round })
+            }
+            // A result that could not be saved ends the run like a call that failed: the others settle first.
+            (Phase::Tools(mut round), Reply::Failed(error)) => {
+                round.failure.get_or_insert(SavedError(error));
+                self.settle(Round { unsaved: false, ..round })
+            }
+            (Phase::Results(round), Reply::Stamp(stamp)) => self.take_results(round, stamp),
+            (Phase::Observe, Reply::Continue) => self.decide(|moves, decision| moves.observed(decision)),
+            (Phase::StepEnd, Reply::Continue) => Phase::Save,
+            (Phase::Save, Reply::Continue) => Phase::Stop,
+            (Phase::Stop, Reply::Stop(true)) => self.finish(),
+            (Phase::Stop, Reply::Stop(false)) => self.decide(|moves, decision| moves.stepped(decision)),
+            (Phase::Exceeded(limit), Reply::Continue) => self.exceed(limit),
+            (Phase::Checking, Reply::Checked(violations)) => self.take_check(violations),
+            (Phase::Repair(violations), Reply::Stamp(stamp)) => self.ask_repair(&violations, stamp),
+            (Phase::Completing(turn), Reply::Continue) => Phase::Done(turn),
+            (Phase::Failing(error), Reply::Recovery(None)) => Phase::Failed(error),
+            (Phase::Executed(turn), Reply::Continue) | (Phase::Failing(_), Reply::Recovery(Some(turn))) => {
+                Phase::Completing(turn)
+            }
+            (Phase::Failing(_), Reply::Failed(error)) => Phase::Failed(SavedError(self.with_partial(error))),
+            (phase, Reply::Failed(error)) if waits_for_host(&phase) => self.fail(error),
+            (phase, _) => return Err(phase),
+        })
+    }
+
+    /// Asks the strategy and turns its move into a phase.
+    pub(super) fn decide(&mut self, ask: impl FnOnce(&mut dyn Moves, &StrategyView<'_>) -> Move) -> Phase {
+        let RunState { step, mark, .. } = self.state;
+        let decision = StrategyView { setup: &self.setup, collected: &self.state.collected, step, mark };
+        let next = ask(self.state.strategy.moves_mut(), &decision);
+        self.carry_out(next)
+    }
+
+    pub(super) fn carry_out(&mut self, next: Move) -> Phase {
+        match next {
+            Move::CallModel => Phase::Model,
+            Move::Ask => Phase::Prompt,
+            Move::RunTools => Phase::Answered,
+            Move::Planned => Phase::Planned,
+            Move::EndStep => Phase::StepEnd,
+            Move::NextStep => Phase::StepId,
+            Move::Finish => self.finish(),
+            Move::Exceeded(limit) => Phase::Exceeded(limit),
+            Move::Invalid(words) => self.fail(UppError::invalid_response(&*self.setup.provider, words)),
+        }
+    }
+
+    fn begin_step(&mut self, stamp: &Stamp) -> Phase {
+        let state = &mut self.state;
+        let mark = state.collected.mark();
+        // The first step's turn starts with the input, which is there already.
+        state.mark = if state.step > 0 { mark } else { mark.with_input() };
+        state.step = state.step.saturating_add(1);
+        state.step_id = Arc::from(stamp.id.as_str());
+        state.strategy.moves_mut().entered();
+        Phase::StepStart
+    }
+
+    fn begin_round(&self) -> Phase {
+        match self.state.collected.last() {
+            Some(message) => Phase::Tools(Round::new(message, &self.setup.tools)),
+            None => Phase::StepEnd,
+        }
+    }
+
+    fn run_tools(&self, round: &Round) -> Action {
+        let Some(message) = self.state.collected.last() else {
+            return Action::Notify(Point::StepEnd);
+        };
+        let tools = round.tools.clone().unwrap_or_default();
+        let (waiting, begun) = (round.waiting(), round.begun());
+        Action::RunTools(ToolRound { message: Arc::clone(message), tools, waiting, begun })
+    }
+
+    fn take_tool(
+        &mut self,
+        mut round: Round,
+        position: usize,
+        outcome: Result<ToolOutcome, UppError>,
+    ) -> Result<Phase, Round> {
+        let Some(slot) = round.slots.get_mut(position).filter(|slot| slot.is_open()) else {
+            return Err(round);
+        };
+        match outcome {
+            Ok(outcome) => {
+                let result = ToolResult {
+                    tool_call_id: outcome.execution.tool_call_id.clone(),
+                    result: outcome.told().clone(),
+                    is_error: Some(outcome.execution.is_error),
+                    extra: Extra::new(),
+                };
+                *slot = Slot::Answered(result);
+                round.unsaved = true;
+                self.state.collected.executions.push_back(Arc::new(outcome.execution));
+                Ok(Phase::Tools(round))
+            }
+            Err(error) => {
+                *slot = Slot::Failed;
+                round.failure.get_or_insert(SavedError(error));
+                Ok(self.settle(round))
+            }
+        }
+    }
+
+    /// Goes on once every call has settled, and none waits for a decision.
+    fn settle(&mut self, mut round: Round) -> Phase {
+        if round.is_running() || round.unsaved {
+            return Phase::Tools(round);
+        }
+        match round.failure.take() {
+            Some(error) => self.fail(error.0),
+            None if round.asked().next().is_some() => Phase::Tools(round),
+            None => Phase::Results(round),
+        }
+    }
+
+    fn take_results(&mut self, round: Round, stamp: Stamp) -> Phase {
+        if let Some(message) = self.state.collected.last() {
+            let results = round.results(message, ABORTED);
+            self.push(Arc::new(stamped(stamp, Body::ToolResult { results })));
+        }
+        Phase::Observe
+    }
+
+    fn exceed(&mut self, limit: u32) -> Phase {
+        let words = format!("Tool execution exceeded maximum iterations ({limit})");
+        self.fail(UppError::invalid_request(&*self.setup.provider, words))
+    }
+
+    pub(super) fn push(&mut self, message: Arc<Message>) {
+        self.transcript.push_back(Arc::clone(&message));
+        self.state.collected.messages.push_back(message);
+    }
+
+    /// The id of the step that runs.
+    pub fn step_id(&self) -> &Arc<str> {
+        &self.state.step_id
+    }
+
+    /// The id of the step of the plan that is carried out.
+    pub fn plan_step_id(&self) -> Option<Arc<str>> {
+        self.state.strategy.moves().plan_step().map(Into::into)
+    }
+
+    /// What the step that runs has brought so far. `None` before its model has answered.
+    pub fn step_turn(&self) -> Option<Turn> {
+        self.state.collected.turn_since(self.state.mark).ok()
+    }
+
+    /// Tokens of the step that runs.
+    pub fn step_usage(&self) -> TokenUsage {
+        self.state.collected.usage_since(self.state.mark)
+    }
+
+    /// The turn of a run that is about to complete, or has.
+    pub const fn turn(&self) -> Option<&Arc<Turn>> {
+        match &self.state.phase {
+            Phase::Completing(turn) | Phase::Done(turn) => Some(turn),
+            _ => None,
+        }
+    }
+}
+
+/// A call that somebody has to decide about; offered for saving like a result, as it must survive a restart.
+fn take_asked(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
+    match round.slots.get_mut(position) {
+        Some(slot @ Slot::Waiting) => *slot = Slot::Asked(call),
+        _ => return Err(round),
+    }
+    round.unsaved = true;
+    Ok(Phase::Tools(round))
+}
+
+/// Phases that call the application's hooks or save: where it may fail.
+const fn waits_for_host(phase: &Phase) -> bool {
+    !matches!(phase, Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) | Phase::Model)
+}
+
+pub(super) fn stamped(stamp: Stamp, body: Body) -> Message {
+    Message { id: stamp.id, timestamp: stamp.at, metadata: None, body, extra: Extra::new() }
+}

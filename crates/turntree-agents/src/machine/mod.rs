@@ -1,0 +1,16 @@
+//! The run of an agent as a state machine without I/O.
+
+mod ending;
+pub(crate) mod json;
+#[expect(clippy::module_inception, reason = "the module is named after its main type")]
+pub mod machine;
+mod model_call;
+pub mod state;
+pub mod strategies;
+
+pub use machine::{Machine, UnexpectedReply};
+pub use state::{RunState, Setup, StateError};
+pub use strategies::{
+    ACTION_PROMPT, LoopOptions, ObservationFormat, OwnContext, OwnEvents, OwnStrategy, Performed,
+    PlanOptions, REASONING_PROMPT, ReactOptions, Strategy,
+};

@@ -1,0 +1,293 @@
+//! `plan`: make a plan, carry out its steps, plan anew when one fails. UAP-1.0 §5.4, decisions A26–A39.
+//!
+//! The plan is a structured answer that stays aside. Its steps are those of the run, one after the other, in an order that
+//! keeps to their dependencies; in each the model is told what to do, and calls tools as often as it needs to.
+
+pub(crate) mod draft;
+mod prompts;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::json::list;
+use crate::machine::strategies::StrategyView;
+use crate::machine::strategies::{Move, Moves, Purpose};
+use crate::types::plan_step::{PlanStatus, PlanStep};
+use crate::types::structure::{Structure, Violation};
+use turntree_core::json::RawJson;
+use turntree_core::message::{ToolDefinition, ToolExecution};
+use turntree_upp::llm::gate;
+use turntree_upp::{Model, UppError};
+
+/// Options of `plan`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// Most steps of a plan, those that were done before it was made anew included.
+    pub max_plan_steps: u32,
+    /// Whether the model is asked for another plan when a step has failed.
+    pub allow_replan: bool,
+    /// JSON Schema of a plan: an object with `steps`, each with `id`, `description`, `tool` and `dependsOn`, and whatever else
+    /// the application wants to see in [`PlanStep::extra`]. One that is made of the tools when not given.
+    pub plan_schema: Option<Arc<RawJson>>,
+    /// Most plans after the first.
+    pub max_replans: u32,
+    /// Most tool rounds of one step; at least 1. One more fails the run, as in `loop`.
+    pub max_iterations: u32,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { max_plan_steps: 10, allow_replan: true, plan_schema: None, max_replans: 3, max_iterations: 10 }
+    }
+}
+
+/// The schemas of a plan; none for a strategy that makes no plan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Schemas {
+    /// What the model is told.
+    pub(crate) sent: Option<Arc<RawJson>>,
+    /// What its plans are held to beside the rules for all plans; none where that is the schema made of the tools.
+    pub(crate) rules: Option<Arc<Structure>>,
+}
+
+impl Schemas {
+    /// The schemas for an agent with these tools.
+    pub(crate) fn new(options: &PlanOptions, tools: &[ToolDefinition]) -> Self {
+        match &options.plan_schema {
+            None => {
+                let schema = draft::default_schema(tools, options.max_plan_steps);
+                Self { sent: Some(Arc::new(schema)), rules: None }
+            }
+            Some(schema) => {
+                let rules = Structure::new(schema);
+                Self { sent: Some(Arc::clone(rules.schema())), rules: Some(Arc::new(rules)) }
+            }
+        }
+    }
+
+    /// Checks that a model can plan by them.
+    ///
+    /// # Errors
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] for a model without structured answers, and for a schema that is none, or
+    /// not of an object.
+    pub(crate) fn check(&self, model: &dyn Model) -> Result<(), UppError> {
+        if self.sent.is_none() {
+            return Ok(());
+        }
+        gate::check_features(model, true, false)?;
+        let Some(rules) = &self.rules else { return Ok(()) };
+        if rules.is_wrapped() || !rules.schema().is_object() {
+            let words =
+                "plan_schema: a plan is an object with the member \"steps\"; give the JSON Schema of one";
+            return Err(UppError::invalid_request(model.provider(), words));
+        }
+        rules.check_schema(model.provider())
+    }
+}
+
+/// What the model does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Stage {
+    /// It makes a plan: the first, or another one after `failure`, what the step that failed said.
+    Plan { failure: Option<String> },
+    /// It makes a plan again that broke these rules.
+    Correct(Vec<Violation>),
+    /// It carries out a step. `last`: nothing comes after it, so that it answers.
+    Work { step: usize, last: bool, failure: Option<String> },
+    /// It answers: nothing is left to carry out.
+    Answer,
+}
+
+/// `plan` at work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PlanState {
+    max_plan_steps: u32,
+    replans_left: u32,
+    max_iterations: u32,
+    stage: Stage,
+    /// Whether there is a plan.
+    planned: bool,
+    /// The plan, in the order in which it is carried out; steps of earlier plans that are over come first.
+    #[serde(with = "list")]
+    steps: Vector<PlanStep>,
+    /// Tool rounds of the step that runs.
+    rounds: u32,
+}
+
+impl PlanState {
+    pub(crate) fn new(options: &PlanOptions) -> Self {
+        Self {
+            max_plan_steps: options.max_plan_steps,
+            replans_left: if options.allow_replan { options.max_replans } else { 0 },
+            max_iterations: options.max_iterations.max(1),
+            stage: Stage::Plan { failure: None },
+            planned: false,
+            steps: Vector::new(),
+            rounds: 0,
+        }
+    }
+
+    /// The steps that can still be carried out: those that do not wait for one that failed.
+    fn open(&self) -> impl Iterator<Item = usize> {
+        // Steps stand behind what they depend on, so one pass finds all that a failure takes with it.
+        let mut dead = HashSet::new();
+        self.steps.iter().enumerate().filter_map(move |(place, step)| match step.status {
+            PlanStatus::Failed => {
+                dead.insert(step.id.as_str());
+                None
+            }
+            PlanStatus::Pending if step.depends_on.iter().any(|id| dead.contains(id.as_str())) => {
+                dead.insert(step.id.as_str());
+                None
+            }
+            PlanStatus::Pending => Some(place),
+            _ => None,
+        })
+    }
+
+    fn set(&mut self, step: usize, status: PlanStatus) {
+        if let Some(step) = self.steps.get_mut(step) {
+            step.status = status;
+        }
+    }
+
+    /// Steps that may still be planned. A failure makes room for what takes its place.
+    fn room(&self) -> usize {
+        let done = self.steps.iter().filter(|step| step.status == PlanStatus::Completed).count();
+        (self.max_plan_steps as usize).saturating_sub(done)
+    }
+
+    fn over(&self) -> Vec<&PlanStep> {
+        let is_over = |step: &&PlanStep| matches!(step.status, PlanStatus::Completed | PlanStatus::Failed);
+        self.steps.iter().filter(is_over).collect()
+    }
+
+    /// The step that runs has ended: it has failed where the last call of its tool did (decision A30).
+    fn settle(&mut self, decision: &StrategyView<'_>) {
+        let Stage::Work { step, failure, .. } = &mut self.stage else { return };
+        let Some(done) = self.steps.get_mut(*step) else { return };
+        let of_tool = |record: &&ToolExecution| Some(&record.tool_name) == done.tool.as_ref();
+        let last = decision.executions().filter(of_tool).last().filter(|record| record.is_error);
+        done.status = if last.is_some() { PlanStatus::Failed } else { PlanStatus::Completed };
+        *failure = last.map(|record| {
+            let words = record.result.as_string();
+            words.unwrap_or_else(|| record.result.get().to_owned())
+        });
+    }
+}
+
+impl Moves for PlanState {
+    fn purpose(&self) -> Purpose {
+        match self.stage {
+            Stage::Plan { .. } | Stage::Correct(_) => Purpose::Plan,
+            Stage::Work { last: false, .. } => Purpose::Work,
+            Stage::Work { last: true, .. } | Stage::Answer => Purpose::Answer,
+        }
+    }
+
+    fn prompt(&self, decision: &StrategyView<'_>) -> String {
+        match &self.stage {
+            Stage::Plan { failure: None } => prompts::plan(self.room(), &decision.setup.tools),
+            Stage::Plan { failure: Some(failure) } => prompts::replan(&self.steps, failure, self.room()),
+            Stage::Correct(violations) => prompts::correct(violations),
+            Stage::Work { step, last, .. } => {
+                self.steps.get(*step).map_or_else(prompts::answer, |step| prompts::work(step, *last))
+            }
+            Stage::Answer => prompts::answer(),
+        }
+    }
+
+    fn planned(&mut self, decision: &StrategyView<'_>, data: Option<&RawJson>) -> Move {
+        let rules = draft::Rules {
+            schema: decision.setup.plan_rules.as_deref(),
+            tools: &decision.setup.tools,
+            over: &self.over(),
+            room: self.room(),
+        };
+        match draft::read(data, &rules) {
+            Ok(steps) => {
+                self.steps = rules.over.iter().copied().cloned().chain(steps).collect();
+                self.planned = true;
+                Move::Planned
+            }
+            Err(violations) if matches!(self.stage, Stage::Correct(_)) => {
+                let found = Violation::list(&violations, "; ");
+                Move::Invalid(format!("the plan cannot be used, nor could the one before it: {found}"))
+            }
+            Err(violations) => {
+                self.stage = Stage::Correct(violations);
+                Move::Ask
+            }
+        }
+    }
+
+    fn entered(&mut self) {
+        self.rounds = 0;
+        let mut open = self.open();
+        let (next, last) = (open.next(), open.next().is_none());
+        drop(open);
+        self.stage = match next {
+            Some(step) => Stage::Work { step, last, failure: None },
+            None => Stage::Answer,
+        };
+        if let Some(step) = next {
+            self.set(step, PlanStatus::InProgress);
+        }
+    }
+
+    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
+        Move::Ask
+    }
+
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Move {
+        if !decision.wants_tools() {
+            self.settle(decision);
+            return Move::EndStep;
+        }
+        if self.rounds >= self.max_iterations {
+            return Move::Exceeded(self.max_iterations);
+        }
+        self.rounds += 1;
+        Move::RunTools
+    }
+
+    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
+        Move::CallModel
+    }
+
+    fn failed(&mut self, error: &UppError) -> Option<Move> {
+        let Stage::Work { step, failure, .. } = &mut self.stage else { return None };
+        let step = *step;
+        *failure = Some(error.message.clone());
+        self.set(step, PlanStatus::Failed);
+        (self.replans_left > 0).then_some(Move::EndStep)
+    }
+
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Move {
+        if let Stage::Work { failure: Some(failure), .. } = &mut self.stage
+            && self.replans_left > 0
+        {
+            let failure = std::mem::take(failure);
+            self.replans_left -= 1;
+            self.stage = Stage::Plan { failure: Some(failure) };
+            return Move::Ask;
+        }
+        let is_answered = self.purpose() == Purpose::Answer || decision.setup.structure.is_none();
+        let has_next = self.open().next().is_some();
+        if has_next || !is_answered { Move::NextStep } else { Move::Finish }
+    }
+
+    fn plan(&self) -> Option<&Vector<PlanStep>> {
+        self.planned.then_some(&self.steps)
+    }
+
+    fn plan_step(&self) -> Option<&str> {
+        let Stage::Work { step, .. } = &self.stage else { return None };
+        self.steps.get(*step).map(|step| step.id.as_str())
+    }
+}

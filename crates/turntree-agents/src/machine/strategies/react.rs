@@ -1,0 +1,121 @@
+//! `react`: think, act, observe, again until nothing is left to do. UAP-1.0 §5.3, decisions A17–A25.
+//!
+//! A step makes two calls of the model. In the first it thinks: its text stays aside, and calls of tools in it are
+//! dropped. In the second it acts: the tools it wants run once, and the step is over. What they gave stands before the
+//! prompt of the next thought.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::strategies::StrategyView;
+use crate::machine::strategies::observation::ObservationFormat;
+use crate::machine::strategies::{Move, Moves, Purpose};
+
+/// What the model is told when it is to think, unless the options say otherwise.
+pub const REASONING_PROMPT: &str = "Think step by step about what to do next: what is known, what is missing, and which of \
+                                    the tools, if any, would help. Only write down your reasoning; do not call tools and \
+                                    do not answer yet.";
+
+/// What the model is told when it is to act.
+pub const ACTION_PROMPT: &str = "Now act on your reasoning: call the tools you need, or give the final answer if nothing \
+                                 more is needed.";
+
+/// Options of `react`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReactOptions {
+    /// Most steps. The last one is the last even where its tools have run: the run ends with what it has (decision A23).
+    pub max_steps: u32,
+    /// What the model is told when it is to think; [`REASONING_PROMPT`] when not given. It ends the request.
+    pub reasoning_prompt: Option<Arc<str>>,
+    /// How results of tools are told in the next prompt.
+    pub observation_format: ObservationFormat,
+}
+
+impl Default for ReactOptions {
+    fn default() -> Self {
+        Self { max_steps: 10, reasoning_prompt: None, observation_format: ObservationFormat::default() }
+    }
+}
+
+/// What the step that runs does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Stage {
+    Reason,
+    Act,
+}
+
+/// `react` at work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReactState {
+    max_steps: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reasoning_prompt: Option<Arc<str>>,
+    observation_format: ObservationFormat,
+    stage: Stage,
+    /// Whether the step that runs had tools: the model wants to think about what they gave.
+    goes_on: bool,
+}
+
+impl ReactState {
+    pub(crate) fn new(options: &ReactOptions) -> Self {
+        Self {
+            max_steps: options.max_steps,
+            reasoning_prompt: options.reasoning_prompt.clone(),
+            observation_format: options.observation_format,
+            stage: Stage::Reason,
+            goes_on: false,
+        }
+    }
+}
+
+impl Moves for ReactState {
+    fn purpose(&self) -> Purpose {
+        match self.stage {
+            Stage::Reason => Purpose::Reason,
+            Stage::Act => Purpose::Answer,
+        }
+    }
+
+    fn prompt(&self, decision: &StrategyView<'_>) -> String {
+        match self.stage {
+            Stage::Act => ACTION_PROMPT.to_owned(),
+            Stage::Reason => {
+                let prompt = self.reasoning_prompt.as_deref().unwrap_or(REASONING_PROMPT);
+                match self.observation_format.tell(&decision.collected.messages) {
+                    Some(observations) => format!("{observations}\n\n{prompt}"),
+                    None => prompt.to_owned(),
+                }
+            }
+        }
+    }
+
+    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
+        (self.stage, self.goes_on) = (Stage::Reason, false);
+        Move::Ask
+    }
+
+    fn reasoned(&mut self, _: &StrategyView<'_>) -> Move {
+        self.stage = Stage::Act;
+        Move::Ask
+    }
+
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Move {
+        self.goes_on = decision.wants_tools();
+        if self.goes_on { Move::RunTools } else { Move::EndStep }
+    }
+
+    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
+        Move::EndStep
+    }
+
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Move {
+        if self.goes_on && decision.step < self.max_steps { Move::NextStep } else { Move::Finish }
+    }
+
+    fn calls_phase_hooks(&self) -> bool {
+        true
+    }
+}
