@@ -27,7 +27,7 @@ use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{StreamEvent, Turn};
 use turntree_upp::llm::{Input, gate};
-use turntree_upp::middleware::Chain;
+use turntree_upp::middleware::MiddlewareStack;
 use turntree_upp::{Capabilities, Model, System, UppError};
 
 /// What an [`Llm`] is made of. UPP-1.2 §10.
@@ -48,7 +48,7 @@ pub struct LlmOptions {
     /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
     pub structure_repair: bool,
     /// What is put around each call. UPP-1.2 §17.
-    pub middleware: Chain,
+    pub middleware: MiddlewareStack,
 }
 
 impl LlmOptions {
@@ -62,7 +62,7 @@ impl LlmOptions {
             tool_strategy: ToolUseStrategy::default(),
             structure: None,
             structure_repair: false,
-            middleware: Chain::default(),
+            middleware: MiddlewareStack::default(),
         }
     }
 }
@@ -74,7 +74,7 @@ impl LlmOptions {
 pub struct Llm {
     model: Arc<dyn Model>,
     agent: Agent,
-    middleware: Chain,
+    middleware: MiddlewareStack,
 }
 
 impl Llm {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::{ErrorCode, Modality, UppError};
 use super::middleware::call::Outcome;
-use super::middleware::{CallContext, Chain, Response};
+use super::middleware::{CallContext, MiddlewareStack, Response};
 
 /// One step of the work.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
     ///
     /// An abort ends the work, not the hooks of its end. UPP-1.2 §17.
     pub fn around(
-        chain: Chain,
+        chain: MiddlewareStack,
         context: Arc<CallContext>,
         begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
     ) -> Self
@@ -170,7 +170,7 @@ fn heeding<E: 'static, R: 'static>(
 ///
 /// The work hands over one event at a time and goes on when that was taken: it never runs ahead of its listener.
 fn hooked<E: Send + 'static, R: Send + Sync + 'static>(
-    chain: Chain,
+    chain: MiddlewareStack,
     context: Arc<CallContext>,
     cancellation: CancellationToken,
     begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,

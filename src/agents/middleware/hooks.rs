@@ -18,7 +18,7 @@ use crate::error::Raised;
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::held::{Function, Held};
-use crate::upp::middleware::finisher::PyFinisher;
+use crate::upp::middleware::cleanup::PyCleanupExecutor;
 use crate::upp::model::ModelRequest as PyModelRequest;
 use turntree_agents::middleware::{HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion};
 use turntree_agents::types::AgentStreamEvent as CoreEvent;
@@ -53,7 +53,7 @@ pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyRe
             list.push(Arc::new(PyMiddleware::of(&item, place, held)?));
         }
     }
-    Ok(list.into_iter().collect::<Onion>().with_finisher(Arc::new(PyFinisher)))
+    Ok(list.into_iter().collect::<Onion>().with_finisher(Arc::new(PyCleanupExecutor)))
 }
 
 /// The functions of one object.

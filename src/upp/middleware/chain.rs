@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::builtin::Middleware;
-use super::finisher::PyFinisher;
+use super::cleanup::PyCleanupExecutor;
 use super::hooks::{Functions, HOOKS, PyMiddleware};
 use crate::bridge::guard::lock;
 use crate::bridge::kept::Kept;
 use crate::upp::held::Held;
-use turntree_upp::middleware::{Chain, Middleware as CoreMiddleware};
+use turntree_upp::middleware::{Middleware as CoreMiddleware, MiddlewareStack};
 
 /// The middlewares of a model, in order.
 #[pyclass(frozen, name = "MiddlewareChain", module = "turntree._core")]
@@ -78,9 +78,9 @@ fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Ent
 
 impl MiddlewareChain {
     /// The chain of one call. What its hooks see is kept in `kept`, with the call.
-    pub(crate) fn for_call(&self, kept: &Kept) -> Chain {
+    pub(crate) fn for_call(&self, kept: &Kept) -> MiddlewareStack {
         if self.entries.is_empty() {
-            return Chain::default();
+            return MiddlewareStack::default();
         }
         let handle = Handle::default();
         let middlewares = self.entries.iter().map(|entry| match entry {
@@ -91,7 +91,7 @@ impl MiddlewareChain {
                 handle: Arc::clone(&handle),
             }) as Arc<dyn CoreMiddleware>,
         });
-        middlewares.collect::<Chain>().with_finisher(Arc::new(PyFinisher))
+        middlewares.collect::<MiddlewareStack>().with_cleanup(Arc::new(PyCleanupExecutor))
     }
 }
 

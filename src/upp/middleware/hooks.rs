@@ -53,7 +53,7 @@ impl Functions {
     /// `TypeError` for a hook that is no function, and for an `on_stream_event` that would have to be awaited.
     pub(super) fn of(object: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
         let of = object.get_type().name()?.to_string();
-        let mut functions = Self { by_name: Vec::new(), hooks: Hooks::NONE, of };
+        let mut functions = Self { by_name: Vec::new(), hooks: Hooks::empty(), of };
         for (name, flag) in HOOKS {
             let Some(hook) = object.getattr_opt(name)?.filter(|hook| !hook.is_none()) else { continue };
             if !hook.is_callable() {

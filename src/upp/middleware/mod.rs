@@ -6,8 +6,8 @@
 
 pub(crate) mod builtin;
 pub(crate) mod chain;
+pub(crate) mod cleanup;
 pub(crate) mod context;
-pub(crate) mod finisher;
 mod hooks;
 pub(crate) mod persistence;
 pub(crate) mod pubsub;

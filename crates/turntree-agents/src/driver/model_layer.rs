@@ -18,19 +18,19 @@ use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
 use turntree_core::time::{Clock, SystemClock, Timestamp};
 use turntree_upp::llm::gate;
 use turntree_upp::middleware::context::Called;
-use turntree_upp::middleware::{CallContext, Chain, Emitted, Response};
+use turntree_upp::middleware::{CallContext, Emitted, MiddlewareStack, Response};
 use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
 #[derive(Debug, Clone)]
 pub(crate) struct Passage {
-    pub(super) chain: Chain,
+    pub(super) chain: MiddlewareStack,
     pub(super) context: Arc<CallContext>,
 }
 
 impl Passage {
     /// The passage of a run that has not begun.
-    pub(crate) fn new(chain: Chain, machine: &Machine, drive: &Drive, streaming: bool) -> Self {
+    pub(crate) fn new(chain: MiddlewareStack, machine: &Machine, drive: &Drive, streaming: bool) -> Self {
         let model = &drive.model;
         let setup = machine.setup();
         let mut messages = setup.history.clone();

@@ -10,7 +10,7 @@ use crate::host::host::Host;
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_upp::Model;
-use turntree_upp::middleware::Chain;
+use turntree_upp::middleware::MiddlewareStack;
 
 /// Who runs. UAP-1.0 §8.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -97,7 +97,7 @@ pub struct RunContext {
     /// What middleware keeps with the session.
     pub middleware_state: Option<Arc<MiddlewareState>>,
     /// The middleware of this call, in the place of the model's; only for [`crate::Llm`].
-    pub middleware: Chain,
+    pub middleware: MiddlewareStack,
     /// What the application keeps with the run, at its start.
     pub metadata: Arc<RawObject>,
     /// The run inside of whose tool this one is started: it counts the depth.
@@ -120,7 +120,7 @@ impl RunContext {
             parent: None,
             session_id: None,
             middleware_state: None,
-            middleware: Chain::default(),
+            middleware: MiddlewareStack::default(),
             metadata: Arc::default(),
             enclosing: None,
             turn_id: None,

@@ -11,7 +11,7 @@ use crate::middleware::hooks::{Hooks, Middleware};
 use crate::types::event::AgentStreamEvent;
 use turntree_core::message::Turn;
 use turntree_core::runtime;
-use turntree_upp::middleware::Finisher;
+use turntree_upp::middleware::CleanupExecutor;
 use turntree_upp::{ModelRequest, ModelResponse, UppError};
 
 /// Middlewares in the order in which they were given; what comes first is outermost. An empty one costs nothing.
@@ -20,7 +20,7 @@ pub struct Onion {
     list: Option<Arc<[Arc<dyn Middleware>]>>,
     /// The hooks of all together.
     hooks: Hooks,
-    finisher: Option<Arc<dyn Finisher>>,
+    finisher: Option<Arc<dyn CleanupExecutor>>,
 }
 
 impl fmt::Debug for Onion {
@@ -40,7 +40,7 @@ impl FromIterator<Arc<dyn Middleware>> for Onion {
 impl Onion {
     /// With somebody who tells `on_error` of runs that were dropped; by default a task of [`runtime`] does.
     #[must_use]
-    pub fn with_finisher(self, finisher: Arc<dyn Finisher>) -> Self {
+    pub fn with_finisher(self, finisher: Arc<dyn CleanupExecutor>) -> Self {
         Self { finisher: Some(finisher), ..self }
     }
 
@@ -154,7 +154,7 @@ impl Onion {
     /// Finishes what a dropped run owes: at once where nothing waits, else in the background.
     pub(crate) fn finish(&self, mut rest: BoxFuture<'static, ()>) {
         if let Some(finisher) = &self.finisher {
-            return finisher.finish(rest);
+            return finisher.execute(rest);
         }
         if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             runtime::spawn(rest).detach();

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::{Modality, UppError};
 use crate::middleware::context::Called;
-use crate::middleware::{CallContext, Chain};
+use crate::middleware::{CallContext, MiddlewareStack};
 use crate::result_stream::{ResultStream, Step, Steps};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::time::SystemClock;
@@ -32,7 +32,7 @@ pub struct EmbedOptions {
     /// Whether somebody listens to the batches: middleware is told so, and aborts are its `on_abort`.
     pub chunked: bool,
     /// Around the whole of it, however many calls it becomes.
-    pub middleware: Chain,
+    pub middleware: MiddlewareStack,
 }
 
 impl Default for EmbedOptions {
@@ -42,7 +42,7 @@ impl Default for EmbedOptions {
             concurrency: NonZeroUsize::MIN,
             input_type: None,
             chunked: false,
-            middleware: Chain::default(),
+            middleware: MiddlewareStack::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ImageEvent, ImageModel, ImageRequest, ImageResult};
 use crate::error::{Modality, UppError};
 use crate::middleware::context::Called;
-use crate::middleware::{CallContext, Chain, Response};
+use crate::middleware::{CallContext, MiddlewareStack, Response};
 use crate::result_stream::ResultStream;
 use turntree_core::time::SystemClock;
 
@@ -31,7 +31,7 @@ enum Operation {
 pub async fn generate(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: Chain,
+    middleware: MiddlewareStack,
 ) -> Result<Arc<ImageResult>, UppError> {
     draw(model, ImageRequest { source: None, ..request }, Operation::Generate, middleware).await
 }
@@ -46,7 +46,7 @@ pub async fn generate(
 pub async fn edit(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: Chain,
+    middleware: MiddlewareStack,
 ) -> Result<Arc<ImageResult>, UppError> {
     draw(model, request, Operation::Edit, middleware).await
 }
@@ -61,7 +61,7 @@ pub async fn edit(
 pub fn stream(
     model: &Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: Chain,
+    middleware: MiddlewareStack,
 ) -> Result<ImageStream, UppError> {
     let request = ImageRequest { source: None, ..request };
     if middleware.is_empty() {
@@ -83,7 +83,7 @@ async fn draw(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
     operation: Operation,
-    middleware: Chain,
+    middleware: MiddlewareStack,
 ) -> Result<Arc<ImageResult>, UppError> {
     let context = context_of(&*model, &request, operation);
     let work = || async {

@@ -1,4 +1,4 @@
-//! The way of one call through its chain: in, out, or off the road. UPP-1.2 §17.
+//! The way of one call through its stack: in, out, or off the road. UPP-1.2 §17.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
-use super::chain::Chain;
 use super::context::CallContext;
+use super::stack::MiddlewareStack;
 use crate::embedding::EmbeddingResult;
 use crate::error::{ErrorCode, Modality, UppError};
 use crate::image::ImageResult;
@@ -31,11 +31,11 @@ impl Outcome for Arc<Turn> {
     }
 }
 
-impl Chain {
+impl MiddlewareStack {
     /// Makes a call with its hooks around it: start, request, `work`, the end of the stream, response, turn, end.
     ///
     /// `work` begins after the hooks of the request and reads what is asked from the context. It emits through
-    /// [`Chain::stream_event`]. When `cancellation` fires before `work` begins, the call ends with
+    /// [`MiddlewareStack::stream_event`]. When `cancellation` fires before `work` begins, the call ends with
     /// [`ErrorCode::Cancelled`]; once it has begun, `work` heeds it. Hooks of the end are not interrupted.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Chain {
     ///
     /// # Cancel safety
     /// Dropped after it began and before its end, the call counts as cancelled: the hooks of that are run by the
-    /// chain's [`super::Finisher`]. Dropped before it began, no hook has been called and none is.
+    /// stack's [`super::CleanupExecutor`]. Dropped before it began, no hook has been called and none is.
     pub async fn around<T: Outcome, F: Future<Output = Result<T, UppError>>>(
         &self,
         context: &Arc<CallContext>,
@@ -54,12 +54,12 @@ impl Chain {
         if self.is_empty() {
             return work().await;
         }
-        let mut unfinished = Unfinished(Some((self.clone(), Arc::clone(context))));
+        let mut unfinished = AbortGuard(Some((self.clone(), Arc::clone(context))));
         let outcome = self.through(context, cancellation, work).await;
         let outcome = outcome.map_err(|error| UppError { modality: context.modality, ..error });
         unfinished.0 = None;
         if let Err(error) = &outcome {
-            Farewell::new(self, error.clone(), context).await;
+            FailureHooks::new(self, error.clone(), context).await;
         }
         outcome
     }
@@ -122,31 +122,31 @@ fn cancelled_call(context: &CallContext) -> UppError {
 }
 
 /// A call on its way; dropped there, it counts as cancelled.
-struct Unfinished(Option<(Chain, Arc<CallContext>)>);
+struct AbortGuard(Option<(MiddlewareStack, Arc<CallContext>)>);
 
-impl Drop for Unfinished {
+impl Drop for AbortGuard {
     fn drop(&mut self) {
-        if let Some((chain, context)) = self.0.take() {
-            drop(Farewell::new(&chain, cancelled_call(&context), &context));
+        if let Some((stack, context)) = self.0.take() {
+            drop(FailureHooks::new(&stack, cancelled_call(&context), &context));
         }
     }
 }
 
 /// The hooks of a failed call. Dropped before they are through, they go on without it.
-struct Farewell {
-    chain: Chain,
+struct FailureHooks {
+    stack: MiddlewareStack,
     rest: Option<BoxFuture<'static, ()>>,
 }
 
-impl Farewell {
-    fn new(chain: &Chain, error: UppError, context: &Arc<CallContext>) -> Self {
-        let (telling, context) = (chain.clone(), Arc::clone(context));
+impl FailureHooks {
+    fn new(stack: &MiddlewareStack, error: UppError, context: &Arc<CallContext>) -> Self {
+        let (telling, context) = (stack.clone(), Arc::clone(context));
         let rest = Box::pin(async move { telling.tell_failure(&error, &context).await });
-        Self { chain: chain.clone(), rest: Some(rest) }
+        Self { stack: stack.clone(), rest: Some(rest) }
     }
 }
 
-impl Future for Farewell {
+impl Future for FailureHooks {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -158,10 +158,10 @@ impl Future for Farewell {
     }
 }
 
-impl Drop for Farewell {
+impl Drop for FailureHooks {
     fn drop(&mut self) {
         if let Some(rest) = self.rest.take() {
-            self.chain.finish(rest);
+            self.stack.clean_up(rest);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The hooks of a middleware.
 
 use std::fmt;
-use std::ops::BitOr;
 use std::sync::Arc;
 
+use bitflags::bitflags;
 use futures_util::future::{BoxFuture, ready};
 
 use super::context::CallContext;
@@ -28,7 +28,7 @@ pub type HookFuture<'a> = BoxFuture<'a, Result<(), UppError>>;
 pub trait Middleware: Send + Sync + fmt::Debug {
     /// The hooks that it has; the others are not called, and nothing is prepared for them.
     fn hooks(&self) -> Hooks {
-        Hooks::ALL
+        Hooks::all()
     }
     /// A call begins.
     fn on_start<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
@@ -132,48 +132,31 @@ impl IntoIterator for Emitted {
     }
 }
 
-/// Which hooks a middleware has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hooks(u16);
-
-impl Hooks {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// [`Middleware::on_start`].
-    pub const START: Self = Self(1);
-    /// [`Middleware::on_request`].
-    pub const REQUEST: Self = Self(1 << 1);
-    /// [`Middleware::on_response`].
-    pub const RESPONSE: Self = Self(1 << 2);
-    /// [`Middleware::on_turn`].
-    pub const TURN: Self = Self(1 << 3);
-    /// [`Middleware::on_end`].
-    pub const END: Self = Self(1 << 4);
-    /// [`Middleware::on_error`].
-    pub const ERROR: Self = Self(1 << 5);
-    /// [`Middleware::on_abort`].
-    pub const ABORT: Self = Self(1 << 6);
-    /// [`Middleware::on_stream_event`].
-    pub const STREAM_EVENT: Self = Self(1 << 7);
-    /// [`Middleware::on_stream_end`].
-    pub const STREAM_END: Self = Self(1 << 8);
-    /// [`Middleware::on_tool_call`].
-    pub const TOOL_CALL: Self = Self(1 << 9);
-    /// [`Middleware::on_tool_result`].
-    pub const TOOL_RESULT: Self = Self(1 << 10);
-    /// All.
-    pub const ALL: Self = Self((1 << 11) - 1);
-
-    /// Whether all hooks of `other` are in it.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Hooks {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+bitflags! {
+    /// A set of hooks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Hooks: u16 {
+        /// [`Middleware::on_start`].
+        const START = 1 << 0;
+        /// [`Middleware::on_request`].
+        const REQUEST = 1 << 1;
+        /// [`Middleware::on_response`].
+        const RESPONSE = 1 << 2;
+        /// [`Middleware::on_turn`].
+        const TURN = 1 << 3;
+        /// [`Middleware::on_end`].
+        const END = 1 << 4;
+        /// [`Middleware::on_error`].
+        const ERROR = 1 << 5;
+        /// [`Middleware::on_abort`].
+        const ABORT = 1 << 6;
+        /// [`Middleware::on_stream_event`].
+        const STREAM_EVENT = 1 << 7;
+        /// [`Middleware::on_stream_end`].
+        const STREAM_END = 1 << 8;
+        /// [`Middleware::on_tool_call`].
+        const TOOL_CALL = 1 << 9;
+        /// [`Middleware::on_tool_result`].
+        const TOOL_RESULT = 1 << 10;
     }
 }

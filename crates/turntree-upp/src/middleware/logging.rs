@@ -139,14 +139,18 @@ fn model_of(context: &CallContext) -> String {
 impl Middleware for Logging {
     fn hooks(&self) -> Hooks {
         let calls =
-            if self.level <= Level::Info { Hooks::START | Hooks::TURN | Hooks::END } else { Hooks::NONE };
-        let detail = if self.level <= Level::Debug { Hooks::REQUEST | Hooks::RESPONSE } else { Hooks::NONE };
-        let events =
-            if self.stream_events && self.level <= Level::Debug { Hooks::STREAM_EVENT } else { Hooks::NONE };
+            if self.level <= Level::Info { Hooks::START | Hooks::TURN | Hooks::END } else { Hooks::empty() };
+        let detail =
+            if self.level <= Level::Debug { Hooks::REQUEST | Hooks::RESPONSE } else { Hooks::empty() };
+        let events = if self.stream_events && self.level <= Level::Debug {
+            Hooks::STREAM_EVENT
+        } else {
+            Hooks::empty()
+        };
         let tools = if self.tool_calls && self.level <= Level::Info {
             Hooks::TOOL_CALL | Hooks::TOOL_RESULT
         } else {
-            Hooks::NONE
+            Hooks::empty()
         };
         calls | detail | events | tools | Hooks::ERROR | Hooks::ABORT
     }

@@ -12,7 +12,9 @@ use turntree::core::json::{Extra, RawJson};
 use turntree::message::message::History;
 use turntree::message::{Message, StreamEvent, ToolDefinition, Turn};
 use turntree::upp::middleware::hooks::HookFuture;
-use turntree::upp::middleware::{CallContext, Chain, Emitted, Hooks, Middleware, ParsedObject, Request};
+use turntree::upp::middleware::{
+    CallContext, Emitted, Hooks, Middleware, MiddlewareStack, ParsedObject, Request,
+};
 use turntree::upp::providers::scripted::{Reply, Scripted};
 use turntree::upp::{Capabilities, ErrorCode, Input, ModelRequest, UppError};
 
@@ -48,7 +50,7 @@ fn script(replies: &[bool]) -> Scripted {
     Scripted::new(replies).with_sources(Arc::new(CountingIds::default()), Arc::new(clock()))
 }
 
-fn made(model: Scripted, middleware: Chain) -> (Llm, RunContext) {
+fn made(model: Scripted, middleware: MiddlewareStack) -> (Llm, RunContext) {
     let options = LlmOptions { tools: vec![doubling()], middleware, ..LlmOptions::new(Arc::new(model)) };
     let llm = Llm::new(options, &RandomIds).unwrap();
     let host = LocalHost::new(Arc::clone(llm.tools()))
@@ -56,12 +58,12 @@ fn made(model: Scripted, middleware: Chain) -> (Llm, RunContext) {
     (llm, RunContext::new(Arc::new(host)))
 }
 
-fn generate(model: Scripted, middleware: Chain) -> Result<Arc<Turn>, UppError> {
+fn generate(model: Scripted, middleware: MiddlewareStack) -> Result<Arc<Turn>, UppError> {
     let (llm, context) = made(model, middleware);
     block_on(llm.generate(History::new(), [Input::from("Double 4")], context))
 }
 
-fn stream(model: Scripted, middleware: Chain) -> LlmStream {
+fn stream(model: Scripted, middleware: MiddlewareStack) -> LlmStream {
     let (llm, context) = made(model, middleware);
     llm.stream(History::new(), [Input::from("Double 4")], context).unwrap()
 }
@@ -87,7 +89,7 @@ fn any_hooks() -> impl Strategy<Value = Hooks> {
         Hooks::TOOL_RESULT,
     ];
     proptest::sample::subsequence(all.to_vec(), 0..=all.len())
-        .prop_map(|hooks| hooks.into_iter().fold(Hooks::NONE, |all, hook| all | hook))
+        .prop_map(|hooks| hooks.into_iter().fold(Hooks::empty(), |all, hook| all | hook))
 }
 
 proptest! {
@@ -102,10 +104,10 @@ proptest! {
         let chain = || hooks.iter().map(|hooks| Arc::new(Nothing(*hooks)) as Arc<dyn Middleware>).collect();
 
         let with = generate(script(&replies), chain()).unwrap();
-        let without = generate(script(&replies), Chain::default()).unwrap();
+        let without = generate(script(&replies), MiddlewareStack::default()).unwrap();
         prop_assert_eq!(with, without);
         let with = block_on(drained(stream(script(&replies), chain())));
-        let without = block_on(drained(stream(script(&replies), Chain::default())));
+        let without = block_on(drained(stream(script(&replies), MiddlewareStack::default())));
         prop_assert_eq!(with, without);
     }
 }
@@ -120,7 +122,7 @@ impl Endings {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn chain(self: &Arc<Self>) -> Chain {
+    fn chain(self: &Arc<Self>) -> MiddlewareStack {
         [Arc::clone(self) as Arc<dyn Middleware>].into_iter().collect()
     }
 }
@@ -203,7 +205,7 @@ impl<F: Fn(&mut ModelRequest) + Send + Sync> Middleware for Editing<F> {
     }
 }
 
-fn editing(edit: impl Fn(&mut ModelRequest) + Send + Sync + 'static) -> Chain {
+fn editing(edit: impl Fn(&mut ModelRequest) + Send + Sync + 'static) -> MiddlewareStack {
     [Arc::new(Editing(edit)) as Arc<dyn Middleware>].into_iter().collect()
 }
 

@@ -14,7 +14,7 @@ use turntree::upp::middleware::context::Called;
 use turntree::upp::middleware::hooks::HookFuture;
 use turntree::upp::middleware::turn_start::TURN_START;
 use turntree::upp::middleware::{
-    CallContext, Chain, Emitted, Hooks, Level, Logging, MemoryPubsub, Middleware, Persistence,
+    CallContext, Emitted, Hooks, Level, Logging, MemoryPubsub, Middleware, MiddlewareStack, Persistence,
     PersistenceAdapter, Pubsub, Request, StateValue,
 };
 use turntree::upp::{ErrorCode, ModelRequest, UppError};
@@ -64,7 +64,7 @@ impl Middleware for Recorder {
     }
 }
 
-fn recorders(fails_in: Option<&'static str>) -> (Chain, Log) {
+fn recorders(fails_in: Option<&'static str>) -> (MiddlewareStack, Log) {
     let log = Log::default();
     let recorder = |name| -> Arc<dyn Middleware> {
         Arc::new(Recorder { name, log: Arc::clone(&log), fails_in: fails_in.filter(|_| name == "a") })
@@ -100,7 +100,7 @@ fn call(streaming: bool, history: &[Arc<Message>], inputs: &[Arc<Message>]) -> A
     Arc::new(CallContext::llm(called, request, history.len(), Arc::new(SystemClock)))
 }
 
-async fn make(chain: &Chain, context: &Arc<CallContext>) -> Result<Arc<Turn>, UppError> {
+async fn make(chain: &MiddlewareStack, context: &Arc<CallContext>) -> Result<Arc<Turn>, UppError> {
     chain.around(context, None, || ready(Ok(turn(vec![user("hi"), assistant("hello")])))).await
 }
 
@@ -199,7 +199,7 @@ async fn a_cancellation_interrupts_the_hooks_of_the_request() {
             Box::pin(pending())
         }
     }
-    let chain: Chain = [Arc::new(Stuck) as Arc<dyn Middleware>].into_iter().collect();
+    let chain: MiddlewareStack = [Arc::new(Stuck) as Arc<dyn Middleware>].into_iter().collect();
     let (context, token) = (call(true, &[], &[]), CancellationToken::new());
     let made = chain.around(&context, Some(&token), pending::<Result<Arc<Turn>, UppError>>);
 
@@ -227,7 +227,7 @@ impl Middleware for Doubling {
 
 #[test]
 fn each_middleware_sees_what_the_one_before_it_left() {
-    let chain: Chain = (0..2).map(|_| Arc::new(Doubling) as Arc<dyn Middleware>).collect();
+    let chain: MiddlewareStack = (0..2).map(|_| Arc::new(Doubling) as Arc<dyn Middleware>).collect();
     let context = call(true, &[], &[]);
     let count = |event| chain.stream_event(event, &context).unwrap().into_iter().count();
 
@@ -240,10 +240,10 @@ fn each_middleware_sees_what_the_one_before_it_left() {
 fn an_empty_chain_passes_events_on() {
     let event = StreamEvent::text(0, "x");
 
-    let emitted = Chain::default().stream_event(event.clone(), &call(true, &[], &[])).unwrap();
+    let emitted = MiddlewareStack::default().stream_event(event.clone(), &call(true, &[], &[])).unwrap();
 
     assert_eq!(emitted, Emitted::One(event));
-    assert!(Chain::default().is_empty());
+    assert!(<MiddlewareStack>::default().is_empty());
 }
 
 fn set_messages(context: &CallContext, messages: &[Arc<Message>]) -> usize {
@@ -308,7 +308,7 @@ impl PersistenceAdapter for Shelf {
 }
 
 /// A call whose model answers with `answer` to whatever is asked.
-async fn talk(chain: &Chain, input: &str, answer: &str) -> Result<Arc<Turn>, UppError> {
+async fn talk(chain: &MiddlewareStack, input: &str, answer: &str) -> Result<Arc<Turn>, UppError> {
     let context = call(false, &[], &[user(input)]);
     let answer = assistant(answer);
     let asked = Arc::clone(&context);
@@ -324,7 +324,8 @@ async fn talk(chain: &Chain, input: &str, answer: &str) -> Result<Arc<Turn>, Upp
 async fn a_conversation_goes_on_from_the_store() {
     let shelf = Arc::new(Shelf::default());
     let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
-    let chain: Chain = [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
+    let chain: MiddlewareStack =
+        [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
 
     talk(&chain, "one", "1").await.unwrap();
     let second = talk(&chain, "two", "2").await.unwrap();
@@ -341,7 +342,8 @@ async fn a_conversation_goes_on_from_the_store() {
 async fn a_failing_save_fails_the_call_and_leaves_the_store_as_it_was() {
     let shelf = Arc::new(Shelf::default());
     let adapter = Arc::clone(&shelf) as Arc<dyn PersistenceAdapter>;
-    let chain: Chain = [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
+    let chain: MiddlewareStack =
+        [Arc::new(Persistence::new(adapter)) as Arc<dyn Middleware>].into_iter().collect();
     talk(&chain, "one", "1").await.unwrap();
     shelf.fails.store(true, std::sync::atomic::Ordering::Relaxed);
 
@@ -351,13 +353,13 @@ async fn a_failing_save_fails_the_call_and_leaves_the_store_as_it_was() {
     assert_eq!(shelf.kept.lock().unwrap().as_ref().unwrap().messages.len(), 2);
 }
 
-fn published(adapter: &MemoryPubsub, id: &str) -> Chain {
+fn published(adapter: &MemoryPubsub, id: &str) -> MiddlewareStack {
     let pubsub = Pubsub::new(adapter.clone(), Some(id.into()));
     [Arc::new(pubsub) as Arc<dyn Middleware>].into_iter().collect()
 }
 
 /// A call that streams these texts.
-async fn speak(chain: &Chain, texts: &[&str]) -> Result<Arc<Turn>, UppError> {
+async fn speak(chain: &MiddlewareStack, texts: &[&str]) -> Result<Arc<Turn>, UppError> {
     let context = call(true, &[], &[user("hi")]);
     let work = || async {
         for text in texts {
@@ -470,7 +472,7 @@ async fn logging_never_says_what_is_said_unless_asked() {
         };
         let mut logging = Logging::new(Arc::new(write));
         (logging.level, logging.contents) = (Level::Debug, contents);
-        let chain: Chain = [Arc::new(logging) as Arc<dyn Middleware>].into_iter().collect();
+        let chain: MiddlewareStack = [Arc::new(logging) as Arc<dyn Middleware>].into_iter().collect();
 
         talk(&chain, "a secret", "another").await.unwrap();
 

@@ -16,7 +16,7 @@ use turntree::upp::image::{
     generate, stream,
 };
 use turntree::upp::middleware::hooks::HookFuture;
-use turntree::upp::middleware::{CallContext, Chain, Middleware, Request, Response};
+use turntree::upp::middleware::{CallContext, Middleware, MiddlewareStack, Request, Response};
 use turntree::upp::result_stream::Step;
 use turntree::upp::{ErrorCode, Modality, UppError};
 
@@ -170,9 +170,9 @@ impl Middleware for Ears {
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-fn chain(ears: Ears) -> (Chain, Heard) {
+fn chain(ears: Ears) -> (MiddlewareStack, Heard) {
     let heard = Arc::clone(&ears.heard);
-    (Chain::from_iter([Arc::new(ears) as Arc<dyn Middleware>]), heard)
+    (MiddlewareStack::from_iter([Arc::new(ears) as Arc<dyn Middleware>]), heard)
 }
 
 fn said(heard: &Heard) -> Vec<String> {
@@ -183,7 +183,7 @@ fn inputs(texts: &[&str]) -> Vec<EmbeddingInput> {
     texts.iter().map(|text| (*text).into()).collect()
 }
 
-fn options(middleware: Chain, chunked: bool) -> EmbedOptions {
+fn options(middleware: MiddlewareStack, chunked: bool) -> EmbedOptions {
     EmbedOptions { middleware, chunked, ..EmbedOptions::default() }
 }
 
@@ -197,7 +197,7 @@ async fn hooks_run_once_around_all_batches_and_change_what_is_asked() {
     let ears = |name, adds| {
         Arc::new(Ears { name, adds, heard: Arc::clone(&heard), ..Ears::default() }) as Arc<dyn Middleware>
     };
-    let chain = Chain::from_iter([ears("1", Some("c")), ears("2", None)]);
+    let chain = MiddlewareStack::from_iter([ears("1", Some("c")), ears("2", None)]);
     let model = Arc::new(Vectors::default());
 
     let mut stream = embed(model.clone(), inputs(&["a", "b"]), Arc::default(), options(chain, true)).unwrap();

@@ -6,14 +6,14 @@ use futures_util::future::BoxFuture;
 
 use crate::bridge::guard;
 use crate::bridge::sync::go_on;
-use turntree_upp::middleware::Finisher;
+use turntree_upp::middleware::CleanupExecutor;
 
 /// Hooks that need no waiting run at once, where the call was dropped. What waits goes on as a task of the event loop
 /// that runs there; without one it is waited for.
-pub(crate) struct PyFinisher;
+pub(crate) struct PyCleanupExecutor;
 
-impl Finisher for PyFinisher {
-    fn finish(&self, mut rest: BoxFuture<'static, ()>) {
+impl CleanupExecutor for PyCleanupExecutor {
+    fn execute(&self, mut rest: BoxFuture<'static, ()>) {
         guard::held(|py| {
             if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
                 && let Err(error) = go_on(py, "on_abort", rest)
