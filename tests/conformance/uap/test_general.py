@@ -9,19 +9,21 @@ from turntree import agent
 from turntree.execution import loop, plan, react
 from turntree.upp import scripted, tool
 
-STEPS = {"steps": [{"id": "look", "description": "Look it up", "tool": "weather", "dependsOn": []}]}
+STEPS = {"steps": [{"id": "look", "description": "Look it up", "tool": "helper", "dependsOn": []}]}
 
 
 def call(name, /, **arguments):
     return {"toolName": name, "arguments": arguments}
 
 
-def model_for(strategy):
-    """A model whose last answer comes after one round of two tools, whatever is asked before."""
-    rounds = [[call("weather", city="Oslo"), call("helper", task="Rome")], "done"]
+BOTH = [call("weather", city="Oslo"), call("helper", task="Rome")]
+
+
+def model_for(strategy, calls=BOTH, *within):
+    """A model that calls tools once and then ends. `within` are the replies to sub-agents that inherit the model."""
     before = {"loop": [], "react": ["I think."], "plan": [json.dumps(STEPS)]}[strategy.name]
     between = ["I see."] if strategy.name == "react" else []
-    return scripted([*before, rounds[0], *between, rounds[1]])
+    return scripted([*before, calls, *within, *between, "done"])
 
 
 @pytest.mark.parametrize("strategy", [loop(), react(), plan()], ids=lambda strategy: strategy.name)
@@ -52,6 +54,22 @@ async def test_uap_85_strategies_tools_sub_agents_and_usage_go_together(strategy
         "weather": "sunny in Oslo",
         "helper": "helped",
     }
+    # The sub-agent has a model of its own and none of its parent's tools.
     assert models == [0]
-    assert turn.usage.total_tokens > 0
+    assert len(turn.usage.cycles) == turn.cycles
+    assert turn.usage.input_tokens == sum(cycle.input_tokens for cycle in turn.usage.cycles) > 0
+    assert turn.usage.output_tokens == sum(cycle.output_tokens for cycle in turn.usage.cycles) > 0
     assert turn.cycles == {"loop": 2, "react": 4, "plan": 3}[strategy.name]
+
+
+@pytest.mark.parametrize("strategy", [loop(), react(), plan()], ids=lambda strategy: strategy.name)
+async def test_uap_85_a_sub_agent_inherits_the_model_in_every_strategy(strategy):
+    model = model_for(strategy, [call("helper", task="Rome")], "helped")
+    helper = agent(name="helper").to_tool(name="helper")
+
+    turn = await agent(model=model, tools=[helper], execution=strategy).run("go")
+
+    assert {done.tool_name: done.result for done in turn.tool_executions} == {"helper": "helped"}
+    (inherited,) = [request for request in model.requests if request.messages[0].text == "Rome"]
+    assert list(inherited.tools) == []
+    assert turn.response.text == "done"

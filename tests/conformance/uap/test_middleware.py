@@ -1,12 +1,13 @@
 """UAP-1.0 §10 and §16.3, point by point. The number in a name is that of the point in our checklist."""
 
 import asyncio
+import json
 import logging as stdlib
 import re
 
 import pytest
 
-from turntree import GuardrailError, agent, session
+from turntree import GuardrailError, Session, ValidationError, agent, session
 from turntree.middleware import guardrails, logging, rule
 from turntree.upp import AssistantMessage, ToolCall, Turn, UPPError, UserMessage, scripted, tool
 
@@ -134,8 +135,35 @@ async def test_uap_60_after_must_give_a_valid_turn(given):
         def after(self, context, turn):
             return given
 
-    with pytest.raises((TypeError, ValueError)):
-        await agent(model=scripted(["Hi."]), middleware=[Wrong()]).run("Hello")
+    called = []
+
+    class First:
+        name = "first"
+
+        def after(self, context, turn):
+            called.append(turn)
+            return turn
+
+    with pytest.raises((TypeError, ValueError), match=r"\bafter\b.*Turn"):
+        await agent(model=scripted(["Hi."]), middleware=[First(), Wrong()]).run("Hello")
+
+    # `after` runs in reverse order: no other middleware receives what is not a turn.
+    assert called == []
+
+
+async def test_uap_60_the_turn_of_after_is_the_turn_of_the_run():
+    other = await agent(model=scripted(["Bye."])).run("Hello")
+
+    class Replace:
+        name = "replace"
+
+        def after(self, context, turn):
+            return other
+
+    helper = agent(model=scripted(["Hi.", "Hi."]), middleware=[Replace()])
+
+    assert await helper.run("Hello") == other
+    assert await helper.stream("Hello").turn == other
 
 
 async def test_uap_61_logging_is_provided_with_its_four_options():
@@ -157,6 +185,22 @@ async def test_uap_61_logging_is_provided_with_its_four_options():
     assert f"[DEBUG] Agent {helper.id} step 1 started" in lines
     assert f"[DEBUG] Agent {helper.id} calls tool look with {{}}" in lines
     assert re.fullmatch(rf"\[INFO\] Agent {helper.id} completed in \S+s \(\d+ tokens\)", lines[-1])
+    steps = [re.sub(r" \(.*", "", line) for line in lines if re.search(r"step \d", line)]
+    assert steps == [f"[DEBUG] Agent {helper.id} step {n} {phase}" for n in (1, 2) for phase in ("started", "ended")]
+
+
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize("timing", [True, False])
+async def test_uap_61_messages_and_timing_are_left_out_on_request(messages, timing):
+    lines = []
+    shown = logging(level="info", logger=lines.append, include_messages=messages, include_timing=timing)
+
+    await agent(model=scripted(["The answer."]), middleware=[shown]).run("The question")
+
+    text = "\n".join(lines)
+    assert ("The question" in text) is messages
+    assert ("The answer." in text) is messages
+    assert bool(re.search(r"\d+(\.\d+)?m?s\b", text)) is timing
 
 
 @pytest.mark.parametrize(
@@ -177,7 +221,60 @@ async def test_uap_61_logging_goes_to_the_standard_library_by_default(caplog):
 
     await agent(model=scripted(["Hi."]), middleware=[logging()]).run("Hello")
 
-    assert len(caplog.records) == 2
+    assert [(record.name, record.levelname) for record in caplog.records] == [("turntree", "INFO")] * 2
+    assert "starting execution" in caplog.records[0].getMessage()
+    assert "completed" in caplog.records[1].getMessage()
+
+
+async def test_uap_83_the_system_prompt_is_in_no_saved_state():
+    helper = agent(model=scripted(["Hi."]), system="The password is swordfish.")
+    sess = session(helper)
+    await sess.run("Hello")
+
+    assert "swordfish" not in sess.to_json()
+    assert "swordfish" not in repr(sess.checkpoints) + repr(sess.tree) + repr(sess)
+
+
+async def test_uap_83_a_store_may_encrypt_what_it_is_given():
+    class Encrypted:
+        """A stand-in for a cipher: the store sees one JSON document and returns it as it was."""
+
+        def __init__(self):
+            self.rows = {}
+
+        def save(self, id, document):
+            self.rows[id] = bytes(byte ^ 0x5A for byte in json.dumps(document).encode())
+
+        def load(self, id):
+            return json.loads(bytes(byte ^ 0x5A for byte in self.rows[id]))
+
+        def delete(self, id):
+            del self.rows[id]
+
+    store = Encrypted()
+    helper = agent(model=scripted(["Hi.", "Bye."]))
+    sess = session(helper, persistence=store)
+    await sess.run("My pin is 1234")
+    await sess.save()
+
+    (row,) = store.rows.values()
+    loaded = await Session.load(store, sess.id, helper)
+    assert b"1234" not in row
+    assert loaded.to_dict() == sess.to_dict()
+
+
+@pytest.mark.parametrize("member", ["threadTree", "checkpoints", "metadata", "createdAt", "id"])
+def test_uap_83_untrusted_state_is_refused_before_it_has_effects(member):
+    ran = []
+    helper = agent(model=scripted(lambda _: ran.append(1) or "Hi."))
+    document = session(helper).to_dict()
+    document[member] = {"__reduce__": ["os.system", "exit 1"]} if member != "metadata" else ["not", "an", "object"]
+
+    with pytest.raises(ValidationError) as caught:
+        Session.from_json(document, helper)
+
+    assert any(issue["pointer"].startswith(f"/{member}") for issue in caught.value.errors())
+    assert ran == []
 
 
 async def test_uap_83_guardrails_that_are_first_keep_input_from_everybody_else():

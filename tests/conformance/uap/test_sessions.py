@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import uuid
 from datetime import datetime
 
@@ -82,15 +83,36 @@ async def test_uap_7_session_state_is_fully_recoverable():
 
 
 async def test_uap_26_all_state_is_serialized():
-    sess = session(Steps().agent, metadata={"task": "x"})
-    await sess.run("go")
+    helper = agent(model=scripted(echo), name="helper")
 
-    document = sess.to_dict()
+    def model(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("help", task="look")
+
+    lead = agent(model=scripted(model), tools=[helper.to_tool("help")])
+    sess = session(lead, metadata={"task": "x"})
+    await sess.run("go")
+    fork = sess.fork(sess.tree.current.id)
+    sess.tree.checkout(fork)
+    await sess.run("again")
+
+    document = json.loads(sess.to_json())
 
     names = "version id agentId createdAt updatedAt threadTree checkpoints metadata"
     assert set(document) == set(names.split())
-    assert len(document["checkpoints"]) == 3
-    assert all("subAgentStates" in checkpoint for checkpoint in document["checkpoints"])
+    assert (document["agentId"], document["metadata"]) == (lead.id, {"task": "x"})
+    assert [checkpoint["step"] for checkpoint in document["checkpoints"]] == [1, 2, 1, 2]
+    # What the sub-agent said is in the checkpoint of the step that called it.
+    for checkpoint in document["checkpoints"][::2]:
+        (child,) = checkpoint["subAgentStates"].values()
+        (node,) = child["threadTree"]["nodes"]
+        assert [message["content"][0]["text"] for message in node["thread"]["messages"]] == ["look", "you said look"]
+
+    loaded = Session.from_json(document, lead)
+    assert json.loads(loaded.to_json()) == document
+    assert loaded.tree.history() == sess.tree.history()
+    assert loaded.tree.current.id == fork
+    assert [one.state for one in loaded.checkpoints] == [one.state for one in sess.checkpoints]
+    assert [one.sub_agent_states for one in loaded.checkpoints] == [one.sub_agent_states for one in sess.checkpoints]
 
 
 async def test_uap_27_the_tree_is_preserved_across_serialization():
@@ -388,7 +410,24 @@ async def test_uap_74_metadata_of_messages_is_preserved():
     assert again.tree.history()[0].metadata == {"openai": {"store": True, "n": 1.5}, "new": {"x": None}}
 
 
-def test_uap_76_sessions_of_sub_agents_stand_in_checkpoints():
+async def test_uap_76_a_sub_agent_session_of_a_checkpoint_is_a_session():
+    helper = agent(model=scripted(echo))
+
+    def model(request):
+        return "done" if request.messages[-1].type == "tool_result" else call("help", task="look")
+
+    sess = session(agent(model=scripted(model), tools=[helper.to_tool("help")]))
+    await sess.run("go")
+    (state,) = sess.checkpoints[0].sub_agent_states.values()
+
+    child = Session.from_json(state, helper)
+    await child.run("and then?")
+
+    assert child.id == state["id"]
+    assert texts(child.tree.history()) == ["look", "you said look", "and then?", "you said and then?"]
+
+
+def test_uap_76_sub_agent_states_of_other_writers_are_preserved():
     helper = agent(model=scripted(echo))
     child = session(helper).to_dict()
     document = session(helper).to_dict()
@@ -416,14 +455,25 @@ async def test_uap_77_a_loaded_session_behaves_identically():
     await sess.run("one")
     twin = Session.from_json(sess.to_json(), steps.agent)
 
+    assert (twin.id, twin.created_at, twin.updated_at) == (sess.id, sess.created_at, sess.updated_at)
+    sent = []
     for each in (sess, twin):
+        seen = len(steps.agent.model.requests)
         await each.run("two")
         await each.restore(each.checkpoints[0].id)
         await each.run("three")
+        sent.append([texts(request.messages) for request in steps.agent.model.requests[seen:]])
 
+    # The model receives the same messages, and everything that does not depend on new ids and times is equal.
+    assert sent[0] == sent[1]
+    assert len(sent[0]) == 6
     assert texts(twin.tree.history()) == texts(sess.tree.history())
-    assert [checkpoint.step for checkpoint in twin.checkpoints] == [checkpoint.step for checkpoint in sess.checkpoints]
-    assert [leaf.name for leaf in twin.tree.leaves()] == [leaf.name for leaf in sess.tree.leaves()]
+    assert ids(twin.tree.history())[:6] == ids(sess.tree.history())[:6]
+    assert [(one.step, texts(one.state.messages)) for one in twin.checkpoints] == [
+        (one.step, texts(one.state.messages)) for one in sess.checkpoints
+    ]
+    assert [texts(leaf.thread) for leaf in twin.tree.leaves()] == [texts(leaf.thread) for leaf in sess.tree.leaves()]
+    assert len(twin.tree.nodes) == len(sess.tree.nodes)
 
 
 async def test_uap_79_binary_data_is_base64():
@@ -528,3 +578,10 @@ async def test_uap_81_approval_handlers_of_a_sub_agents_tools_are_respected(appr
     assert paid == []
     (record,) = turn.tool_executions
     assert record.is_error is (approval == "ask")
+    # The model of the sub-agent, or of its parent, reads why the call was not made.
+    results = [
+        result.result for request in inner.model.requests for message in request.messages
+        if message.type == "tool_result" for result in message.results
+    ]
+    assert any("denied" in str(result) for result in results) is (approval != "ask")
+    assert ("approval" in str(record.result)) is (approval == "ask")

@@ -237,11 +237,19 @@ async def test_uap_18_react_formats_observations(format, words):
 
 
 async def test_uap_19_react_adds_up_the_usage_of_all_calls():
-    turn = await agent(model=scripted(THOUGHTS), tools=[search], execution=react()).run("go")
+    steps = []
+    hooks = {"on_step_end": lambda _, result: steps.append(result["turn"].usage)}
 
-    assert turn.cycles == 4
-    assert len(turn.usage.cycles) == 4
-    assert turn.usage.total_tokens == sum(cycle.input_tokens + cycle.output_tokens for cycle in turn.usage.cycles)
+    turn = await agent(model=scripted(THOUGHTS), tools=[search], execution=react(), strategy=hooks).run("go")
+
+    # Thought, tool call, thought, answer: each call of the model is in the total, whatever it was for.
+    assert turn.cycles == len(turn.usage.cycles) == 4
+    assert all(cycle.input_tokens > 0 and cycle.output_tokens > 0 for cycle in turn.usage.cycles)
+    assert turn.usage.input_tokens == sum(cycle.input_tokens for cycle in turn.usage.cycles)
+    assert turn.usage.output_tokens == sum(cycle.output_tokens for cycle in turn.usage.cycles)
+    assert turn.usage.total_tokens == turn.usage.input_tokens + turn.usage.output_tokens
+    assert len(steps) == 2
+    assert sum(usage.total_tokens for usage in steps) == turn.usage.total_tokens
 
 
 # plan

@@ -3,7 +3,7 @@
 import asyncio
 
 from turntree import agent, session
-from turntree.upp import Reply, StreamEvent, Turn, scripted, tool
+from turntree.upp import Reply, StreamEvent, Turn, llm, scripted, tool
 
 
 def call(name, /, **arguments):
@@ -24,6 +24,13 @@ async def events_of(stream):
     return [event async for event in stream]
 
 
+def comparable(event):
+    data = event.model_dump()
+    for name in ("timestamp", "duration"):
+        data["delta"].pop(name, None)
+    return data
+
+
 def uap(events):
     return [event.uap for event in events if event.uap]
 
@@ -38,6 +45,12 @@ async def test_uap_67_upp_events_come_unchanged():
     assert words == "It is 3."
     kinds = {event.upp.type for event in passed_on}
     assert {"message_start", "text_delta", "message_stop", "tool_execution_start", "tool_execution_end"} <= kinds
+
+    # `llm()` has no agent around it: the same script gives the same events, but for the times of the tool.
+    script = [[{"toolCallId": "call_1", **call("add", a=1, b=2)}], "It is 3."]
+    with_agent = await events_of(agent(model=scripted(script), tools=[add]).stream("1 + 2?"))
+    alone = await events_of(llm(model=scripted(script), tools=[add]).stream("1 + 2?"))
+    assert [comparable(event.upp) for event in with_agent if event.source == "upp"] == [comparable(event) for event in alone]
 
 
 async def test_uap_68_uap_events_have_their_source():
@@ -58,24 +71,30 @@ async def test_uap_68_uap_events_have_their_source():
 
 
 async def test_uap_69_events_are_chronological():
-    happened = []
+    happened, announced = [], asyncio.Event()
 
     @tool
-    def noted(n: int) -> int:
+    async def noted(n: int) -> int:
+        # The subscriber has the start of the call before the call returns: events are not held back until a step ends.
+        async with asyncio.timeout(10):
+            await announced.wait()
         happened.append("tool")
         return n
 
     stream = agent(model=scripted([[call("noted", n=1)], "done"]), tools=[noted]).stream("go")
     async for event in stream:
-        happened.append(event.uap.type if event.uap else event.upp.type)
+        kind = event.uap.type if event.uap else event.upp.type
+        happened.append(kind)
+        if kind == "tool_execution_start":
+            announced.set()
 
-    told = [what for what in happened if not what.endswith("_delta") and what != "tool"]
-    assert told == [
+    assert [what for what in happened if not what.endswith("_delta")] == [
         "step_start",
         "message_start",
         "message_stop",
         "action",
         "tool_execution_start",
+        "tool",
         "tool_execution_end",
         "observation",
         "step_end",
@@ -84,7 +103,11 @@ async def test_uap_69_events_are_chronological():
         "message_stop",
         "step_end",
     ]
-    assert happened.index("action") < happened.index("tool_execution_end")
+    # Deltas lie between the start and the stop of their message.
+    within = 0
+    for what in happened:
+        within += (what == "message_start") - (what == "message_stop")
+        assert within == 1 if what.endswith("_delta") else within in (0, 1), happened
 
 
 async def test_uap_70_turn_resolves_to_a_valid_turn():

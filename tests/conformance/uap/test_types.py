@@ -3,14 +3,18 @@
 import asyncio
 import importlib
 import inspect
+import json
+import re
+import subprocess
+import sys
 import threading
 import uuid
-from importlib.metadata import metadata
+from importlib.metadata import metadata, version
 
 import pytest
 
 import turntree
-from turntree import Agent, agent, session, upp
+from turntree import Agent, agent, execution, middleware, session, upp
 from turntree.upp import (
     AssistantMessage,
     Thread,
@@ -112,18 +116,33 @@ def test_uap_2_no_class_wraps_a_turn_or_a_thread():
 
 
 def test_uap_3_the_package_has_a_name_of_its_ecosystem():
-    assert metadata("turntree")["Name"] == "turntree"
+    name = metadata("turntree")["Name"]
+
+    # PEP 503: the normalized name of a distribution; PEP 8: a short lowercase package.
+    assert name == re.sub(r"[-_.]+", "-", name).lower() == turntree.__name__
+    assert name.isidentifier()
+    assert name not in sys.stdlib_module_names
+    assert version(name) == turntree.__version__
 
 
-@pytest.mark.parametrize("module", ["turntree", "turntree.execution", "turntree.middleware"])
-def test_uap_4_entry_points_are_apart(module):
-    loaded = importlib.import_module(module)
-
-    assert loaded.__name__ == module
-    assert loaded.__all__
+ENTRY_POINTS = ["turntree", "turntree.execution", "turntree.middleware"]
 
 
-def test_uap_4_strategies_and_middleware_are_not_in_the_main_entry_point():
+@pytest.mark.parametrize("module", ENTRY_POINTS)
+def test_uap_4_each_entry_point_is_imported_by_itself(module):
+    program = f"import json, {module} as m; print(json.dumps([m.__name__, [n for n in m.__all__ if hasattr(m, n)], m.__all__]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+
+    name, usable, exported = json.loads(done.stdout)
+    assert name == module
+    assert usable == exported
+    assert exported
+
+
+def test_uap_4_no_name_is_in_two_entry_points():
+    names = [name for module in ENTRY_POINTS for name in importlib.import_module(module).__all__]
+
+    assert sorted(names) == sorted(set(names))
     assert {"loop", "react", "plan", "logging"} & set(turntree.__all__) == set()
 
 
@@ -137,9 +156,29 @@ def test_uap_4_strategies_and_middleware_are_not_in_the_main_entry_point():
 )
 def test_uap_5_the_required_names_are_exported(module, names):
     loaded = importlib.import_module(module)
+    imported = {}
+    exec(f"from {module} import *", imported)
 
     assert set(names.split()) <= set(loaded.__all__)
-    assert all(hasattr(loaded, name) for name in names.split())
+    for name in names.split():
+        assert imported[name] is getattr(loaded, name)
+        assert inspect.getdoc(imported[name]), name
+
+
+async def test_uap_5_the_required_names_are_what_they_are_called():
+    helper = turntree.agent(model=scripted(["Hi."] * 3))
+    sess = turntree.session(helper)
+    answers = [(await turntree.ask(helper, "Hello")).response.text, (await turntree.query(helper, "Hello")).turn.response.text]
+    await sess.run("Hello")
+
+    assert isinstance(helper, turntree.Agent)
+    assert isinstance(sess, turntree.Session)
+    assert isinstance(sess.tree, turntree.ThreadTree)
+    assert isinstance(sess.tree.current, turntree.ThreadNode)
+    assert isinstance(sess.checkpoints[0], turntree.Checkpoint)
+    assert answers == ["Hi.", "Hi."]
+    assert [strategy().name for strategy in (execution.loop, execution.react, execution.plan)] == ["loop", "react", "plan"]
+    assert middleware.logging().name == "logging"
 
 
 async def test_uap_6_ids_are_v4():

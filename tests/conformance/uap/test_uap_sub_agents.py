@@ -268,9 +268,9 @@ async def test_uap_76_a_finished_sub_agent_is_not_run_again():
 
 @pytest.mark.parametrize("answer", [True, False])
 async def test_uap_81_approval_of_a_sub_agents_tools_is_respected(answer):
-    wiped = []
+    asked, wiped = [], []
 
-    @tool(approval=lambda arguments: answer)
+    @tool(approval=lambda arguments: asked.append(arguments) or answer)
     async def wipe() -> str:
         wiped.append(1)
         return "wiped"
@@ -285,16 +285,39 @@ async def test_uap_81_approval_of_a_sub_agents_tools_is_respected(answer):
 
     turn = await lead.run("go")
 
-    assert bool(wiped) is answer
+    assert asked == [{}]
+    assert wiped == ([1] if answer else [])
     assert ("denied" in turn.response.text) is not answer
+    assert ("wiped" in turn.response.text) is answer
+
+
+async def test_uap_81_the_handler_of_the_sub_agent_has_the_say():
+    asked, wiped = [], []
+
+    @tool
+    async def wipe(path: str) -> str:
+        wiped.append(path)
+        return "wiped"
+
+    def refuse(tool, arguments):
+        asked.append((tool.name, arguments))
+        return False
+
+    helper = agent(model=calls_once("wipe", path="/"), tools=[wipe], tool_strategy={"on_before_call": refuse})
+    lead = agent(model=calls_once("help", task="t"), tools=[helper.to_tool("help")])
+
+    await lead.run("go")
+
+    assert (asked, wiped) == ([("wipe", {"path": "/"})], [])
 
 
 async def test_uap_84_the_depth_is_limited():
-    both = {}
+    both, started = {}, []
 
     def asking(name, other):
         @tool
         async def ask() -> str:
+            started.append(name)
             return (await both[other].run("again")).response.text
 
         both[name] = agent(name=name, model=calls_once("ask"), tools=[ask])
@@ -304,7 +327,12 @@ async def test_uap_84_the_depth_is_limited():
 
     turn = await both["a"].run("go")
 
+    # The ninth agent is refused as the result of the tool that would have started it; the eight above it end as usual.
     assert "9 agents deep, and 8 is the most" in turn.response.text
-    assert (await both["a"].with_(max_sub_agent_depth=1).run("go")).response.text.count(
-        "2 agents deep, and 1 is the most"
-    ) == 1
+    assert started == list("ababababa")
+    assert [done.is_error for done in turn.tool_executions] == [False]
+
+    started.clear()
+    limited = await both["a"].with_(max_sub_agent_depth=1).run("go")
+    assert limited.response.text.count("2 agents deep, and 1 is the most") == 1
+    assert started == ["a", "b"]
