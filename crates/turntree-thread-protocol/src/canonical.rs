@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::action::Action;
-use super::by_the_letter::issue_of;
 use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, Thread};
 use super::error::ThreadError;
-use super::validate::{Issue, Rule, Severity, escape};
+use super::issue::{Issue, Rule, Severity, escape};
+use super::strict::issue_of;
 use turntree_core::json::canonical::{self, write_canonical, write_string};
 use turntree_core::json::losses::losses;
 use turntree_core::time::Timestamp;

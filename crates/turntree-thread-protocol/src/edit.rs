@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::action::Action;
 use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, Thread};
-use super::residue::{PYDANTIC_AI, forget, forget_in};
+use super::roundtrip_metadata::{PYDANTIC_AI, forget, forget_in};
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::shared::SharedString;
 use turntree_core::time::Timestamp;

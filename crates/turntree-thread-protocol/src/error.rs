@@ -9,7 +9,7 @@
 //! └── UnknownAgent  a view was asked for an agent that is not in the registry
 //! ```
 
-use super::validate::Issue;
+use super::issue::Issue;
 use turntree_core::json::ParseError;
 
 /// What can go wrong with a ThreadProtocol document or a conversion.

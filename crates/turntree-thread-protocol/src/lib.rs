@@ -6,16 +6,17 @@
 
 pub mod action;
 pub mod bulk;
-mod by_the_letter;
 mod canonical;
 pub mod content;
 pub mod convert;
 pub mod document;
 pub mod edit;
 pub mod error;
+pub mod issue;
 mod reduce;
-mod residue;
+mod roundtrip_metadata;
 pub mod schema;
+mod strict;
 mod transcript;
 pub mod validate;
 
@@ -30,4 +31,4 @@ pub use content::{
 pub use document::{Actions, AgentConfig, AgentRegistry, Thread, VERSION};
 pub use edit::{MergeError, Slice};
 pub use error::ThreadError;
-pub use validate::{Issue, Rule, Severity};
+pub use issue::{Issue, Rule, Severity};

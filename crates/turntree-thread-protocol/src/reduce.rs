@@ -7,12 +7,8 @@ use std::sync::Arc;
 
 use super::action::Action;
 use super::document::{Actions, Thread};
+use super::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
-
-/// Whether actions of this type only keep what one side knows.
-fn is_residue(action_type: &str) -> bool {
-    action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
-}
 
 impl Thread {
     /// What everybody who saw the conversation agrees on: no metadata, no facts that only Pydantic AI or a client
@@ -26,7 +22,7 @@ impl Thread {
             agent.config_ref =
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
-        let kept = self.actions.iter().filter(|action| !is_residue(action.action_type()));
+        let kept = self.actions.iter().filter(|action| !is_private_action(action));
         core.actions = kept
             .zip(1_u64..)
             .map(|(action, sequence)| {

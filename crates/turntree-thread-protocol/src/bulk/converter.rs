@@ -12,7 +12,7 @@ use super::chunks::Chunks;
 use super::error::DocumentIssue;
 use super::format::{Format, Settings, detect};
 use super::input::Batch;
-use super::text::Text;
+use super::input_buffer::InputBuffer;
 use crate::{Severity, Thread, ThreadError};
 use turntree_core::limits::LimitError;
 
@@ -91,7 +91,7 @@ impl Converter {
     }
 
     /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
-    pub(super) fn owned(&self, document: Text, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    pub(super) fn owned(&self, document: InputBuffer, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
         let text = document.strip_prefix(MARK).unwrap_or(&document);
         if text.trim_ascii().is_empty() {
             return Err(vec![empty()]);
@@ -204,7 +204,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
-    fn one(&mut self, bytes: &mut Text, start: usize, length: usize, last: bool) {
+    fn one(&mut self, bytes: &mut InputBuffer, start: usize, length: usize, last: bool) {
         let line = bytes.get(start..start + length).unwrap_or_default();
         let line = line.strip_prefix(MARK).unwrap_or(line);
         if line.trim_ascii().is_empty() {

@@ -9,10 +9,11 @@ use super::chunks::Chunks;
 use super::converter::{Converter, Task, compressed, too_long};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
-use super::input::{Batch, Batches, open, size_of_file};
+use super::input::{Batch, Batches, Framing, open, size_of_file};
+use super::input_buffer::InputBuffer;
+use super::observer::{Observer, Verdict};
+use super::options::Options;
 use super::output::{OutputFile, sync_directory};
-use super::text::Text;
-use super::{Framing, Observer, Options, Verdict};
 
 /// A file and what becomes of it.
 #[derive(Debug, Clone)]
@@ -136,7 +137,7 @@ fn convert(
     match batch {
         Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
         Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
-        None => converter.owned(Text::default(), &mut out)?,
+        None => converter.owned(InputBuffer::default(), &mut out)?,
     }
     if matches!(converter.task, Task::Validate) {
         return Ok(());

@@ -8,7 +8,7 @@ use flate2::read::MultiGzDecoder;
 use memchr::{memchr, memrchr};
 
 use super::error::BulkError;
-use super::text::{LARGE, Text};
+use super::input_buffer::{InputBuffer, LARGE};
 
 /// How much is asked of a source at once.
 const READ: usize = 256 * 1024;
@@ -80,9 +80,9 @@ impl<R: io::BufRead> Read for Gunzip<R> {
 #[derive(Debug)]
 pub(super) enum Batch {
     /// Whole lines; the last one may have no line end.
-    Lines(Text),
+    Lines(InputBuffer),
     /// One document.
-    Whole(Text),
+    Whole(InputBuffer),
     /// A line over the limit, of which nothing is kept.
     TooLong { found: usize, limit: usize },
 }
@@ -118,7 +118,7 @@ pub(super) struct Batches<'s> {
     /// How many bytes the source is likely to have left.
     left: usize,
     /// What was read and not handed over.
-    pending: Text,
+    pending: InputBuffer,
     /// Up to where `pending` is known to have no line end.
     searched: usize,
     /// Bytes of a document over the limit that were thrown away so far.
@@ -129,7 +129,7 @@ pub(super) struct Batches<'s> {
 impl<'s> Batches<'s> {
     /// `size` is what the source is likely to hold, 0 where nobody knows.
     pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize, size: usize) -> Self {
-        let (left, pending) = (size, Text::default());
+        let (left, pending) = (size, InputBuffer::default());
         Self { source, framing, limit, left, pending, searched: 0, thrown: None, ended: false }
     }
 
@@ -195,7 +195,7 @@ impl<'s> Batches<'s> {
         } else {
             return;
         }
-        self.pending = Text::default();
+        self.pending = InputBuffer::default();
         self.searched = 0;
     }
 

@@ -3,13 +3,15 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
+use super::chunks::Chunks;
 use super::converter::{Converter, Done, Failure, Piece, compressed};
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
-use super::input::{Batch, Batches};
-use super::text::Text;
-use super::{Chunks, Framing, Observer, Options, Verdict};
+use super::input::{Batch, Batches, Framing};
+use super::input_buffer::InputBuffer;
+use super::observer::{Observer, Verdict};
+use super::options::Options;
 
 /// Converts every document of a source and writes the results in the order of the source, one a line.
 ///
@@ -34,7 +36,7 @@ pub fn lines(
     let mut first = lead.next()?;
     if first.is_none() && options.framing == Framing::Whole {
         // A file of one document should hold one.
-        first = Some((Batch::Whole(Text::default()), 0));
+        first = Some((Batch::Whole(InputBuffer::default()), 0));
     }
     let mut converter = Converter {
         from: options.from,

@@ -9,7 +9,8 @@ use super::converter::Converter;
 use super::engine::{Lead, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
-use super::{Observer, Options, Verdict};
+use super::observer::{Observer, Verdict};
+use super::options::Options;
 
 /// Bytes of documents that are converted at once.
 const BATCH: usize = 256 * 1024;

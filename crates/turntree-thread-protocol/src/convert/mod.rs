@@ -1,8 +1,9 @@
-//! From and to other worlds. Rust types only: walking Python objects is the bindings' business.
+//! Conversions between threads and other formats. Python objects are converted by the bindings, not here.
 
+mod agent_view;
+pub mod portable;
 pub mod pydantic_ai;
 pub mod upp;
 pub mod vercel_ui;
-mod view;
 
-pub use view::{Others, OthersRole, ToolVisibility, ViewOptions};
+pub use agent_view::{Others, OthersRole, ToolVisibility, ViewOptions};

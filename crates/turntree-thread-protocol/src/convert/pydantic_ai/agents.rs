@@ -3,15 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::model::ModelMessage;
+use crate::convert::portable::named_agent;
 use crate::document::AgentConfig;
-
-/// The namespace of every id that is derived from content.
-pub(in crate::convert) fn namespace() -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol")
-}
 
 /// Picks the agent of an answer.
 type Choose = dyn Fn(&ModelMessage<'_>) -> Option<AgentConfig> + Send + Sync;
@@ -65,21 +59,5 @@ fn named_in_metadata(message: &ModelMessage<'_>) -> Option<AgentConfig> {
     }
     let metadata = message.members.get("metadata").filter(|value| value.is_object())?;
     let name = serde_json::from_str::<Metadata>(&metadata.to_json()).ok()?.agent?;
-    Some(named(&name, &name))
-}
-
-/// The agent of histories that name none.
-pub(in crate::convert) fn assistant() -> AgentConfig {
-    named("assistant", "Assistant")
-}
-
-/// An agent whose id follows from its identifier. It has no time yet: the thread gives it its own.
-fn named(identifier: &str, name: &str) -> AgentConfig {
-    let id = Uuid::new_v5(&namespace(), format!("agent:{identifier}").as_bytes());
-    AgentConfig {
-        agent_id: id.to_string(),
-        agent_identifier: identifier.to_owned(),
-        agent_name: name.to_owned(),
-        ..AgentConfig::default()
-    }
+    Some(named_agent(&name, &name))
 }

@@ -6,14 +6,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::envelope::{Envelope, MessageEnvelope, Slot, SlotEnvelope};
+use super::field_layout::{Expected, FieldLayouts};
 use super::items;
+use super::merge_text::cut;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::parts::{self, RETRY, expected, is_remark, is_verbatim};
-use super::profile::{Expected, Profile};
 use super::read::read_object;
-use super::texts::cut;
-use super::thread_metadata::ThreadMetadata;
+use super::roundtrip_metadata::{ActionMetadata, LayoutEntry, MessageMetadata, PieceMetadata};
+use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
 use super::usage::{expected_of_message, expected_of_usage};
 use crate::action::Action;
 use crate::content::{ContentPart, MessageContent};
@@ -24,10 +24,10 @@ use crate::error::ThreadError;
 #[derive(Debug, Default)]
 pub(super) struct Group<'t> {
     /// The actions that stand for parts.
-    actions: Vec<(&'t Action, Envelope<'t>)>,
+    actions: Vec<(&'t Action, ActionMetadata<'t>)>,
     /// All of them, remarks too: the first one gives the time.
     all: Vec<&'t Action>,
-    message: Option<MessageEnvelope<'t>>,
+    message: Option<MessageMetadata<'t>>,
     /// Whose it is, for groups without envelopes.
     owner: Option<Owner<'t>>,
 }
@@ -41,7 +41,7 @@ enum Owner<'t> {
 
 impl<'t> Group<'t> {
     /// Adds an action with what it says about its part.
-    pub(super) fn push(&mut self, action: &'t Action, mut envelope: Envelope<'t>) {
+    pub(super) fn push(&mut self, action: &'t Action, mut envelope: ActionMetadata<'t>) {
         if let Some(message) = envelope.message.take() {
             self.message = Some(message);
         }
@@ -83,19 +83,20 @@ pub(super) fn for_each_message<'t>(
     mut use_message: impl FnMut(ModelMessage<'t>) -> Result<(), ThreadError>,
 ) -> Result<(), ThreadError> {
     let metadata = ThreadMetadata::of(thread)?;
-    let profile = metadata.profile()?;
-    let plain = Profile::default();
+    let layouts = metadata.layouts()?;
+    let plain = FieldLayouts::default();
     let mut group: Option<(usize, Group<'_>)> = None;
     let mut finish = |group| -> Result<(), ThreadError> {
         if let Some((place, mut group)) = group {
             let group: &mut Group<'_> = &mut group;
-            let profile = if group.owner.is_some() { &plain } else { &profile };
-            use_message(decode_message(profile, group).map_err(|message| damaged(place, message))?)?;
+            let layouts = if group.owner.is_some() { &plain } else { &layouts };
+            use_message(decode_message(layouts, group).map_err(|message| damaged(place, message))?)?;
         }
         Ok(())
     };
     for (place, action) in thread.actions.iter().enumerate() {
-        let envelope = envelope_of(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
+        let envelope =
+            action_metadata(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
         let goes_on = group.as_ref().is_some_and(|(_, group)| belongs(group, action, envelope.as_ref()));
         if !goes_on {
             let owner = if envelope.is_some() { None } else { owner(action) };
@@ -112,26 +113,8 @@ pub(super) fn for_each_message<'t>(
     finish(group)
 }
 
-pub(super) fn damaged(place: usize, message: String) -> ThreadError {
-    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
-}
-
-pub(super) fn envelope_of<'t>(
-    action: &'t Action,
-    metadata: &ThreadMetadata<'t>,
-) -> Result<Option<Envelope<'t>>, serde_json::Error> {
-    let own = action
-        .metadata()
-        .and_then(|metadata| metadata.get("pydantic_ai"))
-        .map(turntree_core::json::RawJson::get);
-    match own.or_else(|| metadata.hoisted(action.sequence())) {
-        Some(text) => serde_json::from_str(text).map(Some),
-        None => Ok(None),
-    }
-}
-
 /// Whether an action goes on with the message of a group.
-fn belongs(group: &Group<'_>, action: &Action, envelope: Option<&Envelope<'_>>) -> bool {
+fn belongs(group: &Group<'_>, action: &Action, envelope: Option<&ActionMetadata<'_>>) -> bool {
     match (&group.message, envelope) {
         (Some(message), Some(envelope)) => envelope.message.is_none() && envelope.m == Some(message.index),
         (None, None) => match (group.owner, owner(action)) {
@@ -163,7 +146,7 @@ fn owner(action: &Action) -> Option<Owner<'_>> {
 /// # Errors
 /// What is damaged, in words.
 pub(super) fn decode_message<'t>(
-    profile: &Profile<'t>,
+    layouts: &FieldLayouts<'t>,
     group: &mut Group<'t>,
 ) -> Result<ModelMessage<'t>, String> {
     let envelope = group.message.take().unwrap_or_default();
@@ -175,14 +158,14 @@ pub(super) fn decode_message<'t>(
         (Some(kind), _) => Kind::from(kind.as_str()),
         (None, _) => group.kind(),
     };
-    let parts = decode_parts(profile, &envelope, group)?;
+    let parts = decode_parts(layouts, &envelope, group)?;
     let template =
-        profile.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
+        layouts.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
     let address = envelope.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
-    let address = address.or_else(|| profile.instructions.clone());
+    let address = address.or_else(|| layouts.instructions.clone());
     let instructions = match address {
         Some(address) if kind == Kind::Request => {
-            let text = profile.texts.get(&*address);
+            let text = layouts.texts.get(&*address);
             Some(
                 text.cloned()
                     .ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?,
@@ -196,7 +179,7 @@ pub(super) fn decode_message<'t>(
         "finish_reason" if calls => Expected::text("tool_call"),
         _ => expected_of_message(group.all.iter().copied(), kind.name(), instructions.as_ref(), key),
     });
-    let usage = match (members.get("usage"), profile.template("usage")) {
+    let usage = match (members.get("usage"), layouts.template("usage")) {
         (Some(Value::Field), Some(template)) => {
             let keys = envelope.usage_keys.as_ref().map(|keys| keys.0.as_slice());
             let derive = |key: &str| expected_of_usage(group.all.iter().copied(), key);
@@ -208,8 +191,8 @@ pub(super) fn decode_message<'t>(
 }
 
 fn decode_parts<'t>(
-    profile: &Profile<'t>,
-    envelope: &MessageEnvelope<'t>,
+    layouts: &FieldLayouts<'t>,
+    envelope: &MessageMetadata<'t>,
     group: &Group<'t>,
 ) -> Result<Vec<Part<'t>>, String> {
     let Some(layout) = &envelope.layout else {
@@ -220,7 +203,7 @@ fn decode_parts<'t>(
         }
         let mut parts = Vec::with_capacity(actions.len());
         for (action, envelope) in actions {
-            decode_action(profile, action, envelope, |part| parts.push(part))?;
+            decode_action(layouts, action, envelope, |part| parts.push(part))?;
         }
         return Ok(parts);
     };
@@ -232,17 +215,17 @@ fn decode_parts<'t>(
             .get(place)
             .ok_or_else(|| format!("layout names action {place} of {}", group.actions.len()))
     };
-    let part = |slot: &Slot<'t>| match slot {
-        Slot::Action(place) => {
-            action(*place).and_then(|(action, envelope)| decode_part(profile, action, envelope))
+    let part = |slot: &LayoutEntry<'t>| match slot {
+        LayoutEntry::Action(place) => {
+            action(*place).and_then(|(action, envelope)| decode_part(layouts, action, envelope))
         }
-        Slot::Other(slot) => match (slot.raw, &slot.text, slot.action) {
+        LayoutEntry::Other(slot) => match (slot.raw, &slot.text, slot.action) {
             (Some(raw), ..) => {
                 read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned())
             }
-            (None, Some(address), _) => system_prompt(profile, slot, address.as_str()),
+            (None, Some(address), _) => system_prompt(layouts, slot, address.as_str()),
             (None, None, Some(place)) => {
-                piece(profile, slot, action(place)?.0, ends.entry((place, slot.item)).or_default())
+                piece(layouts, slot, action(place)?.0, ends.entry((place, slot.item)).or_default())
             }
             (None, None, None) => Err("layout: an entry says nothing".to_owned()),
         },
@@ -250,18 +233,18 @@ fn decode_parts<'t>(
     layout.iter().map(part).collect()
 }
 
-fn slot_keys<'s, 't>(slot: &'s SlotEnvelope<'t>) -> Option<&'s [Cow<'t, str>]> {
+fn slot_keys<'s, 't>(slot: &'s PieceMetadata<'t>) -> Option<&'s [Cow<'t, str>]> {
     slot.keys.as_ref().map(|keys| keys.0.as_slice())
 }
 
 fn system_prompt<'t>(
-    profile: &Profile<'t>,
-    slot: &SlotEnvelope<'t>,
+    layouts: &FieldLayouts<'t>,
+    slot: &PieceMetadata<'t>,
     address: &str,
 ) -> Result<Part<'t>, String> {
-    let text = profile.texts.get(address).cloned();
+    let text = layouts.texts.get(address).cloned();
     let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
-    let template = profile.template("system-prompt").ok_or("no template for system prompts")?;
+    let template = layouts.template("system-prompt").ok_or("no template for system prompts")?;
     Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
         "content" => Expected::Value(text.clone()),
         "part_kind" => Expected::text("system-prompt"),
@@ -270,8 +253,8 @@ fn system_prompt<'t>(
 }
 
 fn piece<'t>(
-    profile: &Profile<'t>,
-    slot: &SlotEnvelope<'t>,
+    layouts: &FieldLayouts<'t>,
+    slot: &PieceMetadata<'t>,
     action: &'t Action,
     end: &mut usize,
 ) -> Result<Part<'t>, String> {
@@ -282,7 +265,7 @@ fn piece<'t>(
         (MessageContent::Text(text), None) => text.as_str(),
         (MessageContent::Parts(parts), Some(item)) => match parts.get(item) {
             Some(ContentPart::Text(part)) => part.text.as_str(),
-            Some(part) if slot.kind.is_some() => return file(profile, part, Some(slot)),
+            Some(part) if slot.kind.is_some() => return file(layouts, part, Some(slot)),
             _ => return Err("layout: a piece names no text".to_owned()),
         },
         _ => return Err("layout: a piece is of another content".to_owned()),
@@ -290,7 +273,7 @@ fn piece<'t>(
     let (text, after) =
         cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
     *end = after;
-    let template = profile.template("text").ok_or("no template for texts")?;
+    let template = layouts.template("text").ok_or("no template for texts")?;
     Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
         "content" => Expected::text(text),
         "part_kind" => Expected::text("text"),
@@ -300,15 +283,15 @@ fn piece<'t>(
 
 /// Rebuilds the part that holds a file.
 fn file<'t>(
-    profile: &Profile<'t>,
+    layouts: &FieldLayouts<'t>,
     part: &'t ContentPart,
-    slot: Option<&SlotEnvelope<'t>>,
+    slot: Option<&PieceMetadata<'t>>,
 ) -> Result<Part<'t>, String> {
-    let template = profile.template("file").ok_or("no template for files")?;
+    let template = layouts.template("file").ok_or("no template for files")?;
     let members = slot.map(|slot| slot.part.0.as_slice()).unwrap_or_default();
     let item = slot.and_then(|slot| slot.file.as_ref());
     Ok(template.rebuild(slot.and_then(slot_keys), members, |key| match key {
-        "content" => Expected::Value(items::decode_item(part, item, profile)),
+        "content" => Expected::Value(items::decode_item(part, item, layouts)),
         "part_kind" => Expected::text("file"),
         _ => Expected::Default,
     }))
@@ -317,21 +300,21 @@ fn file<'t>(
 /// Rebuilds the parts that an action is: one, or one for each text and each file of an answer without an envelope.
 /// An answer of Pydantic AI holds files with their data only: of one somewhere else it has the text of a link.
 pub(super) fn decode_action<'t>(
-    profile: &Profile<'t>,
+    layouts: &FieldLayouts<'t>,
     action: &'t Action,
-    envelope: &Envelope<'t>,
+    envelope: &ActionMetadata<'t>,
     mut take: impl FnMut(Part<'t>),
 ) -> Result<(), String> {
     let Action::AssistantMessage(message) = action else {
-        return decode_part(profile, action, envelope).map(take);
+        return decode_part(layouts, action, envelope).map(take);
     };
     let (MessageContent::Parts(parts), None) = (&message.content, &envelope.kind) else {
-        return decode_part(profile, action, envelope).map(take);
+        return decode_part(layouts, action, envelope).map(take);
     };
-    let template = profile.template("text").ok_or("no template for texts")?;
+    let template = layouts.template("text").ok_or("no template for texts")?;
     for part in parts {
         if items::is_inline(part) {
-            take(file(profile, part, None)?);
+            take(file(layouts, part, None)?);
             continue;
         }
         let text = part.as_text().map_or_else(|| Cow::Owned(items::link(part)), Cow::Borrowed);
@@ -346,9 +329,9 @@ pub(super) fn decode_action<'t>(
 
 /// Rebuilds the part that an action is.
 pub(super) fn decode_part<'t>(
-    profile: &Profile<'t>,
+    layouts: &FieldLayouts<'t>,
     action: &'t Action,
-    envelope: &Envelope<'t>,
+    envelope: &ActionMetadata<'t>,
 ) -> Result<Part<'t>, String> {
     if let Action::System(system) = action
         && is_verbatim(&system.action_type)
@@ -357,15 +340,15 @@ pub(super) fn decode_part<'t>(
             .ok_or_else(|| "the data of a verbatim part is no object".to_owned());
     }
     let class = envelope.kind.as_ref().map_or_else(|| parts::default_class(action), |kind| kind.as_str());
-    let template = profile.template(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
+    let template = layouts.template(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
     let as_text = match &envelope.args {
         Some(form) => form.as_str() == "text",
-        None => profile.arguments_as_text,
+        None => layouts.arguments_as_text,
     };
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
-        _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), profile),
-        Action::UserMessage(message) => items::said(message, envelope.items.as_deref(), profile),
+        _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), layouts),
+        Action::UserMessage(message) => items::said(message, envelope.items.as_deref(), layouts),
         _ => None,
     };
     let items_key = if class == "speech" { "audio" } else { "content" };

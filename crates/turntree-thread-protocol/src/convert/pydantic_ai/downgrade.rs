@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use super::field_layout::FieldLayouts;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value, part_kind};
-use super::profile::Profile;
 use super::read::read_object;
 use super::versions::{Version, class_since, member_since};
 
@@ -45,7 +45,7 @@ impl ChangeKind {
 
 /// The history as `to` can load it, and what had to be changed for that.
 pub fn downgrade<'a>(history: &History<'a>, to: Version) -> (History<'a>, Vec<Change>) {
-    let mut downgrader = Downgrader { to, plain: Profile::default(), changes: Vec::new() };
+    let mut downgrader = Downgrader { to, plain: FieldLayouts::default(), changes: Vec::new() };
     let messages = history
         .iter()
         .enumerate()
@@ -56,7 +56,7 @@ pub fn downgrade<'a>(history: &History<'a>, to: Version) -> (History<'a>, Vec<Ch
 
 struct Downgrader {
     to: Version,
-    plain: Profile<'static>,
+    plain: FieldLayouts<'static>,
     changes: Vec<Change>,
 }
 

@@ -8,44 +8,30 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
-use super::agents::assistant;
 use super::decode::{Group, decode_message};
-use super::draft::{Draft, Entry};
-use super::envelope::{Envelope, ObjectWriter};
+use super::field_layout::{Expected, FieldLayouts};
+use super::merge_text::{Joined, join_texts};
+use super::message_builder::{Differs, MessageBuilder, PartLocation, Source};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
-use super::parts::{self, Encoded, MESSAGE, Surroundings};
-use super::profile::{Expected, Profile};
-use super::texts::{Joined, join_texts};
-use super::wire::{self, Remark, Wire};
+use super::options::ImportOptions;
+use super::parts::{self, EncodeContext, Encoded, MESSAGE};
+use super::portable::{self, PortableState};
+use super::roundtrip_metadata::{ActionMetadata, ObjectWriter};
+use super::thread_metadata::address;
 use super::write::{Comparer, message_to_json, object_to_json, write_message};
-use super::{ImportOptions, ProfileKind};
 use crate::action::Action;
+use crate::convert::portable::{DeferredAction, ProfileKind, assistant, system};
 use crate::document::AgentRegistry;
 use turntree_core::json::canonical::respell;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
-
-/// Where the bytes of a message are, to compare with.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// The text begins with the message.
-    Text(&'a str),
-    /// There is none: the message is written.
-    Written,
-}
-
-/// A message that did not come back as the text it was read from.
-#[derive(Debug)]
-pub(super) struct Differs;
 
 /// Turns messages into actions, one after another.
 #[derive(Debug)]
 pub(super) struct Encoder<'o, 'a> {
     pub(super) options: &'o ImportOptions,
     /// What the history says once.
-    pub profile: Profile<'a>,
+    pub layouts: FieldLayouts<'a>,
     /// The agents so far.
     pub agents: AgentRegistry,
     /// The actions so far, each where the thread will have it: of a long history there is no second list.
@@ -58,7 +44,7 @@ pub(super) struct Encoder<'o, 'a> {
     pub(super) clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
     requests_seen: bool,
-    pub(super) wire: Wire,
+    pub(super) portable: PortableState,
 }
 
 impl<'o, 'a> Encoder<'o, 'a> {
@@ -66,7 +52,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
     pub(super) fn new(options: &'o ImportOptions, timestamp: String) -> Self {
         Self {
             options,
-            profile: Profile::default(),
+            layouts: FieldLayouts::default(),
             agents: AgentRegistry::default(),
             actions: Vec::new(),
             system_prompts: Vec::new(),
@@ -75,7 +61,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             clamp: None,
             last_instructions: None,
             requests_seen: false,
-            wire: Wire::default(),
+            portable: PortableState::default(),
         }
     }
 
@@ -102,7 +88,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let mut draft = match message.kind {
             Kind::Request => self.request(index, message, before),
             Kind::Response => self.response(message, &agent_id),
-            Kind::Other(_) => Draft { irregular: true, ..Draft::default() },
+            Kind::Other(_) => MessageBuilder { irregular: true, ..MessageBuilder::default() },
         };
         if !self.is_full() {
             self.finish_portable(message, draft, &agent_id);
@@ -113,7 +99,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             let data = RawJson::from_text(format!("{{\"kind\":{data}}}")).unwrap_or_default();
             let timestamp = message.text("timestamp");
             let timestamp = timestamp.as_deref().unwrap_or(&self.timestamp);
-            draft.remark(parts::system(MESSAGE, timestamp, data));
+            draft.remark(system(MESSAGE, timestamp, data));
         }
         let fragment = self.message_fragment(index, message, &mut draft);
         let mut actions = std::mem::take(&mut draft.actions);
@@ -168,9 +154,9 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let mut group = Group::default();
         for action in actions {
             let metadata = action.metadata()?.get("pydantic_ai")?;
-            group.push(action, serde_json::from_str::<Envelope<'_>>(metadata.get()).ok()?);
+            group.push(action, serde_json::from_str::<ActionMetadata<'_>>(metadata.get()).ok()?);
         }
-        decode_message(&self.profile, &mut group).ok()
+        decode_message(&self.layouts, &mut group).ok()
     }
 
     /// Puts the envelope of each action into its metadata.
@@ -231,8 +217,8 @@ impl<'o, 'a> Encoder<'o, 'a> {
         index: usize,
         message: &ModelMessage<'a>,
         before: Option<&ModelMessage<'a>>,
-    ) -> Draft {
-        let mut draft = Draft::default();
+    ) -> MessageBuilder {
+        let mut draft = MessageBuilder::default();
         let own = message.text("timestamp");
         let mut timestamp = own.as_deref().unwrap_or(&self.timestamp).to_owned();
         let mut leading = index == 0;
@@ -247,15 +233,15 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 draft.layout.other(entry);
                 continue;
             }
-            let around = Surroundings {
+            let around = EncodeContext {
                 kind: &message.kind,
                 timestamp: &timestamp,
                 agent_id: "",
                 provider_name: None,
                 validation_status: self.options.validation_status,
-                wire: !self.is_full(),
+                portable: !self.is_full(),
             };
-            let one = parts::encode(part, &around, &mut self.profile);
+            let one = parts::encode(part, &around, &mut self.layouts);
             if own.is_none() {
                 one.action.timestamp().clone_into(&mut timestamp);
             }
@@ -265,13 +251,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
             None => encoded.into_iter().for_each(|one| draft.push(one)),
             Some(order) => {
                 let mut slots: Vec<Option<Encoded>> = encoded.into_iter().map(Some).collect();
-                let mut places = vec![Entry::Action(0); order.len()];
+                let mut places = vec![PartLocation::Action(0); order.len()];
                 for (place, part) in order.into_iter().enumerate() {
                     if let Some(one) = slots.get_mut(part).and_then(Option::take) {
                         draft.push(one);
                     }
                     if let Some(entry) = places.get_mut(part) {
-                        *entry = Entry::Action(place);
+                        *entry = PartLocation::Action(place);
                     }
                 }
                 draft.layout.entries.truncate(draft.layout.entries.len() - places.len());
@@ -283,13 +269,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// A system prompt before everything else: no action, but a text of the thread.
-    fn system_prompt(&mut self, part: &Part<'a>, draft: &mut Draft) -> Option<String> {
+    fn system_prompt(&mut self, part: &Part<'a>, draft: &mut MessageBuilder) -> Option<String> {
         let content = part.get("content")?;
         let address = self.store_text(&content.as_text()?, content.clone());
-        self.profile.observe("system-prompt", part);
+        self.layouts.observe("system-prompt", part);
         let mut writer = ObjectWriter::default();
         writer.text("text", &address);
-        let residue = self.profile.template("system-prompt")?.residue(part, |key| match key {
+        let residue = self.layouts.template("system-prompt")?.residue(part, |key| match key {
             "content" => Expected::Covered,
             "part_kind" => Expected::text("system-prompt"),
             _ => Expected::Default,
@@ -305,24 +291,24 @@ impl<'o, 'a> Encoder<'o, 'a> {
     /// Keeps a text under its content address.
     fn store_text(&mut self, text: &str, value: Value<'a>) -> String {
         let address = address(text);
-        self.profile.texts.entry(Cow::Owned(address.clone())).or_insert(value);
+        self.layouts.texts.entry(Cow::Owned(address.clone())).or_insert(value);
         address
     }
 
-    fn response(&mut self, message: &ModelMessage<'a>, agent_id: &str) -> Draft {
-        let mut draft = Draft::default();
+    fn response(&mut self, message: &ModelMessage<'a>, agent_id: &str) -> MessageBuilder {
+        let mut draft = MessageBuilder::default();
         let timestamp = message.text("timestamp").unwrap_or(Cow::Borrowed(&self.timestamp)).into_owned();
         let provider_name = message.text("provider_name");
-        let around = Surroundings {
+        let around = EncodeContext {
             kind: &message.kind,
             timestamp: &timestamp,
             agent_id,
             // A stream does not say it.
             provider_name: provider_name.as_deref().filter(|_| self.is_full()),
             validation_status: self.options.validation_status,
-            wire: !self.is_full(),
+            portable: !self.is_full(),
         };
-        let mut joined = join_texts(&message.parts, self.options.combine_text, &around, &mut self.profile);
+        let mut joined = join_texts(&message.parts, self.options.combine_text, &around, &mut self.layouts);
         let mut places: HashMap<usize, usize> = HashMap::new();
         let (mut sources, mut called) = (Vec::new(), false);
         for (place, part) in message.parts.iter().enumerate() {
@@ -330,17 +316,17 @@ impl<'o, 'a> Encoder<'o, 'a> {
             if !matches!(joined, Some(Joined::Next { .. } | Joined::Nothing)) {
                 draft.sources(&mut sources, called);
             }
-            if around.wire {
-                called |= wire::is_call(part);
-                sources.extend(self.wire.citations(part, &timestamp));
+            if around.portable {
+                called |= portable::is_call(part);
+                sources.extend(self.portable.citations(part, &timestamp));
             }
             match joined {
-                None if around.wire && wire::is_empty_thought(part) => {}
+                None if around.portable && portable::is_empty_thought(part) => {}
                 None => {
-                    let encoded = parts::encode(part, &around, &mut self.profile);
+                    let encoded = parts::encode(part, &around, &mut self.layouts);
                     // Streams carry it as data, which never stands between calls and their results.
-                    if around.wire && called && matches!(encoded.action, Action::System(_)) {
-                        draft.late.push(Remark::new(encoded.action));
+                    if around.portable && called && matches!(encoded.action, Action::System(_)) {
+                        draft.late.push(DeferredAction::new(encoded.action));
                     } else {
                         draft.push(encoded);
                     }
@@ -367,7 +353,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
-    fn cost(message: &ModelMessage<'a>, draft: &mut Draft) {
+    fn cost(message: &ModelMessage<'a>, draft: &mut MessageBuilder) {
         let last = draft.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
             _ => None,
@@ -389,16 +375,21 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// What no action says about the message.
-    fn message_fragment(&mut self, index: usize, message: &ModelMessage<'a>, draft: &mut Draft) -> String {
+    fn message_fragment(
+        &mut self,
+        index: usize,
+        message: &ModelMessage<'a>,
+        draft: &mut MessageBuilder,
+    ) -> String {
         let mut writer = ObjectWriter::default();
         writer.json("index", &index.to_string());
         writer.text("kind", message.kind.name());
         let instructions = self.instructions(message, &mut writer);
-        self.profile.observe(message.kind.name(), &message.members);
-        let text = instructions.as_ref().and_then(|address| self.profile.texts.get(address.as_str()));
+        self.layouts.observe(message.kind.name(), &message.members);
+        let text = instructions.as_ref().and_then(|address| self.layouts.texts.get(address.as_str()));
         let expected =
             |key: &str| super::usage::expected_of_message(&draft.actions, message.kind.name(), text, key);
-        let template = self.profile.template(message.kind.name());
+        let template = self.layouts.template(message.kind.name());
         let residue = template.and_then(|template| template.residue(&message.members, expected));
         draft.irregular |= residue.is_none();
         draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
@@ -406,10 +397,10 @@ impl<'o, 'a> Encoder<'o, 'a> {
             writer.residue(residue, "keys", "fields");
         }
         if let Some(usage) = &message.usage {
-            self.profile.observe("usage", usage);
+            self.layouts.observe("usage", usage);
             let expected = |key: &str| super::usage::expected_of_usage(&draft.actions, key);
             let residue =
-                self.profile.template("usage").and_then(|template| template.residue(usage, expected));
+                self.layouts.template("usage").and_then(|template| template.residue(usage, expected));
             draft.irregular |= residue.is_none();
             draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
             if let Some(residue) = &residue {
@@ -429,7 +420,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         }
         // Only the first request decides the default: the ones before a later change said nothing.
         let first = !std::mem::replace(&mut self.requests_seen, true);
-        let default = self.profile.instructions.as_deref().map(str::to_owned);
+        let default = self.layouts.instructions.as_deref().map(str::to_owned);
         let Some(value) = message.members.get("instructions").filter(|value| !value.is_null()) else {
             return default;
         };
@@ -443,22 +434,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
             }
         };
         if first {
-            self.profile.instructions = Some(Cow::Owned(address.clone()));
+            self.layouts.instructions = Some(Cow::Owned(address.clone()));
         } else if default.as_deref() != Some(&address) {
             writer.text("instructions", &address);
         }
         Some(address)
     }
-}
-
-/// The content address of a text.
-pub(super) fn address(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut address = String::from("sha256:");
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _ = write!(address, "{byte:02x}");
-    }
-    address
 }
 
 fn piece(place: Option<&usize>, entry: &str) -> String {

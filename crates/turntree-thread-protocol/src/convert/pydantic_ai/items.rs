@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::accepts;
-use super::envelope::{ItemEnvelope, ObjectWriter};
+use super::field_layout::{Expected, FieldLayouts, class_name};
 use super::model::{Object, Value};
-use super::profile::{Expected, Profile, class_name};
 use super::read::read_object;
+use super::roundtrip_metadata::{ItemMetadata, ObjectWriter};
+use super::validation;
 use super::write::{object_to_json, to_json};
 use crate::action::UserMessageAction;
 use crate::content::{
@@ -121,7 +121,7 @@ const KEEPERS: &[&str] =
 /// The class of the item that a content part is when nothing is said: `str` for all that Pydantic AI has no item for.
 fn default_class(part: &ContentPart) -> &'static str {
     match media(part) {
-        Some(media) if media.base64.is_some_and(|data| accepts::is_base64(data)) => "binary",
+        Some(media) if media.base64.is_some_and(|data| validation::is_base64(data)) => "binary",
         Some(media)
             if media.file_id.is_some() && media.provider.is_some_and(|provider| is_keeper(provider)) =>
         {
@@ -137,12 +137,12 @@ fn is_keeper(provider: &str) -> bool {
 }
 
 /// Reads the list of a user prompt; `None` when the value is no list.
-pub(super) fn encode<'a>(content: &Value<'a>, profile: &mut Profile<'a>) -> Option<EncodedItems> {
+pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) -> Option<EncodedItems> {
     let mut encoded = EncodedItems::default();
     let mut residue = String::from("[");
     let mut said = false;
     let mut item = |encoded: &mut EncodedItems, value: &Value<'a>, object: Option<Object<'a>>| {
-        let entry = encode_item(encoded, value, object, profile);
+        let entry = encode_item(encoded, value, object, layouts);
         if residue.len() > 1 {
             residue.push(',');
         }
@@ -177,7 +177,7 @@ fn encode_item<'a>(
     encoded: &mut EncodedItems,
     value: &Value<'a>,
     object: Option<Object<'a>>,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
 ) -> Cow<'static, str> {
     if let Some(text) = value.as_text() {
         encoded.parts.push(ContentPart::text(text));
@@ -189,7 +189,7 @@ fn encode_item<'a>(
         Cow::Owned(writer.finish())
     };
     let Some(object) = object else { return verbatim(&to_json(value)) };
-    match encode_object(&object, profile) {
+    match encode_object(&object, layouts) {
         None => verbatim(&object_to_json(&object)),
         Some((part, Some(entry))) => {
             encoded.parts.push(part);
@@ -205,7 +205,7 @@ fn encode_item<'a>(
 /// The one file that a part holds, as its content part and the entry that says the rest; `None` when there is none.
 pub(super) fn encode_file<'a>(
     value: &Value<'a>,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
 ) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
     let read;
     let object = match value {
@@ -219,19 +219,19 @@ pub(super) fn encode_file<'a>(
     if object.text("kind").as_deref() != Some("binary") {
         return None;
     }
-    encode_object(object, profile)
+    encode_object(object, layouts)
 }
 
 /// The content part of an item and the entry that says the rest: `None` for an item without one, and no entry where
 /// only the text of the whole message can hold it.
 fn encode_object<'a>(
     object: &Object<'a>,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
 ) -> Option<(ContentPart, Option<Cow<'static, str>>)> {
     let class = object.text("kind").unwrap_or_default();
     let (part, standard) = content_part(&class, object)?;
-    profile.observe(&class, object);
-    let Some(residue) = profile
+    layouts.observe(&class, object);
+    let Some(residue) = layouts
         .template(&class)
         .and_then(|template| template.residue(object, |key| expected(&part, &class, key, standard)))
     else {
@@ -348,16 +348,16 @@ pub(super) fn is_inline(part: &ContentPart) -> bool {
 /// The items of what a user said, and of what came with it; `None` for a plain text.
 pub(super) fn said<'t>(
     message: &'t UserMessageAction,
-    items: Option<&[Option<ItemEnvelope<'t>>]>,
-    profile: &Profile<'t>,
+    items: Option<&[Option<ItemMetadata<'t>>]>,
+    layouts: &FieldLayouts<'t>,
 ) -> Option<Value<'t>> {
     let attached = message.attachments.as_deref().unwrap_or_default();
     let mut said = match &message.content {
         MessageContent::Text(_) if attached.is_empty() => return None,
         MessageContent::Text(text) => vec![Value::text(text)],
-        MessageContent::Parts(parts) => decode_all(parts, items, profile),
+        MessageContent::Parts(parts) => decode_all(parts, items, layouts),
     };
-    let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, profile))));
+    let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, layouts))));
     said.extend(attached.iter().filter_map(Attachment::part).map(item));
     Some(Value::List(said))
 }
@@ -378,28 +378,28 @@ pub(super) fn link(part: &ContentPart) -> String {
 /// The items that content parts were.
 pub(super) fn decode_all<'t>(
     parts: &'t [ContentPart],
-    items: Option<&[Option<ItemEnvelope<'t>>]>,
-    profile: &Profile<'t>,
+    items: Option<&[Option<ItemMetadata<'t>>]>,
+    layouts: &FieldLayouts<'t>,
 ) -> Vec<Value<'t>> {
     let mut values = Vec::with_capacity(parts.len());
     let mut rest = parts.iter();
     for item in items.unwrap_or_default() {
-        if let Some(ItemEnvelope { raw: Some(raw), .. }) = item {
+        if let Some(ItemMetadata { raw: Some(raw), .. }) = item {
             values.push(Value::Raw(raw));
             continue;
         }
         let Some(part) = rest.next() else { break };
-        values.push(decode_item(part, item.as_ref(), profile));
+        values.push(decode_item(part, item.as_ref(), layouts));
     }
-    values.extend(rest.map(|part| decode_item(part, None, profile)));
+    values.extend(rest.map(|part| decode_item(part, None, layouts)));
     values
 }
 
 /// The item that a content part was.
 pub(super) fn decode_item<'t>(
     part: &'t ContentPart,
-    item: Option<&ItemEnvelope<'t>>,
-    profile: &Profile<'t>,
+    item: Option<&ItemMetadata<'t>>,
+    layouts: &FieldLayouts<'t>,
 ) -> Value<'t> {
     let class =
         item.and_then(|item| item.kind.as_ref()).map_or_else(|| default_class(part), |kind| kind.as_str());
@@ -409,11 +409,11 @@ pub(super) fn decode_item<'t>(
             _ => Value::Text(Cow::Owned(link(part))),
         };
     }
-    let default = ItemEnvelope::default();
+    let default = ItemMetadata::default();
     let item = item.unwrap_or(&default);
     let standard = item.alphabet.is_some();
     let keys = item.keys.as_ref().map(|keys| keys.0.as_slice());
-    match profile.template(class) {
+    match layouts.template(class) {
         Some(template) => {
             Value::Object(template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
         }

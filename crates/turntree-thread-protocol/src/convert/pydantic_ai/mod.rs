@@ -16,356 +16,38 @@
 //! wrote. What no core action can say stays in `metadata.pydantic_ai`; what even that cannot say is kept as the whole
 //! message. JSON that Pydantic did not spell (indented, with ASCII escapes) comes back token by token.
 
-mod accepts;
 mod agents;
+mod coerce;
 mod decode;
 mod downgrade;
-mod draft;
 mod encode;
-mod envelope;
+mod encode_portable;
+mod export;
+mod fast_reader;
+mod field_layout;
+mod import;
 mod items;
+mod merge_text;
+mod message_builder;
 pub mod model;
+mod options;
 mod parts;
-mod profile;
+mod portable;
 mod read;
-mod scan;
-mod spelled;
-mod texts;
+mod roundtrip_metadata;
 mod thread_metadata;
 mod usage;
+mod validation;
 mod versions;
-mod view;
-mod wire;
 mod write;
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use sha2::{Digest, Sha256};
-use uuid::Uuid;
-
-pub use super::view::{Others, OthersRole, ToolVisibility, ViewOptions};
+pub use super::agent_view::{Others, OthersRole, ToolVisibility, ViewOptions};
+pub use super::portable::ProfileKind;
 pub use agents::AgentSource;
-pub(super) use agents::{assistant, namespace};
 pub use downgrade::{Change, ChangeKind, downgrade};
+pub use import::{from_message_stream, from_messages, from_pydantic_ai_json, read_any_history};
 pub use model::{History, Kind, ModelMessage, Object, Part, Value};
+pub use options::{CombineText, ImportOptions};
 pub use read::read_history;
 pub use versions::{Version, VersionError, WrittenBy, written_by};
 pub use write::write_history;
-
-use encode::{Differs, Encoder, Source};
-use scan::Scan;
-
-use crate::action::Action;
-use crate::content::MessageContent;
-use crate::document::{Actions, Thread};
-use crate::error::ThreadError;
-use turntree_core::json::canonical::respell;
-use turntree_core::json::{ParseError, ParseErrorKind};
-use turntree_core::limits::Limits;
-
-/// What a time is when nothing says one: never the present.
-const EPOCH: &str = "1970-01-01T00:00:00Z";
-
-/// How many characters of the first user text make a title.
-const TITLE_CHARACTERS: usize = 80;
-
-/// How much of a history a thread keeps. Decision 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProfileKind {
-    /// Core actions, system actions, and in metadata what is needed to invert them exactly.
-    #[default]
-    Full,
-    /// Core actions and system actions, nothing else.
-    Portable,
-}
-
-/// Which texts of an answer make one assistant message. Decision 6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CombineText {
-    /// Those that stand together.
-    #[default]
-    Adjacent,
-    /// All of them, at the place of the first.
-    Response,
-}
-
-/// How to make a thread of a history.
-#[derive(Debug, Clone, Default)]
-pub struct ImportOptions {
-    /// How much to keep.
-    pub profile: ProfileKind,
-    /// Which texts to join.
-    pub combine_text: CombineText,
-    /// Who speaks.
-    pub agent: AgentSource,
-    /// The thread's id; else the conversation's if it is a UUID, else one that follows from the first message.
-    pub thread_id: Option<String>,
-    /// The thread's title; else the beginning of the first user text.
-    pub title: Option<String>,
-    /// Tell arguments that failed validation (`validation_error`) from other errors (decision 7).
-    pub validation_status: bool,
-    /// Add `system.tp.usage` for answers without text (portable profile, decision 14).
-    pub usage_actions: bool,
-    /// Keep action metadata apart from the actions (decision 2).
-    pub strict: bool,
-    /// What the history may cost to read.
-    pub limits: Limits,
-}
-
-/// Makes a thread of a history as `ModelMessagesTypeAdapter.dump_json` writes it.
-///
-/// Histories of every version since 0.0.13 are understood; parts and members of later ones are carried as they are.
-/// `NaN` and `Infinity`, which Pydantic reads and JSON does not have, are read as Pydantic writes them: as `null`.
-/// The same bytes and options always give the same thread.
-///
-/// # Errors
-/// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or not a list of messages; names the
-/// place.
-pub fn from_pydantic_ai_json(bytes: &[u8], options: &ImportOptions) -> Result<Thread, ThreadError> {
-    let text = checked_text(bytes)?;
-    match from_text(text, options) {
-        Err(error) if error.rule() == ParseErrorKind::Syntax.name() => match read::without_nan(text) {
-            Some(standard) => from_text(&standard, options),
-            None => Err(error),
-        },
-        read => read,
-    }
-}
-
-fn checked_text(bytes: &[u8]) -> Result<&str, ParseError> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
-        kind: ParseErrorKind::Encoding,
-        path: Vec::new(),
-        message: format!("invalid UTF-8 at byte {}; JSON is UTF-8", error.valid_up_to()),
-    })
-}
-
-/// Reads a history in JSON and hands its messages over.
-///
-/// # Errors
-/// As [`from_pydantic_ai_json`].
-pub fn read_any_history<R>(
-    bytes: &[u8],
-    limits: &Limits,
-    use_history: impl FnOnce(&History<'_>) -> R,
-) -> Result<R, ThreadError> {
-    let text = checked_text(bytes)?;
-    match read_history(text, limits) {
-        Ok(history) => Ok(use_history(&history)),
-        Err(error) => {
-            let standard = read::without_nan(text).ok_or(error)?;
-            Ok(use_history(&read_history(&standard, limits)?))
-        }
-    }
-}
-
-fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError> {
-    read::check(text, &options.limits)?;
-    if let Some(thread) = stream(text, options) {
-        return Ok(thread);
-    }
-    // Only what is a history can be respelled.
-    read_history(text, &options.limits)?;
-    // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
-    let respelled = respell(text);
-    let messages = read_history(&respelled, &options.limits)?;
-    convert(&messages, Some(&respelled), options).map_err(|Differs| not_a_list())
-}
-
-/// Makes a thread of messages that some reader produced.
-pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
-    // Without a text to compare with, every message can be kept.
-    convert(messages, None, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
-}
-
-/// As [`from_messages`], for messages that are made one after another, so that memory stays warm.
-pub fn from_message_stream<'a>(
-    messages: impl IntoIterator<Item = ModelMessage<'a>>,
-    options: &ImportOptions,
-) -> Thread {
-    let mut messages = messages.into_iter();
-    // Messages wait for the first one that says a time: the ones before it are given that.
-    let mut waiting = Vec::new();
-    let mut timestamp = None;
-    while timestamp.is_none()
-        && let Some(message) = messages.next()
-    {
-        timestamp = first_timestamp(std::slice::from_ref(&message));
-        waiting.push(message);
-    }
-    let mut conversion = Conversion::new(options, timestamp, None);
-    let mut before: Option<ModelMessage<'a>> = None;
-    for message in waiting.into_iter().chain(messages) {
-        // Without a text to compare with, every message can be kept.
-        let _kept = conversion.step(&message, before.as_ref(), true);
-        before = Some(message);
-    }
-    conversion.finish()
-}
-
-fn not_a_list() -> ThreadError {
-    ParseError::shape(Vec::new(), "the history is not a list of messages").into()
-}
-
-/// Converts while it reads. `None` when a message differs from its text, or the first one has no time, or the text is
-/// not as Pydantic writes it: then the history must be seen as a whole.
-fn stream(text: &str, options: &ImportOptions) -> Option<Thread> {
-    let mut conversion: Option<Conversion<'_, '_>> = None;
-    let mut before: Option<ModelMessage<'_>> = None;
-    let mut whole = true;
-    let scan = scan::for_each_message(text, &options.limits, |message| {
-        let conversion = match &mut conversion {
-            Some(conversion) => conversion,
-            none => {
-                let timestamp = first_timestamp(std::slice::from_ref(&message));
-                whole = timestamp.is_some();
-                none.insert(Conversion::new(options, timestamp, Some(text)))
-            }
-        };
-        whole = whole && conversion.step(&message, before.as_ref(), false).is_ok();
-        before = Some(message);
-        whole
-    });
-    let conversion = conversion.unwrap_or_else(|| Conversion::new(options, None, Some(text)));
-    (whole && scan == Scan::Whole).then(|| conversion.finish())
-}
-
-/// Converts message by message; those that differ from their text are kept verbatim.
-fn convert<'a>(
-    messages: &[ModelMessage<'a>],
-    text: Option<&'a str>,
-    options: &ImportOptions,
-) -> Result<Thread, Differs> {
-    let mut conversion = Conversion::new(options, first_timestamp(messages), text);
-    let mut texts: Option<Vec<&str>> = None;
-    let mut before = None;
-    for (index, message) in messages.iter().enumerate() {
-        if conversion.step(message, before, text.is_none()).is_err() {
-            let texts = match &mut texts {
-                Some(texts) => texts,
-                none => none.insert(text.map(message_texts).ok_or(Differs)??),
-            };
-            conversion.rest = Some(texts.get(index).copied().ok_or(Differs)?);
-            conversion.step(message, before, true)?;
-            // Where the next message begins is known again.
-            conversion.rest = texts.get(index + 1).copied();
-        }
-        before = Some(message);
-    }
-    Ok(conversion.finish())
-}
-
-/// A history on its way to a thread.
-struct Conversion<'o, 'a> {
-    options: &'o ImportOptions,
-    encoder: Encoder<'o, 'a>,
-    index: usize,
-    /// The text that begins with the next message, as long as there is one.
-    rest: Option<&'a str>,
-    /// The first conversation id, and what stands for it where there is none.
-    conversation: Option<String>,
-    digest: [u8; 32],
-}
-
-impl<'o, 'a> Conversion<'o, 'a> {
-    fn new(options: &'o ImportOptions, timestamp: Option<String>, text: Option<&'a str>) -> Self {
-        Self {
-            options,
-            encoder: Encoder::new(options, timestamp.unwrap_or_else(|| EPOCH.to_owned())),
-            index: 0,
-            rest: text.and_then(|text| text.get(1..)),
-            conversation: None,
-            digest: Sha256::digest(b"").into(),
-        }
-    }
-
-    /// Converts a message. `whole` says that the text ends with it, or that there is none.
-    fn step(
-        &mut self,
-        message: &ModelMessage<'a>,
-        before: Option<&ModelMessage<'a>>,
-        whole: bool,
-    ) -> Result<(), Differs> {
-        if self.conversation.is_none() {
-            self.conversation = message.text("conversation_id").map(Cow::into_owned);
-        }
-        if self.index == 0 && self.options.thread_id.is_none() && self.conversation_uuid().is_none() {
-            self.digest = Sha256::digest(write::message_to_json(message).as_bytes()).into();
-        }
-        let source = self.rest.map_or(Source::Written, Source::Text);
-        let length = self.encoder.message(self.index, message, before, source, whole)?;
-        self.rest = self.rest.map(|rest| rest.get(length + 1..).unwrap_or_default());
-        self.index += 1;
-        Ok(())
-    }
-
-    fn conversation_uuid(&self) -> Option<Uuid> {
-        self.conversation.as_deref().and_then(|id| Uuid::parse_str(id).ok())
-    }
-
-    fn finish(mut self) -> Thread {
-        self.encoder.settle();
-        // Decision 13: the caller's, the conversation's if it is a UUID, else derived from the first message.
-        let derived = || Uuid::new_v5(&agents::namespace(), &self.digest);
-        let thread_id = match &self.options.thread_id {
-            Some(id) => id.clone(),
-            None => self.conversation_uuid().unwrap_or_else(derived).to_string(),
-        };
-        assemble(self.encoder, thread_id, self.options)
-    }
-}
-
-/// The text of each message in a list.
-fn message_texts(text: &str) -> Result<Vec<&str>, Differs> {
-    let texts = read::message_texts(text).map_err(|_| Differs)?;
-    Ok(texts.into_iter().map(serde_json::value::RawValue::get).collect())
-}
-
-/// The first time that a history says, for actions before anything says one.
-fn first_timestamp(messages: &[ModelMessage<'_>]) -> Option<String> {
-    let own = |message: &ModelMessage<'_>| {
-        let of_parts = message.parts.iter().find_map(|part| part.text("timestamp").map(Cow::into_owned));
-        of_parts.or_else(|| message.text("timestamp").map(Cow::into_owned))
-    };
-    messages.iter().find_map(own)
-}
-
-fn assemble(encoder: Encoder<'_, '_>, thread_id: String, options: &ImportOptions) -> Thread {
-    let full = options.profile == ProfileKind::Full;
-    let Encoder { profile, mut agents, actions, system_prompts, .. } = encoder;
-    if agents.is_empty() {
-        agents.add(match &options.agent {
-            AgentSource::One(agent) => agent.clone(),
-            _ => agents::assistant(),
-        });
-    }
-    let created_at = actions.first().map_or(EPOCH, |action| action.timestamp()).to_owned();
-    let updated_at = actions.last().map_or(EPOCH, |action| action.timestamp()).to_owned();
-    let configuration = thread_metadata::configuration(&profile, &system_prompts);
-    for agent in agents.values_mut() {
-        if agent.created_at.is_empty() {
-            agent.created_at.clone_from(&created_at);
-        }
-        if agent.config_ref.is_none() {
-            agent.config_ref = configuration.as_ref().map(|configuration| configuration.reference.clone());
-        }
-    }
-    let title = options.title.clone().unwrap_or_else(|| title(&actions));
-    let mut thread = Thread::new(thread_id, created_at, title);
-    thread.updated_at = updated_at;
-    thread.agents = agents;
-    if let Some(metadata) = thread_metadata::write(&profile, configuration.as_ref(), full) {
-        thread.metadata.get_or_insert_default().insert("pydantic_ai", metadata);
-    }
-    thread.actions = Actions(actions.into());
-    if options.strict { thread.with_hoisted_metadata() } else { thread }
-}
-
-fn title(actions: &[Arc<Action>]) -> String {
-    let first = actions.iter().find_map(|action| match &**action {
-        Action::UserMessage(message) => Some(&message.content),
-        _ => None,
-    });
-    first.map(MessageContent::text).unwrap_or_default().chars().take(TITLE_CHARACTERS).collect()
-}

@@ -5,18 +5,19 @@
 
 use std::borrow::Cow;
 
-use super::envelope::{ItemEnvelope, ObjectWriter};
+use super::coerce;
+use super::field_layout::{Expected, FieldLayouts, class_name};
 use super::items;
 use super::model::{Kind, Part, Value, part_kind};
-use super::profile::{Expected, Profile, class_name};
-use super::spelled;
-use super::wire::{self, Remark};
+use super::portable;
+use super::roundtrip_metadata::{ItemMetadata, ObjectWriter};
+use super::usage::USAGE;
 use super::write::{object_to_json, write_value};
 use crate::action::{
-    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
-    UserMessageAction,
+    Action, AssistantMessageAction, ThinkingAction, ToolCallAction, ToolReturnAction, UserMessageAction,
 };
 use crate::content::{ContentPart, MessageContent};
+use crate::convert::portable::{DeferredAction, system};
 use turntree_core::json::RawJson;
 use turntree_core::json::canonical::respell;
 
@@ -24,8 +25,6 @@ use turntree_core::json::canonical::respell;
 pub(super) const RETRY: &str = "system.tp.retry";
 /// The action beside the return of a call that was denied.
 pub(super) const DENIED: &str = "system.tp.tool_denied";
-/// The action that holds the cost of an answer without text, where metadata may not.
-pub(super) const USAGE: &str = "system.tp.usage";
 /// The action of a message without any other.
 pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
 /// The action of a part that has no action of its own kind.
@@ -69,7 +68,7 @@ pub(super) struct Encoded {
     /// A remark that goes before it.
     pub before: Option<Action>,
     /// What the stream says about it when the results of its response are there (portable profile).
-    pub late: Vec<Remark>,
+    pub late: Vec<DeferredAction>,
     /// Whether nothing but the message's text can hold it.
     pub irregular: bool,
     /// Whether all of the part was compared, to the byte, with what action and fragment give back.
@@ -86,19 +85,9 @@ impl Encoded {
     }
 }
 
-/// A system action.
-pub(super) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
-    Action::System(SystemAction {
-        action_type: action_type.into(),
-        timestamp: timestamp.into(),
-        data,
-        ..SystemAction::default()
-    })
-}
-
 /// What the encoding of a part depends on beside the part.
 #[derive(Debug)]
-pub(super) struct Surroundings<'m> {
+pub(super) struct EncodeContext<'m> {
     /// Whose message it is in.
     pub kind: &'m Kind,
     /// When the message was, for parts without a time.
@@ -110,11 +99,15 @@ pub(super) struct Surroundings<'m> {
     /// Whether invalid arguments are told from other errors.
     pub validation_status: bool,
     /// Whether to say what a stream of the same run says (portable profile).
-    pub wire: bool,
+    pub portable: bool,
 }
 
 /// Encodes any part but the texts of an answer, which may join.
-pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &mut Profile<'a>) -> Encoded {
+pub(super) fn encode<'a>(
+    part: &Part<'a>,
+    around: &EncodeContext<'_>,
+    layouts: &mut FieldLayouts<'a>,
+) -> Encoded {
     let class = part_kind(part);
     let own = part.text("timestamp");
     let timestamp = own.as_deref().unwrap_or(around.timestamp);
@@ -123,7 +116,7 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     let mut irregular = false;
     let mut late = Vec::new();
     let action = match (around.kind, &*class) {
-        (Kind::Request, "user-prompt") => user_prompt(part, timestamp, profile, &mut writer, &mut irregular),
+        (Kind::Request, "user-prompt") => user_prompt(part, timestamp, layouts, &mut writer, &mut irregular),
         (Kind::Request, "tool-return") | (Kind::Response, NATIVE_RETURN) => {
             tool_return(part, &class, timestamp, around.validation_status)
         }
@@ -133,10 +126,10 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
         (Kind::Request, "retry-prompt" | "retry-feedback") => Some(retry(part, timestamp)),
         (Kind::Response, "thinking") => thinking(part, timestamp, around),
         (Kind::Response, "tool-call" | "builtin-tool-call") => {
-            tool_call(part, timestamp, around.agent_id, profile, &mut writer)
+            tool_call(part, timestamp, around.agent_id, layouts, &mut writer)
         }
         (Kind::Request | Kind::Response, "speech") => {
-            speech(part, timestamp, around, profile, &mut writer, &mut irregular)
+            speech(part, timestamp, around, layouts, &mut writer, &mut irregular)
         }
         _ => data_action(part, &class, timestamp),
     };
@@ -144,13 +137,13 @@ pub(super) fn encode<'a>(part: &Part<'a>, around: &Surroundings<'_>, profile: &m
     if matches!(action, Action::ToolReturn(_)) && part.text("outcome").as_deref() == Some("denied") {
         before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
     }
-    if around.wire && class == "tool-return" {
-        late = wire::of_tool(part, timestamp);
+    if around.portable && class == "tool-return" {
+        late = portable::deferred_by_tool(part, timestamp);
     }
     if class != default_class(&action) {
         writer.text("kind", &class);
     }
-    let exact = write_residue(part, &class, &action, profile, &mut writer);
+    let exact = write_residue(part, &class, &action, layouts, &mut writer);
     irregular |= exact.is_none();
     let fragment = writer.into_fragment();
     Encoded { action, fragment, before, late, irregular, exact: exact.unwrap_or(false) }
@@ -162,10 +155,10 @@ pub(super) fn write_residue<'a>(
     part: &Part<'a>,
     class: &str,
     action: &Action,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
     writer: &mut ObjectWriter,
 ) -> Option<bool> {
-    profile.observe(class, part);
+    layouts.observe(class, part);
     let arguments_as_text = arguments_as_text(part, action);
     let has_items = match action {
         Action::UserMessage(UserMessageAction { content, .. })
@@ -180,7 +173,7 @@ pub(super) fn write_residue<'a>(
         "part_kind" => Expected::text(class),
         _ => expected(action, class, key, arguments_as_text),
     };
-    let residue = profile.template(class)?.residue(part, told)?;
+    let residue = layouts.template(class)?.residue(part, told)?;
     writer.residue(&residue, "keys", "part");
     Some(residue.exact)
 }
@@ -206,7 +199,7 @@ pub(super) fn expected<'t>(
 ) -> Expected<'t> {
     match (action, key) {
         (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
-        (_, "timestamp") => return spelled::time(action.timestamp()),
+        (_, "timestamp") => return coerce::time(action.timestamp()),
         _ => {}
     }
     let optional = |text: Option<&'t str>| text.map_or(Expected::Default, Expected::text);
@@ -241,24 +234,24 @@ pub(super) fn expected<'t>(
             "tool_name" => Expected::text(&action.tool_name),
             "tool_call_id" => Expected::text(&action.tool_call_id),
             "args" if arguments_as_text => Expected::text(action.args.get()),
-            "args" => spelled::arguments(action.args.get()),
+            "args" => coerce::arguments(action.args.get()),
             _ => Expected::Default,
         },
         Action::ToolReturn(action) => match key {
             "tool_name" => Expected::text(&action.tool_name),
             "tool_call_id" => Expected::text(&action.tool_call_id),
-            "content" => spelled::returned(action.content.get()),
+            "content" => coerce::returned(action.content.get()),
             "outcome" => Expected::text(outcome(&action.status)),
             _ => Expected::Default,
         },
         Action::System(system) if class == "retry-feedback" && system.action_type == RETRY => {
             let said = member(&system.data, "content").map(serde_json::value::RawValue::get);
             match key {
-                "content" => spelled::feedback(said.unwrap_or("\"\"")),
+                "content" => coerce::feedback(said.unwrap_or("\"\"")),
                 "retry" => {
                     let cause = member(&system.data, "cause")
                         .and_then(|cause| serde_json::from_str(cause.get()).ok());
-                    spelled::retry(cause, said)
+                    coerce::retry(cause, said)
                 }
                 _ => Expected::Default,
             }
@@ -307,7 +300,7 @@ fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> 
 }
 
 fn member<'d>(data: &'d RawJson, name: &str) -> Option<&'d serde_json::value::RawValue> {
-    let members: super::envelope::Members<'_> = serde_json::from_str(data.get()).ok()?;
+    let members: super::roundtrip_metadata::Members<'_> = serde_json::from_str(data.get()).ok()?;
     members.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
 }
 
@@ -328,8 +321,8 @@ fn content_text(content: &MessageContent) -> Option<&str> {
 fn speech<'a>(
     part: &Part<'a>,
     timestamp: &str,
-    around: &Surroundings<'_>,
-    profile: &mut Profile<'a>,
+    around: &EncodeContext<'_>,
+    layouts: &mut FieldLayouts<'a>,
     writer: &mut ObjectWriter,
     irregular: &mut bool,
 ) -> Option<Action> {
@@ -339,7 +332,7 @@ fn speech<'a>(
         (None, None) => return None,
         (Some(text), None) => MessageContent::Text(text),
         (transcript, Some(audio)) => {
-            let (sound, entry) = items::encode_file(audio, profile)?;
+            let (sound, entry) = items::encode_file(audio, layouts)?;
             *irregular |= entry.is_none();
             if let Some(entry) = entry.filter(|entry| entry != "null") {
                 writer.json("items", &format!("[{entry}]"));
@@ -364,8 +357,8 @@ fn speech<'a>(
 /// The sound of what was said aloud, as the member `audio` of its part.
 pub(super) fn audio<'t>(
     action: &'t Action,
-    items: Option<&[Option<ItemEnvelope<'t>>]>,
-    profile: &Profile<'t>,
+    items: Option<&[Option<ItemMetadata<'t>>]>,
+    layouts: &FieldLayouts<'t>,
 ) -> Option<Value<'t>> {
     let content = match action {
         Action::UserMessage(action) => &action.content,
@@ -375,13 +368,13 @@ pub(super) fn audio<'t>(
     let MessageContent::Parts(parts) = content else { return None };
     let sound = parts.iter().find(|part| part.as_text().is_none())?;
     let item = items.and_then(|items| items.first()).and_then(Option::as_ref);
-    Some(items::decode_item(sound, item, profile))
+    Some(items::decode_item(sound, item, layouts))
 }
 
 fn user_prompt<'a>(
     part: &Part<'a>,
     timestamp: &str,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
     writer: &mut ObjectWriter,
     irregular: &mut bool,
 ) -> Option<Action> {
@@ -389,7 +382,7 @@ fn user_prompt<'a>(
     let content = if let Some(text) = value.as_text() {
         MessageContent::Text(text.into_owned())
     } else {
-        let encoded = items::encode(value, profile)?;
+        let encoded = items::encode(value, layouts)?;
         if let Some(residue) = &encoded.residue {
             writer.json("items", residue);
         }
@@ -453,7 +446,7 @@ fn retry(part: &Part<'_>, timestamp: &str) -> Action {
     system(RETRY, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
 }
 
-fn thinking(part: &Part<'_>, timestamp: &str, around: &Surroundings<'_>) -> Option<Action> {
+fn thinking(part: &Part<'_>, timestamp: &str, around: &EncodeContext<'_>) -> Option<Action> {
     let content = part.text("content")?;
     let provider_name = part.text("provider_name");
     Some(Action::Thinking(ThinkingAction {
@@ -471,7 +464,7 @@ fn tool_call<'a>(
     part: &Part<'a>,
     timestamp: &str,
     agent_id: &str,
-    profile: &mut Profile<'a>,
+    layouts: &mut FieldLayouts<'a>,
     writer: &mut ObjectWriter,
 ) -> Option<Action> {
     let value = part.get("args").unwrap_or(&Value::NULL);
@@ -480,11 +473,11 @@ fn tool_call<'a>(
         None => raw_json(value)?,
     };
     let as_text = value.is_text() && !args.is_string();
-    if !profile.arguments_seen {
-        profile.arguments_seen = true;
-        profile.arguments_as_text = as_text;
+    if !layouts.arguments_seen {
+        layouts.arguments_seen = true;
+        layouts.arguments_as_text = as_text;
     }
-    if as_text != profile.arguments_as_text {
+    if as_text != layouts.arguments_as_text {
         writer.text("args", if as_text { "text" } else { "json" });
     }
     Some(Action::ToolCall(ToolCallAction {

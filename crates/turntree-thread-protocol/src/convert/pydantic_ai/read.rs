@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::accepts;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
+use super::validation;
 use turntree_core::json::tagged::CowStr;
 use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
 use turntree_core::limits::Limits;
@@ -28,7 +28,7 @@ pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, P
         if let Some(path) = deep_place(message, limits) {
             return Err(too_deep(index, path, limits));
         }
-        accepts::check(message).map_err(|refusal| refusal.in_message(index))?;
+        validation::check(message).map_err(|refusal| refusal.in_message(index))?;
     }
     Ok(messages)
 }
@@ -365,6 +365,6 @@ pub(super) fn read_object(text: &str) -> Option<Object<'_>> {
     if !text.starts_with('{') {
         return None;
     }
-    super::scan::object(text)
+    super::fast_reader::object(text)
         .or_else(|| serde_json::Deserializer::from_str(text).deserialize_map(Members).ok())
 }

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
-use super::encode::address;
-use super::envelope::{Members, ObjectWriter};
+use super::field_layout::{BASE, FieldLayouts, MOST_MEMBERS};
 use super::model::{Object, Value};
-use super::profile::{BASE, MOST_MEMBERS, Profile};
+use super::roundtrip_metadata::{ActionMetadata, Members, ObjectWriter};
 use super::write::{Sink, write_object, write_value};
+use crate::action::Action;
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::RawJson;
@@ -40,7 +41,7 @@ struct Written<'t> {
 
 const POINTER: &str = "/metadata/pydantic_ai";
 
-fn damaged(message: impl std::fmt::Display) -> ThreadError {
+fn damaged_thread(message: impl std::fmt::Display) -> ThreadError {
     ThreadError::Residue { pointer: POINTER.to_owned(), message: message.to_string() }
 }
 
@@ -53,10 +54,10 @@ impl<'t> ThreadMetadata<'t> {
         let Some(metadata) = thread.metadata.as_ref().and_then(|metadata| metadata.get("pydantic_ai")) else {
             return Ok(Self::default());
         };
-        let mut written: Written<'t> = serde_json::from_str(metadata.get()).map_err(damaged)?;
+        let mut written: Written<'t> = serde_json::from_str(metadata.get()).map_err(damaged_thread)?;
         let mut hoisted = HashMap::new();
         for (sequence, envelope) in std::mem::take(&mut written.actions.0) {
-            hoisted.insert(sequence.parse().map_err(damaged)?, envelope);
+            hoisted.insert(sequence.parse().map_err(damaged_thread)?, envelope);
         }
         Ok(Self { written, hoisted })
     }
@@ -70,11 +71,11 @@ impl<'t> ThreadMetadata<'t> {
     ///
     /// # Errors
     /// [`ThreadError::Residue`] when it is damaged.
-    pub(super) fn profile(&self) -> Result<Profile<'t>, ThreadError> {
-        let mut profile = Profile::default();
+    pub(super) fn layouts(&self) -> Result<FieldLayouts<'t>, ThreadError> {
+        let mut layouts = FieldLayouts::default();
         for (class, members) in &self.written.templates {
             if members.0.len() > MOST_MEMBERS {
-                return Err(damaged(format_args!(
+                return Err(damaged_thread(format_args!(
                     "template \"{class}\" has more than {MOST_MEMBERS} members"
                 )));
             }
@@ -82,14 +83,14 @@ impl<'t> ThreadMetadata<'t> {
             for (key, default) in &members.0 {
                 object.push(key.clone(), Value::Raw(default));
             }
-            profile.replace(class.clone(), object);
+            layouts.replace(class.clone(), object);
         }
-        profile.instructions = self.written.instructions.clone().map(CowStr::into_cow);
-        profile.arguments_as_text = self.written.args.as_ref().is_some_and(|form| form.as_str() == "text");
+        layouts.instructions = self.written.instructions.clone().map(CowStr::into_cow);
+        layouts.arguments_as_text = self.written.args.as_ref().is_some_and(|form| form.as_str() == "text");
         for (address, text) in &self.written.texts.0 {
-            profile.texts.insert(address.clone(), Value::Raw(text));
+            layouts.texts.insert(address.clone(), Value::Raw(text));
         }
-        Ok(profile)
+        Ok(layouts)
     }
 }
 
@@ -103,7 +104,7 @@ pub(super) struct Configuration {
 }
 
 /// The configuration that a history shows; `None` when it shows none.
-pub(super) fn configuration(profile: &Profile<'_>, system_prompts: &[String]) -> Option<Configuration> {
+pub(super) fn configuration(layouts: &FieldLayouts<'_>, system_prompts: &[String]) -> Option<Configuration> {
     let mut writer = ObjectWriter::default();
     if !system_prompts.is_empty() {
         let out = writer.key("system_prompts");
@@ -113,7 +114,7 @@ pub(super) fn configuration(profile: &Profile<'_>, system_prompts: &[String]) ->
         }
         out.raw("]");
     }
-    if let Some(address) = &profile.instructions {
+    if let Some(address) = &layouts.instructions {
         writer.text("instructions", address);
     }
     if writer.is_empty() {
@@ -126,7 +127,7 @@ pub(super) fn configuration(profile: &Profile<'_>, system_prompts: &[String]) ->
 
 /// Writes what a history says once; `None` when nothing needs saying.
 pub(super) fn write(
-    profile: &Profile<'_>,
+    layouts: &FieldLayouts<'_>,
     configuration: Option<&Configuration>,
     full: bool,
 ) -> Option<RawJson> {
@@ -134,21 +135,21 @@ pub(super) fn write(
     if full {
         writer.text("profile", BASE);
         let mut templates = ObjectWriter::default();
-        for (class, members) in profile.kept() {
+        for (class, members) in layouts.kept() {
             write_object(templates.key(class), members);
         }
         if !templates.is_empty() {
             writer.json("templates", &templates.finish());
         }
-        if let Some(address) = &profile.instructions {
+        if let Some(address) = &layouts.instructions {
             writer.text("instructions", address);
         }
-        if profile.arguments_as_text {
+        if layouts.arguments_as_text {
             writer.text("args", "text");
         }
     }
-    if !profile.texts.is_empty() {
-        let mut texts: Vec<_> = profile.texts.iter().collect();
+    if !layouts.texts.is_empty() {
+        let mut texts: Vec<_> = layouts.texts.iter().collect();
         texts.sort_unstable_by_key(|(address, _)| *address);
         let mut object = ObjectWriter::default();
         for (address, text) in texts {
@@ -162,4 +163,31 @@ pub(super) fn write(
         writer.json("configs", &configs.finish());
     }
     if writer.is_empty() { None } else { RawJson::from_text(writer.finish()).ok() }
+}
+
+/// The error of an action whose metadata cannot be read.
+pub(super) fn damaged(place: usize, message: String) -> ThreadError {
+    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
+}
+
+/// The metadata of an action: its own, or that of the thread.
+pub(super) fn action_metadata<'t>(
+    action: &'t Action,
+    metadata: &ThreadMetadata<'t>,
+) -> Result<Option<ActionMetadata<'t>>, serde_json::Error> {
+    let own = action.metadata().and_then(|metadata| metadata.get("pydantic_ai")).map(RawJson::get);
+    match own.or_else(|| metadata.hoisted(action.sequence())) {
+        Some(text) => serde_json::from_str(text).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The content address of a text.
+pub(super) fn address(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut address = String::from("sha256:");
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(address, "{byte:02x}");
+    }
+    address
 }

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use super::decode::envelope_of;
+use super::coerce;
+use super::field_layout::{Expected, class_name};
 use super::model::{Object, Value};
-use super::parts::USAGE;
-use super::profile::{Expected, class_name};
 use super::read::read_object;
-use super::spelled;
-use super::thread_metadata::ThreadMetadata;
+use super::thread_metadata::{ThreadMetadata, action_metadata};
 use crate::action::{Action, AssistantMessageAction, ThinkingUsage, Usage};
 use crate::document::Thread;
+
+/// The action that holds the cost of an answer without text, where metadata may not.
+pub(super) const USAGE: &str = "system.tp.usage";
 
 /// A count, if it is one that a `u64` holds as it is written.
 fn count(usage: &Object<'_>, key: &str) -> Option<u64> {
@@ -44,7 +45,8 @@ impl Thread {
                 }
                 _ => None,
             };
-            let kept = envelope_of(action, &metadata).ok().flatten().and_then(|envelope| envelope.message);
+            let kept =
+                action_metadata(action, &metadata).ok().flatten().and_then(|envelope| envelope.message);
             let kept = kept.map(|message| message.usage);
             let kept = |key: &str| {
                 let value = kept.as_ref()?.0.iter().find(|(name, _)| name == key)?;
@@ -93,7 +95,7 @@ pub(super) fn expected_of_message<'t>(
     match key {
         "parts" | "usage" => Expected::Value(Value::Field),
         "kind" => Expected::Value(Value::Text(class_name(kind))),
-        "timestamp" => actions.next().map_or(Expected::Default, |first| spelled::time(first.timestamp())),
+        "timestamp" => actions.next().map_or(Expected::Default, |first| coerce::time(first.timestamp())),
         "instructions" => match instructions {
             Some(text) => Expected::Value(text.clone()),
             None => Expected::Default,

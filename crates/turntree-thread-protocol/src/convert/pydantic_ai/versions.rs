@@ -6,8 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::field_layout::FieldLayouts;
 use super::model::{History, Object, part_kind};
-use super::profile::Profile;
 
 /// A version of Pydantic AI, as far as the shapes of its messages depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,7 +173,7 @@ pub(super) fn class_since(class: &str) -> Option<Version> {
 }
 
 /// The first version with a member of a class; `None` for one that no known version has.
-pub(super) fn member_since(plain: &Profile<'_>, class: &str, key: &str) -> Option<Version> {
+pub(super) fn member_since(plain: &FieldLayouts<'_>, class: &str, key: &str) -> Option<Version> {
     let members = MEMBERS.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, members)| *members);
     if let Some((_, since)) = members.iter().find(|(name, _)| *name == key) {
         return Some(*since);
@@ -203,7 +203,7 @@ pub struct WrittenBy {
 
 /// Which versions a history is from, by the members and parts that are there and those that are not.
 pub fn written_by(history: &History<'_>) -> WrittenBy {
-    let mut range = Range { plain: Profile::default(), at_least: Version::OLDEST, before: None };
+    let mut range = Range { plain: FieldLayouts::default(), at_least: Version::OLDEST, before: None };
     for message in history {
         range.object(message.kind.name(), &message.members);
         if let Some(usage) = &message.usage {
@@ -220,7 +220,7 @@ pub fn written_by(history: &History<'_>) -> WrittenBy {
 }
 
 struct Range<'p> {
-    plain: Profile<'p>,
+    plain: FieldLayouts<'p>,
     at_least: Version,
     before: Option<Version>,
 }

@@ -1,30 +1,12 @@
 //! Text and files of messages: UI parts as content parts, and back; and the facts whose names both sides know.
 
-use super::Sdk;
 use super::message::UiPart;
+use super::options::Sdk;
 use crate::content::{
     AudioContent, ContentPart, FileContent, ImageContent, MessageContent, TextContent, VideoContent,
 };
+use crate::convert::portable::{FileDescription, Names};
 use turntree_core::json::{RawJson, RawObject};
-
-/// Names of members of UI parts, and what they are called in `system.tp.*`.
-pub(super) type Names = &'static [(&'static str, &'static str)];
-
-/// `file` and `system.tp.file`.
-pub(super) const FILE: Names = &[("mediaType", "media_type"), ("url", "url"), ("filename", "filename")];
-/// `source-url` and `system.tp.source_url`.
-pub(super) const SOURCE_URL: Names = &[("sourceId", "source_id"), ("url", "url"), ("title", "title")];
-/// `source-document` and `system.tp.source_document`.
-pub(super) const SOURCE_DOCUMENT: Names =
-    &[("sourceId", "source_id"), ("mediaType", "media_type"), ("title", "title"), ("filename", "filename")];
-/// The approval of a tool part and `system.tp.approval`.
-pub(super) const APPROVAL: Names = &[
-    ("id", "approval_id"),
-    ("approved", "approved"),
-    ("requestReason", "request_reason"),
-    ("reason", "reason"),
-    ("isAutomatic", "is_automatic"),
-];
 
 /// The named members of a part as the data of a system action.
 pub(super) fn fields(part: &UiPart, names: Names) -> RawJson {
@@ -90,57 +72,14 @@ fn reference(part: &UiPart) -> Option<(String, String)> {
     ids.min()
 }
 
-/// What every kind of file says.
-struct Described<'p> {
-    url: Option<&'p str>,
-    base64: Option<&'p str>,
-    file_id: Option<&'p str>,
-    provider: Option<&'p str>,
-    media_type: &'p str,
-    name: Option<&'p str>,
-}
-
-impl<'p> Described<'p> {
-    fn of(part: &'p ContentPart) -> Option<Self> {
-        macro_rules! file {
-            ($file:ident, $media_type:literal) => {
-                Some(Self {
-                    url: $file.url.as_deref(),
-                    base64: $file.base64.as_deref(),
-                    file_id: $file.file_id.as_deref(),
-                    provider: $file.provider.as_deref(),
-                    media_type: $file.media_type.as_deref().unwrap_or($media_type),
-                    name: $file.name.as_deref(),
-                })
-            };
-        }
-        match part {
-            ContentPart::Image(file) => file!(file, "image/png"),
-            ContentPart::Audio(file) => file!(file, "audio/wav"),
-            ContentPart::Video(file) => file!(file, "video/mp4"),
-            ContentPart::File(file) => file!(file, "application/octet-stream"),
-            ContentPart::Text(_) | ContentPart::Unknown(_) => None,
-        }
+/// The file part of a file at a URL.
+fn file_part(file: &FileDescription<'_>, url: String) -> UiPart {
+    UiPart {
+        url: Some(url),
+        media_type: Some(file.media_type.to_owned()),
+        filename: file.name.map(str::to_owned),
+        ..UiPart::of("file")
     }
-
-    fn url(&self) -> Option<String> {
-        let inline = || Some(format!("data:{};base64,{}", self.media_type, self.base64?));
-        self.url.map(str::to_owned).or_else(inline)
-    }
-
-    fn part(&self, url: String) -> UiPart {
-        UiPart {
-            url: Some(url),
-            media_type: Some(self.media_type.to_owned()),
-            filename: self.name.map(str::to_owned),
-            ..UiPart::of("file")
-        }
-    }
-}
-
-/// The URL of a file, a data URL if it is inline; `None` where only a provider can say what it is.
-pub(super) fn url_of(part: &ContentPart) -> Option<String> {
-    Described::of(part)?.url()
 }
 
 /// A content part as the part of a message; `None` where a client could not show it.
@@ -148,22 +87,17 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     if let ContentPart::Text(TextContent { text, .. }) = part {
         return Some(UiPart { text: Some(text.clone()), ..UiPart::of("text") });
     }
-    let file = Described::of(part)?;
-    Some(file.part(file.url()?))
+    let file = FileDescription::of(part)?;
+    Some(file_part(&file, file.url()?))
 }
 
 /// A file that a provider keeps as the part of a message for clients of 7; `None` where nobody says who keeps it.
 fn referring(part: &ContentPart) -> Option<UiPart> {
-    let file = Described::of(part)?;
+    let file = FileDescription::of(part)?;
     let kept: RawObject = [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
-    let mut part = file.part(String::new());
+    let mut part = file_part(&file, String::new());
     part.extra.insert(REFERENCE, RawJson::from_value(&kept).ok()?);
     Some(part)
-}
-
-/// A file as the data of `system.tp.file`.
-pub(in super::super) fn file_data(part: &ContentPart) -> RawJson {
-    to_part(part).map(|part| fields(&part, FILE)).unwrap_or_default()
 }
 
 /// The parts of what a user says.

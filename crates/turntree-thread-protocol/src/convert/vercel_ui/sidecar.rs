@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{attached, hidden};
+use super::attachments;
+use super::sidecar_patch::{amended, changes, members};
 use crate::action::Action;
 use crate::document::Thread;
+use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject, canonical, json_object};
 
 /// The member of the message's metadata.
@@ -48,16 +49,6 @@ json_object! {
     }
 }
 
-/// What one action says beyond its part.
-const SHORT: &[(&str, &str)] = &[
-    ("timestamp", "ts"),
-    ("finish_reason", "fr"),
-    ("usage", "us"),
-    ("action_id", "id"),
-    ("agent_id", "ag"),
-    ("sequence", "seq"),
-];
-
 /// The sidecar of a message: `wanted` are the actions it stands for, `read` those that a reader finds in it.
 pub(super) fn of(wanted: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thread_id: &str) -> Sidecar {
     Sidecar {
@@ -92,11 +83,11 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
         sha256: Some(digest(wanted.iter().map(AsRef::as_ref))),
         ..Sidecar::default()
     };
-    let shown = wanted.iter().filter(|action| !hidden(action)).count();
+    let shown = wanted.iter().filter(|action| !is_private_action(action)).count();
     let fits = shown == read.len()
         && wanted
             .iter()
-            .filter(|action| !hidden(action))
+            .filter(|action| !is_private_action(action))
             .zip(&read)
             .all(|(wanted, read)| wanted.action_type() == read.action_type());
     if !fits {
@@ -107,7 +98,7 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     let mut entries = RawObject::new();
     for (place, wanted) in wanted.iter().enumerate() {
         let sequence = base.saturating_add(u64::try_from(place).unwrap_or(u64::MAX));
-        let entry = if hidden(wanted) {
+        let entry = if is_private_action(wanted) {
             [("raw", RawJson::from_value(&**wanted).unwrap_or_default())].into_iter().collect()
         } else {
             read.next().map(|read| difference(wanted, read, sequence)).unwrap_or_default()
@@ -120,41 +111,13 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     sidecar
 }
 
-/// The members of a value that is written as an object.
-pub(super) fn members<T: Serialize>(value: &T) -> RawObject {
-    RawJson::from_value(value).ok().and_then(|value| RawObject::from_raw(&value)).unwrap_or_default()
-}
-
 /// What has to be said so that `read` becomes `wanted`.
 fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
     read.set_sequence(sequence);
-    let attachments = attached::told(wanted, &mut read);
+    let attachments = attachments::told(wanted, &mut read);
     let mut entry = changes(&members(wanted), &members(&read));
     if let Some(attachments) = attachments {
         entry.insert("at", attachments);
-    }
-    entry
-}
-
-/// What has to be said so that these members become the wanted ones.
-pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
-    let (mut entry, mut other) = (RawObject::new(), RawObject::new());
-    for (key, value) in wanted.iter() {
-        // Numbers that differ only in their spelling are the same for a browser, not for a document.
-        if read.get(key).is_some_and(|read| read.get() == value.get()) {
-            continue;
-        }
-        match SHORT.iter().find(|(name, _)| *name == key) {
-            Some((_, short)) => entry.insert(*short, value.clone()),
-            None => other.insert(key, value.clone()),
-        }
-    }
-    if !other.is_empty() {
-        entry.insert("x", RawJson::from_value(&other).unwrap_or_default());
-    }
-    let gone: Vec<&str> = read.iter().map(|(key, _)| key).filter(|key| wanted.get(key).is_none()).collect();
-    if !gone.is_empty() {
-        entry.insert("gone", RawJson::from_value(&gone).unwrap_or_default());
     }
     entry
 }
@@ -217,30 +180,10 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
         return Some(action.clone());
     }
     let members = match patch.get("at") {
-        Some(entries) => members(&attached::restored(action, entries)?),
+        Some(entries) => members(&attachments::restored(action, entries)?),
         None => members(action),
     };
     RawJson::from_value(&amended(members, patch)?).ok()?.to().ok()
-}
-
-/// The members with what [`changes`] said.
-pub(super) fn amended(mut members: RawObject, patch: &RawObject) -> Option<RawObject> {
-    if let Some(gone) = patch.get("gone") {
-        for key in gone.to::<Vec<String>>().ok()? {
-            members.remove(&key);
-        }
-    }
-    for (name, short) in SHORT {
-        if let Some(value) = patch.get(short) {
-            members.insert(*name, value.clone());
-        }
-    }
-    if let Some(other) = patch.get("x").and_then(RawObject::from_raw) {
-        for (key, value) in other.iter() {
-            members.insert(key, value.clone());
-        }
-    }
-    Some(members)
 }
 
 /// SHA-256 over the canonical form of a list of actions, in hexadecimal.

@@ -4,13 +4,16 @@
 //! its calls follow in the order of the calls, those that the provider ran directly behind theirs; data, sources and
 //! files that stood behind a call come last.
 
+use super::content;
 use super::message::{STEP_START, UiMessage, UiPart};
-use super::{content, hidden, is_hidden};
 use crate::action::{
-    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
-    UserMessageAction,
+    Action, AssistantMessageAction, ThinkingAction, ToolCallAction, ToolReturnAction, UserMessageAction,
 };
 use crate::content::{ContentPart, MessageContent};
+use crate::convert::portable::{
+    APPROVAL, FILE, SOURCE_DOCUMENT, SOURCE_URL, data_action_type, object, object_arguments, system,
+};
+use crate::roundtrip_metadata::{is_private, is_private_action};
 use turntree_core::json::{RawJson, RawObject};
 
 /// The result that Pydantic AI gives a call that was cut short.
@@ -166,10 +169,10 @@ impl Drafting<'_> {
                 self.drafted.last_response = self.drafted.actions.len();
             }
             "reasoning" => self.thought(place, part),
-            "file" => self.late("file", content::fields(part, content::FILE)),
-            "source-url" => self.aside("source_url", content::fields(part, content::SOURCE_URL)),
+            "file" => self.late("file", content::fields(part, FILE)),
+            "source-url" => self.aside("source_url", content::fields(part, SOURCE_URL)),
             "source-document" => {
-                self.aside("source_document", content::fields(part, content::SOURCE_DOCUMENT));
+                self.aside("source_document", content::fields(part, SOURCE_DOCUMENT));
             }
             "custom" => self.aside("custom", custom(part)),
             "steering-message" => self.steering(part),
@@ -311,7 +314,7 @@ impl Drafting<'_> {
             }
             "tp-action" => {
                 if let Ok(mut action) = data.to::<Action>()
-                    && !hidden(&action)
+                    && !is_private_action(&action)
                 {
                     *action.metadata_mut() = None;
                     action.set_timestamp(self.context.timestamp.into());
@@ -336,7 +339,7 @@ impl Drafting<'_> {
 
     fn data_action(&self, name: &str, part: &UiPart) -> Action {
         let name = data_action_type(name);
-        if is_hidden(&name) {
+        if is_private(&name) {
             // A client must not make what a server would take for its own.
             return self.system(
                 RESERVED,
@@ -363,12 +366,7 @@ impl Drafting<'_> {
     }
 
     fn system(&self, action_type: &str, data: RawJson) -> Action {
-        Action::System(SystemAction {
-            action_type: action_type.into(),
-            timestamp: self.context.timestamp.into(),
-            data,
-            ..SystemAction::default()
-        })
+        system(action_type, self.context.timestamp, data)
     }
 
     fn user_message(&self, content: MessageContent) -> Action {
@@ -426,40 +424,10 @@ fn as_content(parts: Vec<ContentPart>, payloads: &mut [(usize, Payload)]) -> Mes
     }
 }
 
-fn data_action_type(name: &str) -> String {
-    match name.strip_prefix("tp-") {
-        Some(fact) => format!("system.tp.{fact}"),
-        None => format!("system.{name}"),
-    }
-}
-
-/// The action type of data that is called so in a stream; `None` for names that are reserved for servers.
-pub(in super::super) fn data_name(name: &str) -> Option<String> {
-    Some(data_action_type(name)).filter(|action_type| !is_hidden(action_type))
-}
-
 /// What a call was called with. A model may have written anything; ThreadProtocol wants an object.
 fn arguments(part: &UiPart) -> RawJson {
     let raw = part.input.get().filter(|value| !value.is_null()).or(part.raw_input.get());
     raw.map_or_else(RawJson::empty_object, object_arguments)
-}
-
-/// Arguments as an object: what is no object, and no text of one, is a member of it.
-pub(in super::super) fn object_arguments(raw: &RawJson) -> RawJson {
-    if raw.is_null() {
-        return RawJson::empty_object();
-    }
-    if raw.is_object() {
-        return raw.clone();
-    }
-    let text = raw.as_string().unwrap_or_else(|| raw.get().to_owned());
-    if text.is_empty() {
-        return RawJson::empty_object();
-    }
-    match RawJson::from_text(text.trim().to_owned()) {
-        Ok(object) if object.is_object() => object,
-        _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
-    }
 }
 
 /// Status and content of a result; `None` while there is none.
@@ -512,7 +480,7 @@ fn custom(part: &UiPart) -> RawJson {
 /// The data of `system.tp.approval`.
 fn approval_data(call_id: &str, approval: &RawObject) -> RawJson {
     let mut data = vec![("tool_call_id", RawJson::from_str_value(call_id))];
-    for (key, name) in content::APPROVAL {
+    for (key, name) in APPROVAL {
         if let Some(value) = approval.get(key) {
             data.push((name, value.clone()));
         }
@@ -522,10 +490,4 @@ fn approval_data(call_id: &str, approval: &RawObject) -> RawJson {
 
 fn about_call(call_id: &str) -> RawJson {
     object(&[("tool_call_id", RawJson::from_str_value(call_id))])
-}
-
-/// An object of these members.
-pub(super) fn object(members: &[(&str, RawJson)]) -> RawJson {
-    let object: RawObject = members.iter().map(|(key, value)| (*key, value.clone())).collect();
-    RawJson::from_value(&object).unwrap_or_default()
 }

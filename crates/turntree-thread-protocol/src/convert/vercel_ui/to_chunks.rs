@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use super::chunk::{Chunk, without_prototypes};
 use super::message::{Slot, UiPart};
-use super::to_actions::{DENIED, object};
-use super::{Sdk, hidden};
-use super::{attached, content};
+use super::options::Sdk;
+use super::to_actions::DENIED;
+use super::{attachments, content};
 use crate::action::{
     Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
     UserMessageAction,
 };
 use crate::content::{ContentPart, MessageContent};
+use crate::convert::portable::{FILE, Names, SOURCE_DOCUMENT, SOURCE_URL, object};
+use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::shared::SharedString;
 
@@ -124,7 +126,7 @@ impl Emitter {
     /// Writes an action; `rest` are those that follow it.
     pub(super) fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
         self.ending = Ending::default();
-        if hidden(action) {
+        if is_private_action(action) {
             return;
         }
         match action {
@@ -145,7 +147,7 @@ impl Emitter {
     fn user_message(&mut self, message: &UserMessageAction) {
         self.close_step();
         if self.sdk == Sdk::V7 {
-            let parts = attached::to_parts(message, self.sdk);
+            let parts = attachments::to_parts(message, self.sdk);
             let id = format!("steering-{}", message.sequence);
             self.chunks.push_back(Chunk {
                 id: Some(id),
@@ -297,14 +299,12 @@ impl Emitter {
                 self.denied.extend(text("tool_call_id").map(SharedString::from));
             }
             "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
-                self.known("file", content::FILE, &["media_type", "url"], fact, system);
+                self.known("file", FILE, &["media_type", "url"], fact, system);
             }
-            "source_url" => {
-                self.known("source-url", content::SOURCE_URL, &["source_id", "url"], fact, system)
-            }
+            "source_url" => self.known("source-url", SOURCE_URL, &["source_id", "url"], fact, system),
             "source_document" => {
                 let required = &["source_id", "media_type", "title"];
-                self.known("source-document", content::SOURCE_DOCUMENT, required, fact, system);
+                self.known("source-document", SOURCE_DOCUMENT, required, fact, system);
             }
             "custom" if self.sdk == Sdk::V7 && text("kind").is_some_and(|kind| kind.contains('.')) => {
                 let about = Slot(data.get("provider_metadata").map(clean));
@@ -334,14 +334,7 @@ impl Emitter {
     }
 
     /// A fact that has a chunk of its own, if it says what that needs.
-    fn known(
-        &mut self,
-        kind: &str,
-        names: content::Names,
-        required: &[&str],
-        fact: &str,
-        system: &SystemAction,
-    ) {
+    fn known(&mut self, kind: &str, names: Names, required: &[&str], fact: &str, system: &SystemAction) {
         let data = RawObject::from_raw(&system.data).unwrap_or_default();
         let is_text = |name: &&str| data.get(name).is_some_and(RawJson::is_string);
         let known = |(name, value): (&str, &RawJson)| {

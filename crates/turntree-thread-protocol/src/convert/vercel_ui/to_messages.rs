@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::assemble::Assembler;
+use super::assembler::Assembler;
 use super::chunk::Chunk;
 use super::message::{STEP_START, Slot, UiMessage};
+use super::options::{ExportOptions, SidecarLevel, Turns};
 use super::sidecar::{self, Sidecar};
 use super::to_actions::{Context, actions_of};
-use super::{ExportOptions, SidecarLevel, Turns, attached, content, hidden, residue, to_chunks};
+use super::{attachments, content, roundtrip_metadata, to_chunks};
 use crate::action::Action;
+use crate::convert::portable::EPOCH;
 use crate::document::Thread;
+use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 
 /// A run of actions that becomes one message.
@@ -154,7 +157,7 @@ impl Trailer {
     fn chunk(self, actions: &[Arc<Action>]) -> Chunk {
         let Self { message, source, agent_id, .. } = self;
         let agent_id = agent_of(&source, agent_id.as_deref());
-        let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
+        let context = Context { agent_id, timestamp: EPOCH, approvals: false };
         let message = message.into_message();
         let read = actions_of(&message, context).actions;
         drop(message);
@@ -240,7 +243,7 @@ fn places(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
     thread
         .actions
         .iter()
-        .map(|action| if all || !hidden(action) { exported.next().map(Arc::clone) } else { None })
+        .map(|action| if all || !is_private_action(action) { exported.next().map(Arc::clone) } else { None })
         .collect()
 }
 
@@ -295,23 +298,23 @@ fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
 /// The run of a message whose first action remembers it, if its actions are still there.
 fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
     let first = actions.first()?;
-    if first.action_type() == residue::MESSAGE {
+    if first.action_type() == roundtrip_metadata::MESSAGE {
         let Action::System(system) = &**first else { return None };
         let message = system.data.to::<UiMessage>().ok()?;
         return Some(Run { actions: vec![Arc::clone(first)], recorded: Some(message), ..Run::default() });
     }
-    let residue = residue::in_action(first)?;
+    let residue = roundtrip_metadata::in_action(first)?;
     let count = usize::try_from(residue.actions).ok()?;
     let actions = actions.get(..count)?;
     let held: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
     // The first action of another message among them: somebody took actions away.
-    if held.iter().skip(1).any(|action| residue::in_action(action).is_some()) {
+    if held.iter().skip(1).any(|action| roundtrip_metadata::in_action(action).is_some()) {
         return None;
     }
-    let mut message = residue::rebuild(&residue, &held)?;
+    let mut message = roundtrip_metadata::rebuild(&residue, &held)?;
     if let ("user", Action::UserMessage(said)) = (message.role.as_str(), &**first) {
         // A client attaches nothing: somebody did so since.
-        message.parts.extend(attached::parts_of(said));
+        message.parts.extend(attachments::parts_of(said));
     }
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
     Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
@@ -323,7 +326,7 @@ fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
     if let [action] = run.actions.as_slice()
         && let Action::UserMessage(said) = &**action
     {
-        let mut parts = attached::to_parts(said, options.sdk);
+        let mut parts = attachments::to_parts(said, options.sdk);
         if parts.is_empty() {
             // A user message without parts is no valid message.
             parts.extend(content::to_parts(&"".into(), options.sdk));
@@ -362,7 +365,7 @@ fn sidecar_of(
     agent_id: Option<&str>,
 ) -> Sidecar {
     let agent_id = agent_of(source, agent_id);
-    let context = Context { agent_id, timestamp: super::EPOCH, approvals: false };
+    let context = Context { agent_id, timestamp: EPOCH, approvals: false };
     sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
 }
 

@@ -4,19 +4,17 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::message::UiMessage;
+use super::options::{SidecarLevel, UiImportOptions};
+use super::roundtrip_metadata;
 use super::sidecar::{self, Sidecar};
-use super::to_actions::{Context, Drafted, actions_of, object};
+use super::to_actions::{Context, Drafted, actions_of};
 use super::to_chunks::recorded_reason;
-use super::{EPOCH, SidecarLevel, UiImportOptions, hidden, residue};
 use crate::action::{Action, SystemAction, ToolReturnAction};
-use crate::content::MessageContent;
-use crate::convert::pydantic_ai::{ProfileKind, assistant, namespace};
+use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, object, title};
 use crate::document::{Actions, AgentConfig, Thread};
+use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
-
-/// How many characters of the first user text make a title.
-const TITLE_CHARACTERS: usize = 80;
 
 /// What a stream said that is in no message. UI message stream, §12.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -107,7 +105,7 @@ impl<'o> Reading<'o> {
         let agent_id = sidecar.agent_id.as_deref().unwrap_or(&self.agent.agent_id);
         let context = Context { agent_id, timestamp: EPOCH, approvals: false };
         let actions = sidecar.restore(actions_of(message, context).actions)?;
-        let is_core = |action: &Action| !hidden(action) && action.metadata().is_none();
+        let is_core = |action: &Action| !is_private_action(action) && action.metadata().is_none();
         let (lead, tail) = sidecar.around();
         let taken = self.options.sidecar == SidecarLevel::Full
             || actions.iter().chain(&lead).chain(&tail).all(is_core);
@@ -145,12 +143,14 @@ impl<'o> Reading<'o> {
     ) {
         let message = without_sidecar(message);
         if actions.is_empty() {
-            actions.push(self.system(residue::MESSAGE, RawJson::from_value(&message).unwrap_or_default()));
+            actions.push(
+                self.system(roundtrip_metadata::MESSAGE, RawJson::from_value(&message).unwrap_or_default()),
+            );
             return;
         }
-        let residue = residue::of(&message, actions, payloads);
+        let residue = roundtrip_metadata::of(&message, actions, payloads);
         if let Some(first) = actions.first_mut() {
-            residue::attach(first, residue);
+            roundtrip_metadata::attach(first, residue);
         }
     }
 
@@ -220,7 +220,7 @@ impl<'o> Reading<'o> {
         }
         let first = self.actions.first().map_or(EPOCH, Action::timestamp).to_owned();
         let last = self.actions.last().map_or(EPOCH, Action::timestamp).to_owned();
-        let title = self.options.title.clone().unwrap_or_else(|| title(&self.actions));
+        let title = self.options.title.clone().unwrap_or_else(|| title(self.actions.iter()));
         let mut thread = match self.described.take() {
             Some(described) => described,
             None => Thread::new(self.id(messages), first.clone(), title),
@@ -285,12 +285,4 @@ fn told_time(message: &UiMessage) -> Option<String> {
     let said = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
     let time = said.get("timestamp")?.as_string()?;
     time.parse::<Timestamp>().is_ok().then_some(time)
-}
-
-fn title(actions: &[Action]) -> String {
-    let first = actions.iter().find_map(|action| match action {
-        Action::UserMessage(message) => Some(&message.content),
-        _ => None,
-    });
-    first.map(MessageContent::text).unwrap_or_default().chars().take(TITLE_CHARACTERS).collect()
 }

@@ -1,9 +1,10 @@
 //! Attachments of user messages. A client knows files alone: there they stand behind what the user says, and the sidecar
 //! says how many of them were attachments. A18.
 
+use super::content;
 use super::message::UiPart;
-use super::sidecar::{amended, changes, members};
-use super::{Sdk, content};
+use super::options::Sdk;
+use super::sidecar_patch::{amended, changes, members};
 use crate::action::{Action, UserMessageAction};
 use crate::content::{Attachment, ContentPart, MessageContent};
 use turntree_core::json::{RawJson, RawObject};

@@ -5,25 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::arriving::ArrivingInput;
 use super::chunk::Chunk;
+use super::merge_metadata::merge;
 use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
+use super::tool_update::{StreamedCall, ToolUpdate};
 use turntree_core::json::{RawJson, RawObject};
-
-/// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
-/// comes late begins the part anew.
-#[derive(Debug, Clone, Default)]
-struct PartialInput {
-    arrived: ArrivingInput,
-    part: usize,
-    name: String,
-    dynamic: bool,
-    encoding: Option<String>,
-    title: Option<String>,
-    metadata: Slot,
-    /// Whether the part shows no text yet: a client that begins a dynamic part with a late piece leaves it out.
-    hides_text: bool,
-}
 
 /// A message that is being assembled.
 #[derive(Debug, Clone)]
@@ -31,50 +17,13 @@ pub struct Assembler {
     message: UiMessage,
     texts: HashMap<String, usize>,
     reasonings: HashMap<String, usize>,
-    inputs: HashMap<String, PartialInput>,
+    inputs: HashMap<String, StreamedCall>,
     /// The calls whose arguments have grown since their parts were written.
     grown: HashSet<String>,
     /// Where the parts of the current step begin.
     step: usize,
     /// The place of each tool part, latest last, by call.
     calls: HashMap<String, Vec<usize>>,
-}
-
-impl PartialInput {
-    /// Goes on with arguments of which a message holds the beginning.
-    fn of(place: usize, part: &UiPart) -> Self {
-        let mut arrived = ArrivingInput::default();
-        arrived.push(&part.raw_input.as_string().unwrap_or_default());
-        Self {
-            arrived,
-            part: place,
-            name: part.tool().unwrap_or_default().to_owned(),
-            dynamic: part.kind == DYNAMIC_TOOL,
-            encoding: part.input_encoding.clone(),
-            title: part.title.clone(),
-            metadata: part.tool_metadata.clone(),
-            hides_text: false,
-        }
-    }
-
-    fn is_text(&self) -> bool {
-        self.encoding.as_deref() == Some("text")
-    }
-}
-
-/// What a chunk says about the call of a tool part.
-struct ToolUpdate<'c> {
-    name: &'c str,
-    state: &'static str,
-    input: Slot,
-    raw_input: Slot,
-    output: Slot,
-    error_text: Option<String>,
-    preliminary: Option<bool>,
-    encoding: Option<String>,
-    title: Option<String>,
-    metadata: Slot,
-    is_result: bool,
 }
 
 impl Default for Assembler {
@@ -116,7 +65,7 @@ impl Assembler {
             if let Some(id) =
                 part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
             {
-                self.inputs.insert(id.clone(), PartialInput::of(place, part));
+                self.inputs.insert(id.clone(), StreamedCall::of(place, part));
             }
         }
         self.message = message;
@@ -300,14 +249,14 @@ impl Assembler {
             is_result: state == "output-error",
         };
         if is_start {
-            let input = PartialInput {
+            let input = StreamedCall {
                 part: place,
                 name: name.clone(),
                 dynamic,
                 encoding: update.encoding.clone(),
                 title: update.title.clone(),
                 metadata: update.metadata.clone(),
-                ..PartialInput::default()
+                ..StreamedCall::default()
             };
             self.inputs.insert(id.clone(), input);
         }
@@ -568,45 +517,4 @@ fn replace(old: &mut Slot, new: &Slot) {
     if new.get().is_some_and(|value| !value.is_null()) {
         old.clone_from(new);
     }
-}
-
-/// Metadata over metadata, as JavaScript spreads it: members are merged deeply where both sides are objects, lists and
-/// strings have their elements as members, and names that would change an object's class are left out.
-fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
-    let mut merged = members_of(old);
-    let added = members_of(new);
-    let is_scalar = !old.is_object() && !old.is_array();
-    for (key, value) in added.iter() {
-        if matches!(key, "__proto__" | "constructor" | "prototype") {
-            continue;
-        }
-        if is_scalar {
-            return Err(format!(
-                "metadata that is no object cannot get the member \"{key}\"; send objects, or nothing after it"
-            ));
-        }
-        let value = match merged.get(key) {
-            Some(before) if before.is_object() && value.is_object() => merge(before, value)?,
-            _ => value.clone(),
-        };
-        merged.insert(key, value);
-    }
-    Ok(RawJson::from_value(&merged).unwrap_or_default())
-}
-
-/// What JavaScript takes for the members of a value.
-fn members_of(value: &RawJson) -> RawObject {
-    if let Some(object) = RawObject::from_raw(value) {
-        return object;
-    }
-    let elements: Vec<RawJson> = match value.as_string() {
-        Some(text) => {
-            // Halves of surrogate pairs stand alone there, and cannot here.
-            let unit = |unit| char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
-            let units = text.encode_utf16().map(unit);
-            units.map(|unit| RawJson::from_str_value(unit.encode_utf8(&mut [0; 4]))).collect()
-        }
-        None => value.to().unwrap_or_default(),
-    };
-    elements.into_iter().enumerate().map(|(place, element)| (place.to_string(), element)).collect()
 }

@@ -14,7 +14,7 @@ pub(super) const LARGE: usize = 4 << 20;
 /// the thread that read them, as long as the document is converted. Pages that nothing was written to cost nothing, so
 /// there may be many of them.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(super) struct InputBuffer {
     small: Vec<u8>,
     large: Option<Pages>,
 }
@@ -25,7 +25,7 @@ struct Pages {
     length: usize,
 }
 
-impl Text {
+impl InputBuffer {
     /// Reads at most `most` bytes more, of a source that is likely to have `left`, and says how many there were.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Text {
     }
 }
 
-impl Deref for Text {
+impl Deref for InputBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -86,14 +86,14 @@ impl Deref for Text {
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGE, Text};
+    use super::{InputBuffer, LARGE};
 
     #[test]
     fn text_of_any_size_stays_what_was_read() {
         for size in [0, 5, LARGE - 1, LARGE, LARGE + 1, 3 * LARGE + 17] {
             for left in [0, size / 3, size, 10 * size] {
                 let wanted: Vec<u8> = (0..=250).cycle().take(size).collect();
-                let (mut source, mut text) = (wanted.as_slice(), Text::default());
+                let (mut source, mut text) = (wanted.as_slice(), InputBuffer::default());
                 while text.read(&mut source, 64 * 1024, left).unwrap() > 0 {}
                 assert!(*text == *wanted);
 

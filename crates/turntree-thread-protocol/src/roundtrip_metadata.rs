@@ -114,3 +114,13 @@ fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
     };
     actions.iter().enumerate().map(message).collect()
 }
+
+/// Whether an action only stores what one side needs for a round trip. Clients neither see such actions nor make them.
+pub(super) fn is_private_action(action: &Action) -> bool {
+    is_private(action.action_type())
+}
+
+/// Whether actions of this type only store what one side needs for a round trip.
+pub(super) fn is_private(action_type: &str) -> bool {
+    action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
+}

@@ -4,7 +4,7 @@
 //! machine, so that the same is shown; [`PartialJson`](turntree_core::json::PartialJson) reads more of some texts.
 
 use super::chunk::without_prototypes;
-use super::reader::mended;
+use super::surrogates::mended;
 use turntree_core::json::{RawJson, parse};
 use turntree_core::limits::Limits;
 
@@ -34,7 +34,7 @@ const WORDS: [&str; 3] = ["true", "false", "null"];
 
 /// The text of arguments so far. Each character is looked at once, in however many pieces they come.
 #[derive(Debug, Clone)]
-pub(super) struct ArrivingInput {
+pub(super) struct PartialInput {
     text: String,
     stack: Vec<Place>,
     /// Up to here the text is kept.
@@ -45,13 +45,13 @@ pub(super) struct ArrivingInput {
     word: usize,
 }
 
-impl Default for ArrivingInput {
+impl Default for PartialInput {
     fn default() -> Self {
         Self { text: String::new(), stack: vec![Place::Root], valid: 0, digits: 0, word: 0 }
     }
 }
 
-impl ArrivingInput {
+impl PartialInput {
     /// The text as it came.
     pub(super) fn text(&self) -> &str {
         &self.text

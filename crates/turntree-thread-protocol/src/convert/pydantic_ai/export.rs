@@ -5,21 +5,21 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::decode::{damaged, decode_action, decode_part, envelope_of, for_each_message, to_messages};
+use super::coerce;
+use super::decode::{decode_action, decode_part, for_each_message, to_messages};
 use super::downgrade::{Change, downgrade};
-use super::envelope::{Envelope, MessageEnvelope};
+use super::field_layout::{Expected, FieldLayouts};
 use super::items::{decode_all, is_inline};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
 use super::parts::NATIVE_RETURN;
-use super::profile::{Expected, Profile};
-use super::spelled;
-use super::thread_metadata::ThreadMetadata;
+use super::roundtrip_metadata::{ActionMetadata, MessageMetadata};
+use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
 use super::usage::{expected_of_message, expected_of_usage};
 use super::versions::Version;
 use super::write::write_message;
 use crate::action::Action;
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::convert::agent_view::{self, Heard, Item, Origin, ViewOptions, prefixed};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::tagged::CowStr;
@@ -40,11 +40,11 @@ impl Thread {
         let mut envelopes = Vec::with_capacity(self.actions.len());
         for (place, action) in self.actions.iter().enumerate() {
             let envelope =
-                envelope_of(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
+                action_metadata(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
             envelopes.push(envelope.unwrap_or_default());
         }
-        let messages = view::messages(self, agent_id, options, &origins(self, &envelopes), false)?;
-        let mut told = Told { profile: metadata.profile()?, plain: Profile::default(), envelopes };
+        let messages = agent_view::messages(self, agent_id, options, &origins(self, &envelopes), false)?;
+        let mut told = Told { layouts: metadata.layouts()?, plain: FieldLayouts::default(), envelopes };
         messages.iter().map(|message| told.message(message)).collect()
     }
 
@@ -149,9 +149,9 @@ fn too_long(place: usize, limit: usize) -> ParseError {
 }
 
 /// Of which message each action was, whether a provider's tool, and whether no part can say it.
-fn origins(thread: &Thread, envelopes: &[Envelope<'_>]) -> Vec<Origin> {
+fn origins(thread: &Thread, envelopes: &[ActionMetadata<'_>]) -> Vec<Origin> {
     let mut head: Option<(usize, u64)> = None;
-    let origin = |(place, (action, envelope)): (usize, (&Arc<Action>, &Envelope<'_>))| {
+    let origin = |(place, (action, envelope)): (usize, (&Arc<Action>, &ActionMetadata<'_>))| {
         if let Some(message) = &envelope.message {
             head = Some((place, message.index));
         }
@@ -173,15 +173,15 @@ fn is_mute(action: &Action) -> bool {
 
 /// Tells the messages of a view in the words of Pydantic AI.
 struct Told<'t> {
-    profile: Profile<'t>,
+    layouts: FieldLayouts<'t>,
     /// The shapes of messages that no history said.
-    plain: Profile<'t>,
+    plain: FieldLayouts<'t>,
     /// What each action says about the part it was.
-    envelopes: Vec<Envelope<'t>>,
+    envelopes: Vec<ActionMetadata<'t>>,
 }
 
 impl<'t> Told<'t> {
-    fn message(&mut self, message: &view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
+    fn message(&mut self, message: &agent_view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
         let mut parts = Vec::with_capacity(message.items.len());
         for item in &message.items {
             let answers = message.speaker.is_some();
@@ -194,29 +194,29 @@ impl<'t> Told<'t> {
         }
         // What is said about a message is said once, though others may have spoken in the midst of it.
         let envelope = message.origin.and_then(|head| self.envelopes.get_mut(head)?.message.take());
-        let profile = if envelope.is_some() { &self.profile } else { &self.plain };
+        let layouts = if envelope.is_some() { &self.layouts } else { &self.plain };
         let actions: Vec<&Action> = message.items.iter().map(|item| item.action).collect();
-        let members = message_members(profile, "response", envelope.as_ref(), &actions, None);
+        let members = message_members(layouts, "response", envelope.as_ref(), &actions, None);
         let usage = matches!(members.get("usage"), Some(Value::Field))
-            .then(|| usage(profile, envelope.as_ref(), &actions))
+            .then(|| usage(layouts, envelope.as_ref(), &actions))
             .flatten();
         Ok(ModelMessage { kind: Kind::Response, members, parts, usage })
     }
 
     fn parts(&self, item: &Item<'t>, answers: bool, mut take: impl FnMut(Part<'t>)) -> Result<(), String> {
-        let default = Envelope::default();
+        let default = ActionMetadata::default();
         let envelope = self.envelopes.get(item.place).unwrap_or(&default);
         let action = item.action;
         match (&item.heard, action) {
-            (Heard::AsIs, _) => decode_action(&self.profile, action, envelope, take)?,
+            (Heard::AsIs, _) => decode_action(&self.layouts, action, envelope, take)?,
             (Heard::Call { id, own: true } | Heard::Return { id, own: true }, _) => {
-                take(under(decode_part(&self.profile, action, envelope)?, id));
+                take(under(decode_part(&self.layouts, action, envelope)?, id));
             }
             (Heard::Call { id, .. }, Action::ToolCall(call)) => {
                 take(self.part("tool-call", |key| match key {
                     "tool_name" => Expected::text(&call.tool_name),
                     "tool_call_id" => Expected::Value(Value::Text(id.clone())),
-                    "args" => spelled::arguments(call.args.get()),
+                    "args" => coerce::arguments(call.args.get()),
                     _ => Expected::Default,
                 }))
             }
@@ -246,7 +246,7 @@ impl<'t> Told<'t> {
     fn user_prompt(&self, content: &Value<'t>, timestamp: &'t str) -> Part<'t> {
         self.part("user-prompt", |key| match key {
             "content" => Expected::Value(content.clone()),
-            "timestamp" => spelled::time(timestamp),
+            "timestamp" => coerce::time(timestamp),
             _ => Expected::Default,
         })
     }
@@ -271,32 +271,32 @@ fn under<'t>(part: Part<'t>, id: &Cow<'t, str>) -> Part<'t> {
 }
 
 fn message_members<'t>(
-    profile: &Profile<'t>,
+    layouts: &FieldLayouts<'t>,
     kind: &'static str,
-    envelope: Option<&MessageEnvelope<'t>>,
+    envelope: Option<&MessageMetadata<'t>>,
     actions: &[&'t Action],
     timestamp: Option<&'t str>,
 ) -> Object<'t> {
-    let Some(template) = profile.template(kind) else { return Object::new() };
+    let Some(template) = layouts.template(kind) else { return Object::new() };
     let calls = envelope.is_none() && actions.iter().any(|action| matches!(action, Action::ToolCall(_)));
     let keys = envelope.and_then(|envelope| envelope.keys.as_ref()).map(|keys| keys.0.as_slice());
     let fields = envelope.map(|envelope| envelope.fields.0.as_slice()).unwrap_or_default();
     template.rebuild(keys, fields, |key| match (key, timestamp) {
-        ("timestamp", Some(timestamp)) => spelled::time(timestamp),
+        ("timestamp", Some(timestamp)) => coerce::time(timestamp),
         ("finish_reason", _) if calls => Expected::text("tool_call"),
         _ => expected_of_message(actions.iter().copied(), kind, None, key),
     })
 }
 
 fn usage<'t>(
-    profile: &Profile<'t>,
-    envelope: Option<&MessageEnvelope<'t>>,
+    layouts: &FieldLayouts<'t>,
+    envelope: Option<&MessageMetadata<'t>>,
     actions: &[&'t Action],
 ) -> Option<Object<'t>> {
     let keys = envelope.and_then(|envelope| envelope.usage_keys.as_ref()).map(|keys| keys.0.as_slice());
     let members = envelope.map(|envelope| envelope.usage.0.as_slice()).unwrap_or_default();
     let derive = |key: &str| expected_of_usage(actions.iter().copied(), key);
-    profile.template("usage").map(|template| template.rebuild(keys, members, derive))
+    layouts.template("usage").map(|template| template.rebuild(keys, members, derive))
 }
 
 /// The content of another agent's message, after who said it: before the first text, or before everything.
@@ -306,7 +306,7 @@ fn attributed<'t>(content: &'t MessageContent, prefix: &str) -> Value<'t> {
         MessageContent::Parts(parts) => parts,
     };
     let first = parts.iter().position(|part| matches!(part, ContentPart::Text(_)));
-    let mut items = decode_all(parts, None, &Profile::default());
+    let mut items = decode_all(parts, None, &FieldLayouts::default());
     match first.and_then(|first| items.get_mut(first)) {
         Some(item) => {
             let text = item.as_text().unwrap_or_default();

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::accepts;
 use super::model::{Kind, ModelMessage, Object, Part, Value};
 use super::read::deep_place;
+use super::validation;
 use turntree_core::json::canonical::plain_length;
 use turntree_core::limits::Limits;
 
@@ -34,7 +34,7 @@ pub(super) fn for_each_message<'a>(
     let mut stopped = false;
     let whole = scanner.list(|scanner| {
         let message = scanner.message().filter(|message| deep_place(message, limits).is_none())?;
-        accepts::check(&message).ok()?;
+        validation::check(&message).ok()?;
         stopped = !take(message);
         (!stopped).then_some(())
     });

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::profile::{MOST_MEMBERS, Residue};
+use super::field_layout::{MOST_MEMBERS, ObjectDiff};
 use super::write::{Sink, write_value};
 use turntree_core::json::tagged::CowStr;
 
@@ -63,10 +63,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
 
 /// What an action says about its Pydantic AI part, and the first of a message about the message.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Envelope<'a> {
+pub(super) struct ActionMetadata<'a> {
     /// The message that begins here.
     #[serde(borrow)]
-    pub message: Option<MessageEnvelope<'a>>,
+    pub message: Option<MessageMetadata<'a>>,
     /// The index of the message that goes on here.
     pub m: Option<u64>,
     /// Its `part_kind`, where the action does not say it.
@@ -83,12 +83,12 @@ pub(super) struct Envelope<'a> {
     pub args: Option<CowStr<'a>>,
     /// What content parts do not say about the items they were.
     #[serde(borrow)]
-    pub items: Option<Vec<Option<ItemEnvelope<'a>>>>,
+    pub items: Option<Vec<Option<ItemMetadata<'a>>>>,
 }
 
 /// What no action says about a message.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct MessageEnvelope<'a> {
+pub(super) struct MessageMetadata<'a> {
     /// Its place in the history.
     #[serde(default)]
     pub index: u64,
@@ -112,7 +112,7 @@ pub(super) struct MessageEnvelope<'a> {
     pub instructions: Option<CowStr<'a>>,
     /// Its parts, where they are not its actions in order.
     #[serde(borrow)]
-    pub layout: Option<Vec<Slot<'a>>>,
+    pub layout: Option<Vec<LayoutEntry<'a>>>,
     /// The whole message, where nothing else gives its bytes.
     #[serde(borrow)]
     pub raw: Option<&'a RawValue>,
@@ -120,7 +120,7 @@ pub(super) struct MessageEnvelope<'a> {
 
 /// What a content part does not say about its item.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct ItemEnvelope<'a> {
+pub(super) struct ItemMetadata<'a> {
     /// Its `kind`, where the content part does not say it.
     #[serde(borrow)]
     pub kind: Option<CowStr<'a>>,
@@ -140,16 +140,16 @@ pub(super) struct ItemEnvelope<'a> {
 
 /// Where a part is.
 #[derive(Debug)]
-pub(super) enum Slot<'a> {
+pub(super) enum LayoutEntry<'a> {
     /// It is the action at this place of the message.
     Action(usize),
     /// It is a piece of an action, or has none.
-    Other(Box<SlotEnvelope<'a>>),
+    Other(Box<PieceMetadata<'a>>),
 }
 
 /// A part that is not an action of its own.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct SlotEnvelope<'a> {
+pub(super) struct PieceMetadata<'a> {
     /// The place of the action it is a piece of.
     pub action: Option<usize>,
     /// The place of the content part it is a piece of, where the action has a list of them.
@@ -159,7 +159,7 @@ pub(super) struct SlotEnvelope<'a> {
     pub kind: Option<CowStr<'a>>,
     /// What the content part of a file does not say.
     #[serde(borrow)]
-    pub file: Option<ItemEnvelope<'a>>,
+    pub file: Option<ItemMetadata<'a>>,
     /// Characters between the piece before and this one.
     #[serde(default)]
     pub gap: usize,
@@ -180,26 +180,26 @@ pub(super) struct SlotEnvelope<'a> {
     pub raw: Option<&'a RawValue>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Slot<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LayoutEntry<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entry;
-        impl<'de> Visitor<'de> for Entry {
-            type Value = Slot<'de>;
+        struct PartLocation;
+        impl<'de> Visitor<'de> for PartLocation {
+            type Value = LayoutEntry<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("the place of an action or an object")
             }
 
-            fn visit_u64<E: serde::de::Error>(self, place: u64) -> Result<Slot<'de>, E> {
-                usize::try_from(place).map(Slot::Action).map_err(E::custom)
+            fn visit_u64<E: serde::de::Error>(self, place: u64) -> Result<LayoutEntry<'de>, E> {
+                usize::try_from(place).map(LayoutEntry::Action).map_err(E::custom)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Slot<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LayoutEntry<'de>, A::Error> {
                 let map = serde::de::value::MapAccessDeserializer::new(map);
-                SlotEnvelope::deserialize(map).map(Box::new).map(Slot::Other)
+                PieceMetadata::deserialize(map).map(Box::new).map(LayoutEntry::Other)
             }
         }
-        deserializer.deserialize_any(Entry)
+        deserializer.deserialize_any(PartLocation)
     }
 }
 
@@ -253,7 +253,7 @@ impl ObjectWriter {
     }
 
     /// The keys and members of a residue, each where there are some.
-    pub(super) fn residue(&mut self, residue: &Residue<'_, '_>, keys_name: &str, members_name: &str) {
+    pub(super) fn residue(&mut self, residue: &ObjectDiff<'_, '_>, keys_name: &str, members_name: &str) {
         if let Some(keys) = &residue.keys {
             let out = self.key(keys_name);
             for (place, key) in keys.iter().enumerate() {

@@ -2,33 +2,45 @@
 
 use std::borrow::Cow;
 
-use super::encode::Source;
 use super::model::ModelMessage;
 use super::parts::Encoded;
-use super::wire::Remark;
 use crate::action::Action;
+use crate::convert::portable::DeferredAction;
+
+/// Where the bytes of a message are, to compare with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// The text begins with the message.
+    Text(&'a str),
+    /// There is none: the message is written.
+    Written,
+}
+
+/// A message that did not come back as the text it was read from.
+#[derive(Debug)]
+pub(super) struct Differs;
 
 /// The actions of one message while it is encoded.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct MessageBuilder {
     pub actions: Vec<Action>,
     /// The members of each action's envelope.
     pub fragments: Vec<String>,
     /// Where each part is; `None` as long as parts are the actions in order.
-    pub layout: Layout,
+    pub layout: PartLayout,
     /// Whether nothing but the message's text can hold it.
     pub irregular: bool,
     /// Whether something was not compared, to the byte, with what the actions give back.
     pub unproven: bool,
     /// What the stream says when the results of the response are there.
-    pub late: Vec<Remark>,
+    pub late: Vec<DeferredAction>,
 }
 
 /// Where the parts of a message are.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct PartLayout {
     /// One a part.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<PartLocation>,
     /// Whether an entry says more than "the next action".
     pub needed: bool,
     /// Parts' actions so far.
@@ -37,23 +49,23 @@ pub(super) struct Layout {
 
 /// Where one part is.
 #[derive(Debug, Clone)]
-pub(super) enum Entry {
+pub(super) enum PartLocation {
     /// It is the action at this place.
     Action(usize),
     /// What its JSON says.
     Other(String),
 }
 
-impl Layout {
+impl PartLayout {
     /// The next part is the next action.
     pub(super) fn action(&mut self) {
-        self.entries.push(Entry::Action(self.actions));
+        self.entries.push(PartLocation::Action(self.actions));
         self.actions += 1;
     }
 
     /// The next part is somewhere else.
     pub(super) fn other(&mut self, entry: String) {
-        self.entries.push(Entry::Other(entry));
+        self.entries.push(PartLocation::Other(entry));
         self.needed = true;
     }
 
@@ -63,15 +75,15 @@ impl Layout {
             .entries
             .iter()
             .map(|entry| match entry {
-                Entry::Action(place) => Cow::Owned(place.to_string()),
-                Entry::Other(json) => Cow::Borrowed(json.as_str()),
+                PartLocation::Action(place) => Cow::Owned(place.to_string()),
+                PartLocation::Other(json) => Cow::Borrowed(json.as_str()),
             })
             .collect();
         format!("[{}]", entries.join(","))
     }
 }
 
-impl Draft {
+impl MessageBuilder {
     /// Adds a part.
     pub(super) fn push(&mut self, encoded: Encoded) {
         if let Some(remark) = encoded.before {
@@ -104,7 +116,7 @@ impl Draft {
     }
 
     /// Adds the sources of a text; behind a call they wait for its result.
-    pub(super) fn sources(&mut self, sources: &mut Vec<Remark>, called: bool) {
+    pub(super) fn sources(&mut self, sources: &mut Vec<DeferredAction>, called: bool) {
         if called {
             self.late.append(sources);
         }

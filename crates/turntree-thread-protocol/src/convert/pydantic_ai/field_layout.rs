@@ -273,7 +273,7 @@ const STICKY: &[&str] = &[
 
 /// The members of one class of objects, in order, with their values when nothing is said.
 #[derive(Debug, Clone)]
-pub(super) struct Template<'a> {
+pub(super) struct FieldLayout<'a> {
     class: Cow<'a, str>,
     /// Members and defaults.
     pub members: Object<'a>,
@@ -285,7 +285,7 @@ pub(super) struct Template<'a> {
 
 /// What one object says beyond its template and its action.
 #[derive(Debug)]
-pub(super) struct Residue<'o, 'a> {
+pub(super) struct ObjectDiff<'o, 'a> {
     /// All keys in order, where the template's do not fit.
     pub keys: Option<Vec<&'o str>>,
     /// Values that follow from neither.
@@ -294,7 +294,7 @@ pub(super) struct Residue<'o, 'a> {
     pub exact: bool,
 }
 
-impl Residue<'_, '_> {
+impl ObjectDiff<'_, '_> {
     /// Whether a value is what it should be, however it is spelled.
     fn compare(&mut self, expected: &Value<'_>, value: &Value<'_>) -> bool {
         let exact = expected.is_written_as(value);
@@ -324,14 +324,14 @@ impl<'a> Expected<'a> {
     }
 }
 
-impl<'a> Template<'a> {
+impl<'a> FieldLayout<'a> {
     /// What an object says beyond the template and what `expected` says. `None` when it has too many members or one
     /// twice: nothing but its text can hold that.
     pub(super) fn residue<'o, 'v>(
         &self,
         object: &'o Object<'a>,
         expected: impl Fn(&str) -> Expected<'v>,
-    ) -> Option<Residue<'o, 'a>> {
+    ) -> Option<ObjectDiff<'o, 'a>> {
         if object.len() > MOST_MEMBERS {
             return None;
         }
@@ -341,7 +341,7 @@ impl<'a> Template<'a> {
         if (!fits || object.len() > known) && has_twins(object) {
             return None;
         }
-        let mut residue = Residue { keys: None, members: Vec::new(), exact: true };
+        let mut residue = ObjectDiff { keys: None, members: Vec::new(), exact: true };
         for (place, (key, value)) in object.iter().enumerate() {
             let same = place < known
                 && match expected(key) {
@@ -410,8 +410,8 @@ fn has_twins(object: &Object<'_>) -> bool {
 
 /// The templates of a history, and what else it says once.
 #[derive(Debug, Clone)]
-pub(super) struct Profile<'a> {
-    templates: Vec<Template<'a>>,
+pub(super) struct FieldLayouts<'a> {
+    templates: Vec<FieldLayout<'a>>,
     /// Long texts by their content address.
     pub texts: HashMap<Cow<'a, str>, Value<'a>>,
     /// The address of the instructions that requests have when they say nothing else.
@@ -422,14 +422,14 @@ pub(super) struct Profile<'a> {
     pub arguments_seen: bool,
 }
 
-impl Default for Profile<'_> {
+impl Default for FieldLayouts<'_> {
     fn default() -> Self {
         let templates = SHAPES.iter().map(|(class, members)| {
             let mut object = Object::with_capacity(members.len());
             for (key, default) in *members {
                 object.push(*key, Value::json(default));
             }
-            Template { class: Cow::Borrowed(class), members: object, seen: false, kept: false }
+            FieldLayout { class: Cow::Borrowed(class), members: object, seen: false, kept: false }
         });
         Self {
             templates: templates.collect(),
@@ -441,9 +441,9 @@ impl Default for Profile<'_> {
     }
 }
 
-impl<'a> Profile<'a> {
+impl<'a> FieldLayouts<'a> {
     /// The template of a class.
-    pub(super) fn template(&self, class: &str) -> Option<&Template<'a>> {
+    pub(super) fn template(&self, class: &str) -> Option<&FieldLayout<'a>> {
         self.templates.iter().find(|template| template.class == class)
     }
 
@@ -493,7 +493,7 @@ impl<'a> Profile<'a> {
     pub(super) fn replace(&mut self, class: Cow<'a, str>, members: Object<'a>) {
         match self.templates.iter_mut().find(|template| template.class == class) {
             Some(template) => template.members = members,
-            None => self.templates.push(Template { class, members, seen: true, kept: true }),
+            None => self.templates.push(FieldLayout { class, members, seen: true, kept: true }),
         }
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! Texts, arguments, results and files are not kept twice: a part names the action that holds them in its `$`.
 
-use super::content;
 use super::message::{UiMessage, UiPart};
 use super::to_actions::Payload;
 use crate::action::Action;
 use crate::content::MessageContent;
+use crate::convert::portable::url_of;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
 
 /// The namespace in the metadata of actions.
@@ -199,7 +199,7 @@ fn put_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> Op
                 _ => return None,
             };
             let MessageContent::Parts(parts) = parts else { return None };
-            part.url = Some(content::url_of(parts.get(content?)?)?);
+            part.url = Some(url_of(parts.get(content?)?)?);
         }
         kind if kind.starts_with("data-") => {
             let Some(Action::System(system)) = action else { return None };

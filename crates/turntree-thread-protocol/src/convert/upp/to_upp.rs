@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use super::blocks::{blocks_of, said};
-use super::{Envelope, NAMESPACE};
+use super::message_metadata::{MessageMetadata, NAMESPACE};
 use crate::action::{Action, AssistantMessageAction, UserMessageAction};
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::convert::agent_view::{self, Heard, Item, Origin, ViewOptions, prefixed};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::Extra;
@@ -46,10 +46,10 @@ impl Thread {
         let thread = self.unhoisted();
         let envelopes = thread.actions.iter().enumerate().map(|(place, action)| {
             let said = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
-            said.map(|said| said.to::<Envelope>().map_err(|error| damaged(place, error.to_string())))
+            said.map(|said| said.to::<MessageMetadata>().map_err(|error| damaged(place, error.to_string())))
                 .transpose()
         });
-        let envelopes: Vec<Option<Envelope>> = envelopes.collect::<Result<_, _>>()?;
+        let envelopes: Vec<Option<MessageMetadata>> = envelopes.collect::<Result<_, _>>()?;
         let groups = match &options.agent_id {
             None => whole(&thread, envelopes),
             Some(agent_id) => heard(&thread, agent_id, options, &envelopes)?,
@@ -75,11 +75,11 @@ impl Thread {
 struct Group<'t> {
     /// The place of the first one in the thread.
     place: usize,
-    actions: Vec<(Cow<'t, Action>, Option<Envelope>)>,
+    actions: Vec<(Cow<'t, Action>, Option<MessageMetadata>)>,
 }
 
 /// Every action that a message was made of, or that says something.
-fn whole(thread: &Thread, envelopes: Vec<Option<Envelope>>) -> Vec<Group<'_>> {
+fn whole(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (place, (action, envelope)) in thread.actions.iter().zip(envelopes).enumerate() {
         if envelope.is_none() && voice(action).is_none() {
@@ -99,11 +99,11 @@ fn heard<'t>(
     thread: &'t Thread,
     agent_id: &str,
     options: &ViewOptions,
-    envelopes: &[Option<Envelope>],
+    envelopes: &[Option<MessageMetadata>],
 ) -> Result<Vec<Group<'t>>, ThreadError> {
     let origins = origins(envelopes);
     let mut groups = Vec::new();
-    for message in view::messages(thread, agent_id, options, &origins, true)? {
+    for message in agent_view::messages(thread, agent_id, options, &origins, true)? {
         let answers = message.speaker.is_some();
         // Results of one message stay together, and so do an agent's words; a user's messages are one each.
         let together = |one: &Item<'_>, other: &Item<'_>| {
@@ -118,7 +118,7 @@ fn heard<'t>(
                 let envelope = envelopes.get(item.place).cloned().flatten();
                 let envelope = envelope
                     .filter(|_| is_kept(item))
-                    .map(|envelope| Envelope { raw: envelope.raw.filter(|_| complete), ..envelope });
+                    .map(|envelope| MessageMetadata { raw: envelope.raw.filter(|_| complete), ..envelope });
                 (as_heard(item, answers), envelope)
             });
             groups.push(Group { place, actions: actions.collect() });
@@ -128,9 +128,9 @@ fn heard<'t>(
 }
 
 /// Of which message each action was.
-fn origins(envelopes: &[Option<Envelope>]) -> Vec<Origin> {
+fn origins(envelopes: &[Option<MessageMetadata>]) -> Vec<Origin> {
     let mut head: Option<(usize, u64)> = None;
-    let origin = |(place, envelope): (usize, &Option<Envelope>)| {
+    let origin = |(place, envelope): (usize, &Option<MessageMetadata>)| {
         head = envelope.as_ref().map(|envelope| match head {
             Some((first, of_head)) if envelope.id.is_none() && of_head == envelope.m => (first, of_head),
             _ => (place, envelope.m),
@@ -226,8 +226,8 @@ fn damaged(place: usize, message: String) -> ThreadError {
 
 /// Whether an action belongs to the message of the actions before it.
 fn goes_on(
-    group: &[(Cow<'_, Action>, Option<Envelope>)],
-    item: &(Cow<'_, Action>, Option<Envelope>),
+    group: &[(Cow<'_, Action>, Option<MessageMetadata>)],
+    item: &(Cow<'_, Action>, Option<MessageMetadata>),
 ) -> bool {
     let Some((last, envelope)) = group.last() else { return false };
     match (envelope, &item.1) {
@@ -251,7 +251,7 @@ fn goes_on(
 
 /// The message that actions are; `None` when they say nothing.
 pub(super) fn decode<'t>(
-    group: impl Iterator<Item = (&'t Action, Option<Envelope>)>,
+    group: impl Iterator<Item = (&'t Action, Option<MessageMetadata>)>,
 ) -> Result<Option<Message>, String> {
     let mut message: Option<Message> = None;
     for (action, envelope) in group {

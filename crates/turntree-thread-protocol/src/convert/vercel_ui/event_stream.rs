@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::chunk::{Chunk, without_prototypes};
 use super::message::Slot;
-use super::to_actions::object;
+use crate::convert::portable::object;
 use turntree_core::json::RawJson;
 use turntree_core::message::{Delta, StreamEvent};
 

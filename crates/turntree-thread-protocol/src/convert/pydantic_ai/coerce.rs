@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
-use super::accepts;
+use super::field_layout::Expected;
 use super::model::Value;
-use super::profile::Expected;
 use super::read::{is_shallow, without_half_pairs};
+use super::validation;
 use turntree_core::time::Timestamp;
 
 /// The first moment that Python has a time for.
@@ -45,7 +45,7 @@ fn verbatim(json: &str) -> Expected<'_> {
 
 /// What is fed back to a model: a string or the details of errors; other JSON is told as its text.
 pub(super) fn feedback(json: &str) -> Expected<'_> {
-    if accepts::is_feedback(json) { returned(json) } else { Expected::text(json) }
+    if validation::is_feedback(json) { returned(json) } else { Expected::text(json) }
 }
 
 /// Why something was fed back, in a word that Pydantic knows.

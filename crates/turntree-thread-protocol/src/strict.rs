@@ -6,7 +6,7 @@ use super::action::Action;
 use super::canonical::has_offset;
 use super::content::{ContentPart, MessageContent};
 use super::document::Thread;
-use super::validate::{Issue, Rule, Severity, escape};
+use super::issue::{Issue, Rule, Severity, escape};
 use turntree_core::json::losses::{Loss, LossKind, losses};
 use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
 

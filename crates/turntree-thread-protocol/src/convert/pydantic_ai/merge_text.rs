@@ -1,14 +1,15 @@
 //! Texts and files of an answer: one assistant message for those that stand together. Decision 6.
 
-use super::CombineText;
-use super::envelope::ObjectWriter;
+use super::field_layout::{Expected, FieldLayouts};
 use super::items;
 use super::model::{Part, part_kind};
-use super::parts::{Encoded, Surroundings, write_residue};
-use super::profile::{Expected, Profile};
-use super::wire::{self, Remark};
+use super::options::CombineText;
+use super::parts::{EncodeContext, Encoded, write_residue};
+use super::portable;
+use super::roundtrip_metadata::ObjectWriter;
 use crate::action::{Action, AssistantMessageAction};
 use crate::content::{ContentPart, MessageContent};
+use crate::convert::portable::DeferredAction;
 
 /// What a text or a file became.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) enum Joined {
     /// No action: the text is empty.
     Nothing,
     /// A file behind a call, as a stream tells it (portable profile).
-    Aside(Remark),
+    Aside(DeferredAction),
 }
 
 /// A run of texts and files that make one message.
@@ -66,19 +67,19 @@ struct Piece {
 pub(super) fn join_texts<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
-    around: &Surroundings<'_>,
-    profile: &mut Profile<'a>,
+    around: &EncodeContext<'_>,
+    layouts: &mut FieldLayouts<'a>,
 ) -> Vec<Option<Joined>> {
     let mut joined: Vec<Option<Joined>> = Vec::new();
     joined.resize_with(parts.len(), || None);
-    for (number, run) in runs(parts, combine, around, profile, &mut joined).into_iter().enumerate() {
+    for (number, run) in runs(parts, combine, around, layouts, &mut joined).into_iter().enumerate() {
         match run.pieces.as_slice() {
             [Piece { place, file: None, .. }] => {
                 let Some(part) = parts.get(*place) else { continue };
                 let place = *place;
                 let action = message(run.content, around);
                 let mut writer = ObjectWriter::default();
-                let exact = write_residue(part, "text", &action, profile, &mut writer);
+                let exact = write_residue(part, "text", &action, layouts, &mut writer);
                 let encoded = Encoded {
                     action,
                     fragment: writer.into_fragment(),
@@ -89,7 +90,7 @@ pub(super) fn join_texts<'a>(
                 };
                 set(&mut joined, place, Joined::Whole(encoded));
             }
-            _ => join_run(number, run, parts, around, profile, &mut joined),
+            _ => join_run(number, run, parts, around, layouts, &mut joined),
         }
     }
     joined
@@ -105,26 +106,26 @@ fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
 fn runs<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
-    around: &Surroundings<'_>,
-    profile: &mut Profile<'a>,
+    around: &EncodeContext<'_>,
+    layouts: &mut FieldLayouts<'a>,
     joined: &mut [Option<Joined>],
 ) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut called = false;
     for (place, part) in parts.iter().enumerate() {
         let kind = part_kind(part);
-        called |= wire::is_call(part);
+        called |= portable::is_call(part);
         let text = if kind == "text" { part.text("content") } else { None };
         let file = if kind == "file" {
-            part.get("content").and_then(|content| items::encode_file(content, profile))
+            part.get("content").and_then(|content| items::encode_file(content, layouts))
         } else {
             None
         };
         if text.is_none() && file.is_none() {
             continue;
         }
-        if let Some((file, _)) = file.as_ref().filter(|_| around.wire && called) {
-            set(joined, place, Joined::Aside(wire::file(file, around.timestamp)));
+        if let Some((file, _)) = file.as_ref().filter(|_| around.portable && called) {
+            set(joined, place, Joined::Aside(portable::file(file, around.timestamp)));
             continue;
         }
         let adjacent = runs.last().is_some_and(|run| run.last + 1 == place);
@@ -145,7 +146,7 @@ fn runs<'a>(
         }
         let Some(run) = runs.last_mut() else { continue };
         run.last = place;
-        run.cited |= around.wire && wire::cites(part);
+        run.cited |= around.portable && portable::cites(part);
         let (mut gap, mut entry) = (0, None);
         match (text, file, run.content.last_mut()) {
             (Some(text), _, Some(ContentPart::Text(before))) => {
@@ -174,8 +175,8 @@ fn join_run<'a>(
     number: usize,
     run: Run,
     parts: &[Part<'a>],
-    around: &Surroundings<'_>,
-    profile: &mut Profile<'a>,
+    around: &EncodeContext<'_>,
+    layouts: &mut FieldLayouts<'a>,
     joined: &mut [Option<Joined>],
 ) {
     let one_text = matches!(run.content.as_slice(), [ContentPart::Text(_)]);
@@ -201,8 +202,8 @@ fn join_run<'a>(
             let length = part.text("content").unwrap_or_default().chars().count();
             writer.json("length", &length.to_string());
         }
-        profile.observe(class, part);
-        let residue = profile.template(class).and_then(|template| {
+        layouts.observe(class, part);
+        let residue = layouts.template(class).and_then(|template| {
             template.residue(part, |key| match key {
                 "content" => Expected::Covered,
                 "part_kind" => Expected::text(class),
@@ -233,7 +234,7 @@ fn join_run<'a>(
 }
 
 /// The message that says a content: one text is a string, anything else a list.
-fn message(mut content: Vec<ContentPart>, around: &Surroundings<'_>) -> Action {
+fn message(mut content: Vec<ContentPart>, around: &EncodeContext<'_>) -> Action {
     let content = match content.pop() {
         Some(ContentPart::Text(only)) if content.is_empty() => MessageContent::Text(only.text),
         last => {

@@ -1,0 +1,67 @@
+//! System actions that every conversion writes alike: names of `system.*` types, their data, and portable payloads.
+//! Specification: UI message stream, §10 to §12.
+
+use crate::action::{Action, SystemAction};
+use crate::roundtrip_metadata::is_private;
+use turntree_core::json::canonical;
+use turntree_core::json::{RawJson, RawObject};
+
+/// A system action.
+pub(in crate::convert) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
+    Action::System(SystemAction {
+        action_type: action_type.into(),
+        timestamp: timestamp.into(),
+        data,
+        ..SystemAction::default()
+    })
+}
+
+/// The action type of data with this name in a stream.
+pub(in crate::convert) fn data_action_type(name: &str) -> String {
+    match name.strip_prefix("tp-") {
+        Some(fact) => format!("system.tp.{fact}"),
+        None => format!("system.{name}"),
+    }
+}
+
+/// The action type of data that is called so in a stream; `None` for names that are reserved for servers.
+pub(in crate::convert) fn data_name(name: &str) -> Option<String> {
+    Some(data_action_type(name)).filter(|action_type| !is_private(action_type))
+}
+
+/// Arguments as an object: what is no object, and no text of one, is a member of it.
+pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
+    if raw.is_null() {
+        return RawJson::empty_object();
+    }
+    if raw.is_object() {
+        return raw.clone();
+    }
+    let text = raw.as_string().unwrap_or_else(|| raw.get().to_owned());
+    if text.is_empty() {
+        return RawJson::empty_object();
+    }
+    match RawJson::from_text(text.trim().to_owned()) {
+        Ok(object) if object.is_object() => object,
+        _ => object(&[("INVALID_JSON", RawJson::from_str_value(&text))]),
+    }
+}
+
+/// Spells an action as the stream does.
+pub(in crate::convert) fn normalize(action: &mut Action) {
+    match action {
+        Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
+        Action::ToolReturn(returned) if returned.status != "success" && !returned.content.is_string() => {
+            let content = &returned.content;
+            let text = if content.is_null() { String::new() } else { canonical::respell(content.get()) };
+            returned.content = RawJson::from_str_value(&text);
+        }
+        _ => {}
+    }
+}
+
+/// An object of these members.
+pub(in crate::convert) fn object(members: &[(&str, RawJson)]) -> RawJson {
+    let object: RawObject = members.iter().map(|(key, value)| (*key, value.clone())).collect();
+    RawJson::from_value(&object).unwrap_or_default()
+}

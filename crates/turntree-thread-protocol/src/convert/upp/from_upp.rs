@@ -1,0 +1,185 @@
+//! Messages to actions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::blocks::content_of;
+use super::message_metadata::{MessageMetadata, NAMESPACE};
+use super::to_upp::decode;
+use crate::action::{
+    Action, AssistantMessageAction, SystemAction, ThinkingAction, ToolCallAction, ToolReturnAction,
+    UserMessageAction,
+};
+use crate::convert::portable::title;
+use crate::document::{AgentConfig, Thread};
+use turntree_core::json::{Extra, RawJson};
+use turntree_core::message::content::ContentBlock;
+use turntree_core::message::message::{Body, Message};
+use turntree_core::shared::SharedString;
+use turntree_core::time::Timestamp;
+
+/// The tool of a result whose call is not there.
+const UNKNOWN_TOOL: &str = "unknown";
+/// How to make a thread of messages.
+#[derive(Debug, Clone)]
+pub struct UppOptions {
+    /// Who the assistant of the messages is.
+    pub agent: AgentConfig,
+    /// The thread's id.
+    pub thread_id: String,
+    /// The thread's title; else the beginning of the first user text.
+    pub title: Option<String>,
+    /// Whether to keep what the exact way back needs.
+    pub full: bool,
+}
+
+/// Makes a thread of messages.
+///
+/// With `full`, [`Thread::to_upp`] gives back messages equal to these. Blocks that the protocol has no content for are
+/// kept whole there, and left out otherwise.
+pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, options: &UppOptions) -> Thread {
+    let mut names = Names::default();
+    let mut thread = Thread::new(options.thread_id.clone(), "", "");
+    for (index, message) in messages.into_iter().enumerate() {
+        let mut actions = encode(message, &options.agent.agent_id, &mut names);
+        if options.full {
+            keep(index, message, &mut actions);
+        }
+        for action in actions {
+            thread.append(action);
+        }
+    }
+    let first = thread.actions.get(0).map(|action| action.timestamp().to_owned());
+    thread.created_at = first.unwrap_or_else(|| Timestamp::from_microseconds(0).to_string());
+    if thread.updated_at.is_empty() {
+        thread.updated_at.clone_from(&thread.created_at);
+    }
+    thread.title = options.title.clone().unwrap_or_else(|| title(thread.actions.iter().map(AsRef::as_ref)));
+    let mut agent = options.agent.clone();
+    if agent.created_at.is_empty() {
+        agent.created_at.clone_from(&thread.created_at);
+    }
+    thread.agents.add(agent);
+    thread
+}
+
+/// The agent of messages that name none.
+pub fn assistant() -> AgentConfig {
+    let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol:assistant");
+    AgentConfig {
+        agent_id: id.to_string(),
+        agent_identifier: "assistant".to_owned(),
+        agent_name: "Assistant".to_owned(),
+        ..AgentConfig::default()
+    }
+}
+
+/// Puts into metadata what the actions of a message do not say.
+fn keep(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
+    let place = u64::try_from(index).unwrap_or(u64::MAX);
+    if actions.is_empty() {
+        // Something has to stand for the message.
+        actions.push(Action::System(SystemAction {
+            action_type: "system.turntree.message".into(),
+            timestamp: message.timestamp.to_string().into(),
+            data: RawJson::empty_object(),
+            ..SystemAction::default()
+        }));
+    }
+    let envelope = |first: bool, raw: Option<RawJson>| MessageMetadata {
+        m: place,
+        id: first.then(|| message.id.clone()),
+        metadata: if first { message.metadata.clone() } else { None },
+        raw,
+        extra: Extra::new(),
+    };
+    let set = |actions: &mut [Action], raw: Option<RawJson>| {
+        let mut raw = raw;
+        for (place, action) in actions.iter_mut().enumerate() {
+            let said = RawJson::from_value(&envelope(place == 0, raw.take())).unwrap_or_default();
+            action.metadata_mut().get_or_insert_default().insert(NAMESPACE, said);
+        }
+    };
+    set(actions, None);
+    let back = decode(actions.iter().map(|action| (action, envelope_of(action))));
+    if back.as_ref().ok().and_then(Option::as_ref) != Some(&**message) {
+        set(actions, RawJson::from_value(&**message).ok());
+    }
+}
+
+fn envelope_of(action: &Action) -> Option<MessageMetadata> {
+    action.metadata()?.get(NAMESPACE)?.to().ok()
+}
+
+fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
+    let timestamp = SharedString::from(message.timestamp.to_string());
+    let mut actions = Vec::new();
+    match &message.body {
+        Body::User { content } => actions.push(Action::UserMessage(UserMessageAction {
+            timestamp,
+            content: content_of(content.iter()),
+            ..UserMessageAction::default()
+        })),
+        Body::Assistant { content, tool_calls } => {
+            let is_thought = |block: &ContentBlock| matches!(block, ContentBlock::Reasoning(_));
+            for run in content.chunk_by(|one, other| !is_thought(one) && !is_thought(other)) {
+                actions.push(match run {
+                    [ContentBlock::Reasoning(thought)] => Action::Thinking(ThinkingAction {
+                        timestamp: timestamp.clone(),
+                        agent_id: agent_id.into(),
+                        content: Some(thought.text.clone()),
+                        provider_name: UNKNOWN_TOOL.into(),
+                        ..ThinkingAction::default()
+                    }),
+                    run => Action::AssistantMessage(AssistantMessageAction {
+                        timestamp: timestamp.clone(),
+                        agent_id: agent_id.into(),
+                        content: content_of(run.iter()),
+                        ..AssistantMessageAction::default()
+                    }),
+                });
+            }
+            for call in tool_calls.iter().flatten() {
+                names.call(&call.tool_call_id, &call.tool_name);
+                actions.push(Action::ToolCall(ToolCallAction {
+                    timestamp: timestamp.clone(),
+                    agent_id: agent_id.into(),
+                    tool_name: call.tool_name.as_str().into(),
+                    tool_call_id: call.tool_call_id.as_str().into(),
+                    args: call.arguments.clone(),
+                    ..ToolCallAction::default()
+                }));
+            }
+        }
+        Body::ToolResult { results } => {
+            for result in results {
+                let name = names.answer(&result.tool_call_id);
+                actions.push(Action::ToolReturn(ToolReturnAction {
+                    timestamp: timestamp.clone(),
+                    tool_call_id: result.tool_call_id.as_str().into(),
+                    tool_name: name.as_deref().unwrap_or(UNKNOWN_TOOL).into(),
+                    status: if result.failed() { "error" } else { "success" }.into(),
+                    content: result.result.clone(),
+                    ..ToolReturnAction::default()
+                }));
+            }
+        }
+    }
+    actions
+}
+
+/// The tools of calls that wait for their results. Ids repeat: the first call of an id is answered first.
+#[derive(Default)]
+struct Names(HashMap<String, VecDeque<String>>);
+
+impl Names {
+    fn call(&mut self, id: &str, tool: &str) {
+        self.0.entry(id.to_owned()).or_default().push_back(tool.to_owned());
+    }
+
+    fn answer(&mut self, id: &str) -> Option<String> {
+        self.0.get_mut(id).and_then(VecDeque::pop_front)
+    }
+}

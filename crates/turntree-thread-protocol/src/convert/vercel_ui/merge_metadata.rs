@@ -1,0 +1,44 @@
+//! Deep merge of message metadata, as the client does it.
+
+use turntree_core::json::{RawJson, RawObject};
+
+/// Metadata over metadata, as JavaScript spreads it: members are merged deeply where both sides are objects, lists and
+/// strings have their elements as members, and names that would change an object's class are left out.
+pub(super) fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
+    let mut merged = members_of(old);
+    let added = members_of(new);
+    let is_scalar = !old.is_object() && !old.is_array();
+    for (key, value) in added.iter() {
+        if matches!(key, "__proto__" | "constructor" | "prototype") {
+            continue;
+        }
+        if is_scalar {
+            return Err(format!(
+                "metadata that is no object cannot get the member \"{key}\"; send objects, or nothing after it"
+            ));
+        }
+        let value = match merged.get(key) {
+            Some(before) if before.is_object() && value.is_object() => merge(before, value)?,
+            _ => value.clone(),
+        };
+        merged.insert(key, value);
+    }
+    Ok(RawJson::from_value(&merged).unwrap_or_default())
+}
+
+/// What JavaScript takes for the members of a value.
+fn members_of(value: &RawJson) -> RawObject {
+    if let Some(object) = RawObject::from_raw(value) {
+        return object;
+    }
+    let elements: Vec<RawJson> = match value.as_string() {
+        Some(text) => {
+            // Halves of surrogate pairs stand alone there, and cannot here.
+            let unit = |unit| char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
+            let units = text.encode_utf16().map(unit);
+            units.map(|unit| RawJson::from_str_value(unit.encode_utf8(&mut [0; 4]))).collect()
+        }
+        None => value.to().unwrap_or_default(),
+    };
+    elements.into_iter().enumerate().map(|(place, element)| (place.to_string(), element)).collect()
+}

@@ -1,0 +1,63 @@
+//! Differences between two objects as a sidecar stores them: changed members under short names, and removed ones.
+
+use serde::Serialize;
+
+use turntree_core::json::{RawJson, RawObject};
+
+/// What one action says beyond its part.
+const SHORT: &[(&str, &str)] = &[
+    ("timestamp", "ts"),
+    ("finish_reason", "fr"),
+    ("usage", "us"),
+    ("action_id", "id"),
+    ("agent_id", "ag"),
+    ("sequence", "seq"),
+];
+
+/// The members of a value that is written as an object.
+pub(super) fn members<T: Serialize>(value: &T) -> RawObject {
+    RawJson::from_value(value).ok().and_then(|value| RawObject::from_raw(&value)).unwrap_or_default()
+}
+
+/// What has to be said so that these members become the wanted ones.
+pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
+    let (mut entry, mut other) = (RawObject::new(), RawObject::new());
+    for (key, value) in wanted.iter() {
+        // Numbers that differ only in their spelling are the same for a browser, not for a document.
+        if read.get(key).is_some_and(|read| read.get() == value.get()) {
+            continue;
+        }
+        match SHORT.iter().find(|(name, _)| *name == key) {
+            Some((_, short)) => entry.insert(*short, value.clone()),
+            None => other.insert(key, value.clone()),
+        }
+    }
+    if !other.is_empty() {
+        entry.insert("x", RawJson::from_value(&other).unwrap_or_default());
+    }
+    let gone: Vec<&str> = read.iter().map(|(key, _)| key).filter(|key| wanted.get(key).is_none()).collect();
+    if !gone.is_empty() {
+        entry.insert("gone", RawJson::from_value(&gone).unwrap_or_default());
+    }
+    entry
+}
+
+/// The members with what [`changes`] said.
+pub(super) fn amended(mut members: RawObject, patch: &RawObject) -> Option<RawObject> {
+    if let Some(gone) = patch.get("gone") {
+        for key in gone.to::<Vec<String>>().ok()? {
+            members.remove(&key);
+        }
+    }
+    for (name, short) in SHORT {
+        if let Some(value) = patch.get(short) {
+            members.insert(*name, value.clone());
+        }
+    }
+    if let Some(other) = patch.get("x").and_then(RawObject::from_raw) {
+        for (key, value) in other.iter() {
+            members.insert(key, value.clone());
+        }
+    }
+    Some(members)
+}

@@ -1,0 +1,146 @@
+//! Validation issues: the rule that a document breaks, where it breaks it, and the remedy.
+
+use std::fmt;
+
+/// A rule of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// `version` is `1.0.0`.
+    Version,
+    /// Ids are not empty.
+    Id,
+    /// Timestamps are ISO 8601.
+    Timestamp,
+    /// Rule 1: `sequence` is unique and sequential, from 1.
+    Sequence,
+    /// Rule 2: a tool return answers an open call of its id.
+    ToolCallId,
+    /// Rule 2: a tool return names the tool of its call.
+    ToolName,
+    /// `status` and `finish_reason` have one of their values.
+    Value,
+    /// Rule 3: `agent_id` is a key of the registry.
+    AgentId,
+    /// Rule 3: the key of an agent is its id.
+    AgentKey,
+    /// Rule 4: core types are in `snake_case`, the others begin with `system.`.
+    ActionType,
+    /// Rule 5: timestamps do not run backwards.
+    Chronology,
+    /// Rule 2: a call is answered by a return.
+    OpenCall,
+    /// Rule 2: the id of a call that is not answered yet is not used again.
+    DuplicateCall,
+    /// `agent_identifier` is unique within the thread.
+    AgentIdentifier,
+    /// `action_id` is unique within the thread.
+    ActionId,
+    /// Strict: ids are UUIDs.
+    Uuid,
+    /// Strict: only members that the specification names.
+    UnknownMember,
+    /// Strict: numbers are those that a JavaScript reader gives back.
+    Number,
+    /// Strict: no member has a name that JavaScript keeps for itself.
+    Key,
+}
+
+impl Rule {
+    /// Its name in error lists.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::Id => "id",
+            Self::Timestamp => "timestamp",
+            Self::Sequence => "sequence",
+            Self::ToolCallId => "tool_call_id",
+            Self::ToolName => "tool_name",
+            Self::Value => "value",
+            Self::AgentId => "agent_id",
+            Self::AgentKey => "agent_key",
+            Self::ActionType => "action_type",
+            Self::Chronology => "chronology",
+            Self::OpenCall => "open_call",
+            Self::DuplicateCall => "duplicate_call",
+            Self::AgentIdentifier => "agent_identifier",
+            Self::ActionId => "action_id",
+            Self::Uuid => "uuid",
+            Self::UnknownMember => "unknown_member",
+            Self::Number => "number",
+            Self::Key => "key",
+        }
+    }
+
+    /// What to do where the rule is broken.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Version => "write \"1.0.0\", or read the document with a later turntree",
+            Self::Id => "give it a UUID",
+            Self::Timestamp => "write it like 2025-01-15T10:00:00Z",
+            Self::Sequence => "number the actions from 1 in their order, without gaps",
+            Self::ToolCallId => "add the tool_call before its tool_return, or remove the tool_return",
+            Self::ToolName => "use the name of the call",
+            Self::Value => "use one of the values of the specification",
+            Self::AgentId => "add the agent to agents",
+            Self::AgentKey => "make the key and agent_id equal",
+            Self::ActionType => "use a core type, or name an extension \"system.…\"",
+            Self::Chronology => {
+                "order the actions by time, or import with profile=\"portable\", which clamps times"
+            }
+            Self::OpenCall => "add the tool_return when there is one",
+            Self::DuplicateCall => "give each call an id of its own",
+            Self::AgentIdentifier => "give each agent an identifier of its own",
+            Self::ActionId => "give each action an id of its own, or none",
+            Self::Uuid => "use a UUID",
+            Self::UnknownMember => {
+                "move it into thread.metadata; with_hoisted_metadata() does it for action metadata"
+            }
+            Self::Number => "write large or exact numbers as strings",
+            Self::Key => "do not call a member \"__proto__\"",
+        }
+    }
+}
+
+/// How bad an issue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The document breaks a rule.
+    Error,
+    /// The document is usable, but somebody may be surprised.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One place where a document breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Which rule.
+    pub rule: Rule,
+    /// Where, as a JSON pointer.
+    pub pointer: String,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+impl fmt::Display for Issue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.pointer, self.message)
+    }
+}
+
+/// A key as a step of a JSON pointer (RFC 6901).
+pub(super) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
