@@ -27,7 +27,7 @@ use crate::thread::history_from;
 use crate::upp::config::config_from;
 use crate::upp::held::Held;
 use crate::upp::model::{ModelReference, system_from};
-use turntree_agents::driver::{Drive, drive};
+use turntree_agents::driver::{Driver, drive};
 use turntree_agents::host::RunContext;
 use turntree_agents::machine::Machine;
 use turntree_agents::sub_agent::{result_of, task_of};
@@ -253,7 +253,7 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
         caller: CallerContext,
         waits: bool,
-    ) -> PyResult<(Kept, Machine, Drive)> {
+    ) -> PyResult<(Kept, Machine, Driver)> {
         let start = Start::from_python(history, input)?;
         let kept = Kept::new([slf.clone().into_any().unbind()]);
         let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
@@ -268,7 +268,7 @@ impl AgentCore {
 /// Drives a run to its end and gives its turn.
 pub(super) async fn perform(
     mut machine: Machine,
-    driver: Drive,
+    driver: Driver,
     callables: Arc<Mutex<Callables>>,
 ) -> PyResult<Py<PyAny>> {
     let turn = drive(&mut machine, &driver).await;

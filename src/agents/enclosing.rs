@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::bridge::context::CallerContext;
-use turntree_agents::host::{Enclosing, Host, RunContext};
+use turntree_agents::host::{Host, ParentRun, RunContext};
 
 /// What the variable holds.
 #[pyclass(frozen, module = "turntree._core")]
-struct EnclosingRun(Arc<Enclosing>);
+struct EnclosingRun(Arc<ParentRun>);
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -29,7 +29,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 ///
 /// # Errors
 /// Only when Python fails, as out of memory.
-pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Arc<Enclosing>>> {
+pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Arc<ParentRun>>> {
     let found = variable(py)?.call_method1(intern!(py, "get"), (py.None(),))?;
     Ok(found.cast::<EnclosingRun>().ok().map(|run| Arc::clone(&run.get().0)))
 }
@@ -41,7 +41,7 @@ pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Arc<Enclosing>>> {
 pub(super) fn entered(
     py: Python<'_>,
     caller: &CallerContext,
-    enclosing: &Arc<Enclosing>,
+    enclosing: &Arc<ParentRun>,
 ) -> PyResult<CallerContext> {
     let run = Bound::new(py, EnclosingRun(Arc::clone(enclosing)))?;
     caller.with_variable(variable(py)?, run.as_any())

@@ -30,9 +30,9 @@ use crate::show::Show;
 use turntree_agents::driver::{Span, Tracer};
 use turntree_agents::host::HostFuture;
 use turntree_agents::host::{
-    Approval, BeforeCall, Enclosing, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
+    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, ParentRun, StepResult, ToolInvocation,
 };
-use turntree_agents::machine::{OwnContext, OwnStrategy, Performed};
+use turntree_agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
 use turntree_agents::types::ExecutionState;
 use turntree_agents::{Agent as CoreAgent, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
@@ -65,7 +65,7 @@ impl Place {
     }
 
     /// The same place as tools see it: inside of the run.
-    fn entered(&self, py: Python<'_>, enclosing: &Arc<Enclosing>) -> PyResult<Self> {
+    fn entered(&self, py: Python<'_>, enclosing: &Arc<ParentRun>) -> PyResult<Self> {
         let inside = enclosing::entered(py, self.start(), enclosing)?;
         Ok(self.clone().map(|_| inside))
     }
@@ -396,7 +396,7 @@ impl Host for PyHost {
         })
     }
 
-    fn execute(&self, _: &dyn OwnStrategy, context: OwnContext) -> HostFuture<'_, Performed> {
+    fn execute(&self, _: &dyn CustomStrategy, context: OwnContext) -> HostFuture<'_, StrategyOutcome> {
         let lease = Lease::new(context);
         let guard = lease.guard();
         let started = self.hook(EXECUTE, |py| {

@@ -25,7 +25,7 @@ use crate::upp::config::config_from;
 use crate::upp::held::Held;
 use crate::upp::middleware::chain::MiddlewareChain;
 use crate::upp::model::{ModelReference, system_from};
-use turntree_agents::driver::Drive;
+use turntree_agents::driver::Driver;
 use turntree_agents::host::RunContext;
 use turntree_agents::machine::Machine;
 use turntree_agents::machine::OwnContext;
@@ -165,7 +165,7 @@ impl LlmCore {
         arguments: &Bound<'_, PyTuple>,
         caller: CallerContext,
         kept: &Kept,
-    ) -> PyResult<(Machine, Drive)> {
+    ) -> PyResult<(Machine, Driver)> {
         let this = slf.get();
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
         let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;

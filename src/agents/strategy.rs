@@ -23,7 +23,7 @@ use crate::records::{StreamEvent, Turn as PyTurn};
 use crate::show::Show;
 use crate::thread::history_from;
 use turntree_agents::host::HostError;
-use turntree_agents::machine::{OwnContext, OwnStrategy, Performed};
+use turntree_agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
 use turntree_agents::types::{AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent};
 use turntree_agents::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
 use turntree_core::ids::RandomIds;
@@ -66,7 +66,7 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
                 max_iterations: option("max_iterations")?.extract()?,
             })
         }
-        _ => Strategy::own(Arc::new(PyStrategy { name: option("own_name")?.extract()? })),
+        _ => Strategy::custom(Arc::new(PyStrategy { name: option("own_name")?.extract()? })),
     })
 }
 
@@ -76,19 +76,19 @@ struct PyStrategy {
     name: String,
 }
 
-impl OwnStrategy for PyStrategy {
+impl CustomStrategy for PyStrategy {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn execute(&self, _: OwnContext) -> BoxFuture<'static, Result<Performed, HostError>> {
+    fn execute(&self, _: OwnContext) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
         let words = "a strategy that is written in Python runs with its own agent only";
         Box::pin(ready(Err(HostError::raised("RuntimeError", words))))
     }
 }
 
 /// What the Python half gives: the turn, the last step, thoughts, plan.
-pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<Performed> {
+pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<StrategyOutcome> {
     type Given<'py> = (Bound<'py, PyAny>, u32, Option<Vec<String>>, Option<Vec<Bound<'py, PyAny>>>);
     let (turn, step, reasoning, plan): Given<'_> = value.extract()?;
     let read = |(place, step): (usize, Bound<'_, PyAny>)| {
@@ -97,7 +97,7 @@ pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<Performed> {
     };
     let plan =
         plan.map(|steps| steps.into_iter().enumerate().map(read).collect::<PyResult<_>>()).transpose()?;
-    Ok(Performed { turn: extract::<PyTurn>(&turn, "the turn of the strategy")?, step, reasoning, plan })
+    Ok(StrategyOutcome { turn: extract::<PyTurn>(&turn, "the turn of the strategy")?, step, reasoning, plan })
 }
 
 /// The context of one run, as long as that lasts.

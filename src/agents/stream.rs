@@ -26,7 +26,7 @@ use crate::show::Show;
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
-    AgentStreamEvent as CoreEvent, AnswerSoFar, SubAgentRun as CoreSubAgentRun, UapEvent as CoreUapEvent,
+    AgentStreamEvent as CoreEvent, PartialOutput, SubAgentRun as CoreSubAgentRun, UapEvent as CoreUapEvent,
 };
 use turntree_core::message::{StreamEvent, Turn};
 use turntree_upp::UppError;
@@ -42,7 +42,7 @@ pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpi
     fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>>;
 
     /// The structured answer so far.
-    fn answer(&self) -> &Arc<AnswerSoFar>;
+    fn answer(&self) -> &Arc<PartialOutput>;
 
     /// Aborts it when cancelled.
     fn abort_token(&self) -> &CancellationToken;
@@ -58,7 +58,7 @@ impl Run for CoreStream {
         self.outcome()
     }
 
-    fn answer(&self) -> &Arc<AnswerSoFar> {
+    fn answer(&self) -> &Arc<PartialOutput> {
         self.answer()
     }
 
@@ -78,7 +78,7 @@ impl Run for LlmStream {
         self.outcome()
     }
 
-    fn answer(&self) -> &Arc<AnswerSoFar> {
+    fn answer(&self) -> &Arc<PartialOutput> {
         self.answer()
     }
 
@@ -96,7 +96,7 @@ impl Run for LlmStream {
 pub(crate) struct AgentStream {
     events: Py<PyEventStream>,
     outcome: Outcome,
-    answer: Arc<AnswerSoFar>,
+    answer: Arc<PartialOutput>,
     abort: CancellationToken,
     callables: Arc<Mutex<Callables>>,
 }

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::driver::agent_layer::Around;
-use crate::driver::run_loop::{Drive, drive};
+use crate::driver::agent_layer::AgentMiddlewareLayer;
+use crate::driver::run_loop::{Driver, drive};
 use crate::driver::stream::AgentStream;
-use crate::host::run_context::{GREATEST_DEPTH, Identity, Inheritance, RunContext};
+use crate::host::run_context::{GREATEST_DEPTH, InheritedModel, RunContext, RunIdentity};
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::machine::state::{RunState, Setup, StateError};
@@ -144,7 +144,7 @@ impl Agent {
         history: History,
         input: Input,
         context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
+    ) -> Result<(Machine, Driver), UppError> {
         self.prepare_all(history, [input], context)
     }
 
@@ -157,11 +157,11 @@ impl Agent {
         history: History,
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
-        let Inheritance { model, params } = self.model(&context)?;
+    ) -> Result<(Machine, Driver), UppError> {
+        let InheritedModel { model, params } = self.model(&context)?;
         let inputs = into_messages(inputs, model.provider(), context.host.ids(), context.host.clock())?;
         let state = RunState::of_messages(&self.inner.strategy, inputs, Arc::clone(&context.metadata));
-        self.assemble(Inheritance { model, params }, history, state, context)
+        self.assemble(InheritedModel { model, params }, history, state, context)
     }
 
     /// A machine and a driver that go on from a saved state. `history` is what the run was started with.
@@ -174,18 +174,18 @@ impl Agent {
         history: History,
         state: RunState,
         context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
+    ) -> Result<(Machine, Driver), UppError> {
         let model = self.model(&context)?;
         self.assemble(model, history, state, context)
     }
 
     fn assemble(
         &self,
-        Inheritance { model, params }: Inheritance,
+        InheritedModel { model, params }: InheritedModel,
         history: History,
         state: RunState,
         context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
+    ) -> Result<(Machine, Driver), UppError> {
         let options = &self.inner.options;
         self.check_depth(&context)?;
         self.check_tool_names(model.provider())?;
@@ -223,7 +223,7 @@ impl Agent {
         let machine = Machine::new(setup, state).map_err(|error: StateError| {
             UppError::invalid_request(model.provider(), error.to_string()).with_cause(error)
         })?;
-        let identity = Identity {
+        let identity = RunIdentity {
             agent_id: Arc::clone(&self.inner.id),
             turn_id: context.turn_id.clone().unwrap_or_else(|| context.host.ids().string().into()),
             depth: context.depth(),
@@ -232,18 +232,18 @@ impl Agent {
         };
         let deepest = context.deepest(options.max_sub_agent_depth.map(|depth| depth.min(GREATEST_DEPTH)));
         let tools = Arc::clone(&self.inner.tools);
-        let driver = Drive::new(model, context.host, tools, Arc::new(identity));
+        let driver = Driver::new(model, context.host, tools, Arc::new(identity));
         let around = (!options.middleware.is_empty())
-            .then(|| Arc::new(Around::new(self, &driver, context.middleware_state)));
+            .then(|| Arc::new(AgentMiddlewareLayer::new(self, &driver, context.middleware_state)));
         let (structure, cancellation) = (structure.clone(), context.cancellation);
         let (events, sub_agent_events) = (context.events, context.sub_agent_events);
         let agent_name = options.name.clone();
         let own = match &self.inner.strategy {
-            Strategy::Own(own) => Some(own.clone()),
+            Strategy::Custom(own) => Some(own.clone()),
             _ => None,
         };
-        let driver = Drive { structure, cancellation, agent_name, around, own, ..driver };
-        Ok((machine, Drive { events, sub_agent_events, deepest, ..driver }))
+        let driver = Driver { structure, cancellation, agent_name, around, own, ..driver };
+        Ok((machine, Driver { events, sub_agent_events, deepest, ..driver }))
     }
 
     /// Its name, or its id where it has none.
@@ -269,10 +269,10 @@ impl Agent {
     }
 
     /// The agent's own model, or the one that is lent to it; its own parameters, or those that come with a lent model.
-    fn model(&self, context: &RunContext) -> Result<Inheritance, UppError> {
+    fn model(&self, context: &RunContext) -> Result<InheritedModel, UppError> {
         let options = &self.inner.options;
         if let Some(model) = &options.model {
-            return Ok(Inheritance { model: Arc::clone(model), params: Arc::clone(&options.params) });
+            return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
         }
         let Some(lent) = &context.inheritance else {
             let words = format!(
@@ -282,7 +282,7 @@ impl Agent {
             return Err(UppError::invalid_request("", words));
         };
         let params = if options.params.is_empty() { &lent.params } else { &options.params };
-        Ok(Inheritance { model: Arc::clone(&lent.model), params: Arc::clone(params) })
+        Ok(InheritedModel { model: Arc::clone(&lent.model), params: Arc::clone(params) })
     }
 
     pub(super) fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {

@@ -21,7 +21,7 @@ pub mod types;
 pub use agent::Agent;
 pub use host::{Tool, ToolFunction};
 pub use llm::{Llm, LlmOptions, LlmStream};
-pub use machine::{LoopOptions, ObservationFormat, OwnStrategy, PlanOptions, ReactOptions, Strategy};
+pub use machine::{CustomStrategy, LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Checkpoint, Session, SessionError, SessionOptions};
 pub use sub_agent::{SubAgent, ToToolOptions};

@@ -12,8 +12,8 @@ use futures_util::{Stream, StreamExt as _, ready};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::driver::model_layer::Passage;
-use crate::driver::run_loop::{Drive, Protocol, drive};
+use crate::driver::model_layer::ModelMiddlewareLayer;
+use crate::driver::run_loop::{Driver, Protocol, drive};
 use crate::driver::stream::AgentStream;
 use crate::host::run_context::RunContext;
 use crate::host::tool::Tool;
@@ -21,7 +21,7 @@ use crate::machine::machine::Machine;
 use crate::options::{AgentOptions, ToolUseStrategy};
 use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
-use crate::types::partial_output::AnswerSoFar;
+use crate::types::partial_output::PartialOutput;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::message::History;
@@ -179,7 +179,7 @@ impl Llm {
         history: History,
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
-    ) -> Result<(Machine, Drive), UppError> {
+    ) -> Result<(Machine, Driver), UppError> {
         self.begin(history, inputs, context, false)
     }
 
@@ -189,7 +189,7 @@ impl Llm {
         inputs: impl IntoIterator<Item = Input>,
         mut context: RunContext,
         streaming: bool,
-    ) -> Result<(Machine, Drive), UppError> {
+    ) -> Result<(Machine, Driver), UppError> {
         if context.middleware.is_empty() {
             context.middleware = self.middleware.clone();
         }
@@ -202,9 +202,9 @@ impl Llm {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
         }
-        let passage =
-            (!middleware.is_empty()).then(|| Passage::new(middleware, &machine, &driver, streaming));
-        Ok((machine, Drive { protocol: Protocol::Upp, middleware: passage, enclosing, ..driver }))
+        let passage = (!middleware.is_empty())
+            .then(|| ModelMiddlewareLayer::new(middleware, &machine, &driver, streaming));
+        Ok((machine, Driver { protocol: Protocol::Upp, middleware: passage, enclosing, ..driver }))
     }
 }
 
@@ -238,7 +238,7 @@ impl LlmStream {
     }
 
     /// The structured answer so far, by the events that were taken; for whoever looks on.
-    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
+    pub const fn answer(&self) -> &Arc<PartialOutput> {
         self.run.answer()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::host::tool::Tool;
 use crate::machine::strategies::Strategy;
 use crate::machine::strategies::loop_::LoopOptions;
-use crate::middleware::stack::Onion;
+use crate::middleware::stack::AgentMiddlewareStack;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_upp::{Model, System};
 
@@ -27,7 +27,7 @@ pub struct AgentOptions {
     /// How it runs; `loop` when not given.
     pub strategy: Option<Strategy>,
     /// What stands around each run.
-    pub middleware: Onion,
+    pub middleware: AgentMiddlewareStack,
     /// How tools are used (decision A3).
     pub tool_strategy: ToolUseStrategy,
     /// Its id, a UUIDv4; a fresh one when not given.

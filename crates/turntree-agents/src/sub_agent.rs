@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::agent::Agent;
-use crate::driver::run_loop::Drive;
+use crate::driver::run_loop::Driver;
 use crate::host::host::{Host, HostError, ToolInvocation};
 use crate::host::run_context::RunContext;
 use crate::host::tool::Tool;
@@ -103,7 +103,7 @@ impl SubAgent {
     /// Dropping the future stops the run; a session keeps how far it was.
     pub(crate) fn answer<'a>(
         &'a self,
-        drive: &'a Drive,
+        drive: &'a Driver,
         invocation: &'a ToolInvocation,
     ) -> BoxFuture<'a, Result<RawJson, HostError>> {
         Box::pin(async move {
@@ -130,7 +130,7 @@ impl SubAgent {
     }
 
     /// Where the run starts from; it has the host of the run that calls it, until it has its own.
-    fn context(drive: &Drive, invocation: &ToolInvocation) -> RunContext {
+    fn context(drive: &Driver, invocation: &ToolInvocation) -> RunContext {
         let host: Arc<dyn Host> = Arc::clone(&drive.host);
         let context = match &invocation.enclosing {
             Some(enclosing) => RunContext::inside(host, enclosing),
@@ -141,7 +141,7 @@ impl SubAgent {
         RunContext { sub_agent_events: drive.sub_agent_events, ..context }
     }
 
-    fn run_of(&self, drive: &Drive, invocation: &ToolInvocation, context: &RunContext) -> SubAgentRun {
+    fn run_of(&self, drive: &Driver, invocation: &ToolInvocation, context: &RunContext) -> SubAgentRun {
         let parent = context.parent.as_ref();
         SubAgentRun {
             agent_id: Arc::clone(self.agent.id()),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::{FutureExt as _, StreamExt as _};
-use turntree::agents::host::{LocalHost, RunContext};
+use turntree::agents::host::{FunctionHost, RunContext};
 use turntree::agents::machine::{Machine, RunState, Setup};
 use turntree::agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree::core::ids::RandomIds;
@@ -108,7 +108,7 @@ fn now<F: Future>(future: F) -> F::Output {
 
 fn runs(criterion: &mut Criterion) {
     let agent = agent();
-    let context = RunContext::new(Arc::new(LocalHost::new(Arc::clone(agent.tools()))));
+    let context = RunContext::new(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))));
     criterion.bench_function("run/one tool round", |bencher| {
         bencher.iter(|| black_box(now(agent.run("Hello", context.clone())).unwrap()));
     });

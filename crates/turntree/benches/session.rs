@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use futures_util::future::{BoxFuture, ready};
-use turntree::agents::host::{LocalHost, RunContext};
+use turntree::agents::host::{FunctionHost, RunContext};
 use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, Strategy, Tool};
 use turntree::core::ids::RandomIds;
@@ -82,7 +82,7 @@ fn busy() -> (Agent, RunContext) {
         ..AgentOptions::default()
     };
     let agent = Agent::new(options, &RandomIds);
-    let host = LocalHost::new(Arc::clone(agent.tools()));
+    let host = FunctionHost::new(Arc::clone(agent.tools()));
     (agent, RunContext::new(Arc::new(host)))
 }
 

@@ -20,7 +20,9 @@ use crate::thread::history_from;
 use crate::upp::held::{Function, Held};
 use crate::upp::middleware::cleanup::PyCleanupExecutor;
 use crate::upp::model::ModelRequest as PyModelRequest;
-use turntree_agents::middleware::{HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext, Onion};
+use turntree_agents::middleware::{
+    AgentMiddlewareStack, HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext,
+};
 use turntree_agents::types::AgentStreamEvent as CoreEvent;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
@@ -39,7 +41,7 @@ const HOOKS: [(&str, Hooks); 5] = [
 ///
 /// # Errors
 /// `TypeError` for what is no list, for an object without any hook, and for a hook that is no function.
-pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Onion> {
+pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<AgentMiddlewareStack> {
     let items = middleware.try_iter().map_err(|_| {
         PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
     })?;
@@ -53,7 +55,7 @@ pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyRe
             list.push(Arc::new(PyMiddleware::of(&item, place, held)?));
         }
     }
-    Ok(list.into_iter().collect::<Onion>().with_finisher(Arc::new(PyCleanupExecutor)))
+    Ok(list.into_iter().collect::<AgentMiddlewareStack>().with_finisher(Arc::new(PyCleanupExecutor)))
 }
 
 /// The functions of one object.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::{Either, select};
 
 use crate::agent::Agent;
-use crate::driver::run_loop::{Drive, perform};
+use crate::driver::run_loop::{Driver, perform};
 use crate::driver::trace::open::Trace;
 use crate::host::host::Host;
 use crate::machine::machine::Machine;
@@ -17,8 +17,8 @@ use crate::machine::state::Setup;
 use crate::middleware::budget::Spent;
 use crate::middleware::context::{MiddlewareContext, Taken};
 use crate::middleware::hooks::Hooks;
-use crate::middleware::stack::Onion;
-use crate::types::action::Reply;
+use crate::middleware::stack::AgentMiddlewareStack;
+use crate::types::action::ActionResult;
 use crate::types::approval::approval_required;
 use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
@@ -28,8 +28,8 @@ use turntree_upp::llm::gate;
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
-pub(crate) struct Around {
-    onion: Onion,
+pub(crate) struct AgentMiddlewareLayer {
+    onion: AgentMiddlewareStack,
     context: Arc<MiddlewareContext>,
     /// Middlewares whose `before` has begun; what fails is told to these.
     begun: AtomicUsize,
@@ -37,15 +37,15 @@ pub(crate) struct Around {
     held: Mutex<Vec<StreamEvent>>,
 }
 
-impl fmt::Debug for Around {
+impl fmt::Debug for AgentMiddlewareLayer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Around").field("onion", &self.onion).finish_non_exhaustive()
+        formatter.debug_struct("AgentMiddlewareLayer").field("onion", &self.onion).finish_non_exhaustive()
     }
 }
 
-impl Around {
+impl AgentMiddlewareLayer {
     /// The middleware of a run that has not begun.
-    pub(crate) fn new(agent: &Agent, drive: &Drive, middleware_state: Option<Arc<MiddlewareState>>) -> Self {
+    pub(crate) fn new(agent: &Agent, drive: &Driver, middleware_state: Option<Arc<MiddlewareState>>) -> Self {
         let (identity, provider) = (Arc::clone(&drive.identity), drive.model.provider());
         let context =
             MiddlewareContext::new(agent.clone(), identity, provider, &drive.host, middleware_state);
@@ -61,7 +61,7 @@ impl Around {
     pub(super) async fn through(
         &self,
         machine: &mut Machine,
-        drive: &Drive,
+        drive: &Driver,
         trace: &Trace,
     ) -> Result<Arc<Turn>, UppError> {
         let mut unfinished = Unfinished { around: Some(self), host: &drive.host };
@@ -84,7 +84,7 @@ impl Around {
     async fn inside(
         &self,
         machine: &mut Machine,
-        drive: &Drive,
+        drive: &Driver,
         trace: &Trace,
     ) -> Result<Arc<Turn>, UppError> {
         let state = machine.state();
@@ -99,7 +99,7 @@ impl Around {
     }
 
     /// Runs `before`, in order; gives how many ran to their end. Aborting the run skips the others.
-    async fn before(&self, drive: &Drive) -> Result<usize, UppError> {
+    async fn before(&self, drive: &Driver) -> Result<usize, UppError> {
         let list = self.onion.list();
         for (place, middleware) in list.iter().enumerate() {
             let hook = async {
@@ -122,7 +122,7 @@ impl Around {
     }
 
     /// Starts the machine from what the hooks left. Whether the model takes it is checked only now.
-    fn take_over(&self, machine: &mut Machine, drive: &Drive) -> Result<(), UppError> {
+    fn take_over(&self, machine: &mut Machine, drive: &Driver) -> Result<(), UppError> {
         let Taken { input, history, is_changed } = self.context.taken();
         if is_changed {
             let mut messages = machine.state().messages().clone();
@@ -193,8 +193,8 @@ impl Around {
 }
 
 /// What a hook of an event failed with, as the machine hears of it; a cancellation ends the run.
-pub(super) fn reply(error: UppError) -> Result<Reply, UppError> {
-    if error.code == ErrorCode::Cancelled { Err(error) } else { Ok(Reply::Failed(error)) }
+pub(super) fn reply(error: UppError) -> Result<ActionResult, UppError> {
+    if error.code == ErrorCode::Cancelled { Err(error) } else { Ok(ActionResult::Failed(error)) }
 }
 
 /// What a run had spent that goes on.
@@ -272,7 +272,7 @@ fn with_piece(mut event: StreamEvent, words: &str) -> StreamEvent {
 
 /// A run on its way; dropped there, `on_error` hears that it was cancelled.
 struct Unfinished<'a> {
-    around: Option<&'a Around>,
+    around: Option<&'a AgentMiddlewareLayer>,
     host: &'a Arc<dyn Host>,
 }
 

@@ -8,7 +8,7 @@ mod tool_call;
 mod tool_round;
 pub mod trace;
 
-pub use run_loop::{Drive, Protocol, drive};
+pub use run_loop::{Driver, Protocol, drive};
 pub use stream::{AgentStream, EventQueue};
 pub use trace::open::Open;
 pub use trace::semantics::{Attributes, Value};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::{Either, select};
 
-use crate::driver::run_loop::{Drive, perform};
+use crate::driver::run_loop::{Driver, perform};
 use crate::driver::trace::open::Trace;
 use crate::host::host::{Host, HostError, HostErrorKind};
 use crate::machine::machine::Machine;
@@ -23,14 +23,14 @@ use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
 #[derive(Debug, Clone)]
-pub(crate) struct Passage {
+pub(crate) struct ModelMiddlewareLayer {
     pub(super) chain: MiddlewareStack,
     pub(super) context: Arc<CallContext>,
 }
 
-impl Passage {
+impl ModelMiddlewareLayer {
     /// The passage of a run that has not begun.
-    pub(crate) fn new(chain: MiddlewareStack, machine: &Machine, drive: &Drive, streaming: bool) -> Self {
+    pub(crate) fn new(chain: MiddlewareStack, machine: &Machine, drive: &Driver, streaming: bool) -> Self {
         let model = &drive.model;
         let setup = machine.setup();
         let mut messages = setup.history.clone();
@@ -57,7 +57,7 @@ impl Passage {
     pub(super) async fn through(
         &self,
         machine: &mut Machine,
-        drive: &Drive,
+        drive: &Driver,
         trace: &Trace,
     ) -> Result<Arc<Turn>, UppError> {
         let mut made = None;
@@ -77,7 +77,7 @@ impl Passage {
     }
 
     /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
-    fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Drive) -> Result<Cow<'a, Drive>, UppError> {
+    fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Driver) -> Result<Cow<'a, Driver>, UppError> {
         let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(drive)) };
         gate::check_features(&*drive.model, request.structure.is_some(), !request.tools.is_empty())?;
         gate::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
@@ -91,7 +91,7 @@ impl Passage {
                 if let Some(structure) = &structure {
                     structure.check_schema(drive.model.provider())?;
                 }
-                Cow::Owned(Drive { structure, ..drive.clone() })
+                Cow::Owned(Driver { structure, ..drive.clone() })
             }
         };
         let setup = Setup {
@@ -130,7 +130,7 @@ impl Passage {
 }
 
 /// Waits until the listener has taken the last event: until then the call can be aborted.
-async fn taken(drive: &Drive) -> Result<(), UppError> {
+async fn taken(drive: &Driver) -> Result<(), UppError> {
     let (Some(events), Some(cancellation)) = (&drive.events, &drive.cancellation) else { return Ok(()) };
     let (cancelled, taken) = (pin!(cancellation.cancelled()), pin!(events.taken()));
     match select(cancelled, taken).await {

@@ -13,19 +13,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::driver::agent_layer as around;
-use crate::driver::agent_layer::Around;
-use crate::driver::model_layer::Passage;
+use crate::driver::agent_layer::AgentMiddlewareLayer;
+use crate::driver::model_layer::ModelMiddlewareLayer;
 use crate::driver::stream::EventQueue;
 use crate::driver::trace::open::{Open, Trace};
 use crate::host::host::{HookSet, Host, HostError, HostErrorKind, StepResult};
-use crate::host::run_context::{DEFAULT_DEPTH, Enclosing, Identity, Inheritance};
+use crate::host::run_context::{DEFAULT_DEPTH, InheritedModel, ParentRun, RunIdentity};
 use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::machine::state::RunState;
-use crate::machine::strategies::custom::{Own, OwnContext, OwnEvents};
+use crate::machine::strategies::custom::{CustomHandle, OwnContext, StrategyEvents};
 use crate::session::sub_agent::Child;
 use crate::types::UapData;
-use crate::types::action::{Abort, Action, Boundary, Point, Reply, Stamp};
+use crate::types::action::{Abort, Action, ActionResult, Boundary, Notification, Stamp};
 use crate::types::approval::ApprovalRequired;
 use crate::types::event::{
     ActionTaken, AgentStreamEvent, CheckpointMade, Observation, Reasoning, StepEnd, StepStart, SubAgentRun,
@@ -50,7 +50,7 @@ pub enum Protocol {
 
 /// What a driver works with.
 #[derive(Clone)]
-pub struct Drive {
+pub struct Driver {
     /// Answers.
     pub model: Arc<dyn Model>,
     /// The application.
@@ -58,7 +58,7 @@ pub struct Drive {
     /// The agent's tools, in the order of their definitions.
     pub tools: Arc<[Tool]>,
     /// Who runs.
-    pub identity: Arc<Identity>,
+    pub identity: Arc<RunIdentity>,
     /// What a structured answer must look like; unchecked without one.
     pub structure: Option<Arc<Structure>>,
     /// Aborts the run when it fires.
@@ -68,21 +68,21 @@ pub struct Drive {
     /// The agent's name, for whoever watches.
     pub(crate) agent_name: Option<Arc<str>>,
     /// The middleware around it, of a model.
-    pub(crate) middleware: Option<Passage>,
+    pub(crate) middleware: Option<ModelMiddlewareLayer>,
     /// The middleware around it, of an agent.
-    pub(crate) around: Option<Arc<Around>>,
+    pub(crate) around: Option<Arc<AgentMiddlewareLayer>>,
     /// Who listens. Without one no event is built, and the model is not asked to stream.
     pub(crate) events: Option<Arc<EventQueue>>,
     /// Who keeps the run's state beside the host: the session.
-    pub(crate) keeper: Option<Arc<dyn Keeper>>,
+    pub(crate) keeper: Option<Arc<dyn RunRecorder>>,
     /// Whether the listener hears agents too that run as tools.
     pub(crate) sub_agent_events: bool,
     /// The depth of the deepest run that is let in inside of this one.
     pub(crate) deepest: u32,
     /// The run of an agent that a call of a bare model is inside of: tools of the call are inside of it too.
-    pub(crate) enclosing: Option<Arc<Enclosing>>,
+    pub(crate) enclosing: Option<Arc<ParentRun>>,
     /// The application's strategy, where the agent has one.
-    pub(crate) own: Option<Own>,
+    pub(crate) own: Option<CustomHandle>,
     /// Hooks of the host that are not called: those of the run that this one is a part of.
     pub(crate) silent: HookSet,
     /// A part of a run, which the application's strategy performs: middleware and spans are around that run already.
@@ -90,7 +90,7 @@ pub struct Drive {
 }
 
 /// Keeps the state of a run wherever it can be taken up again. Never waits and never fails.
-pub(crate) trait Keeper: Send + Sync {
+pub(crate) trait RunRecorder: Send + Sync {
     /// The run stands at a boundary; gives the id of the checkpoint when one was made.
     fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String>;
 
@@ -105,19 +105,19 @@ pub(crate) trait Keeper: Send + Sync {
     fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
 }
 
-impl std::fmt::Debug for Drive {
+impl std::fmt::Debug for Driver {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Drive").field("model", &self.model).finish_non_exhaustive()
+        formatter.debug_struct("Driver").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl Drive {
+impl Driver {
     /// A driver to which nobody listens.
     pub fn new(
         model: Arc<dyn Model>,
         host: Arc<dyn Host>,
         tools: Arc<[Tool]>,
-        identity: Arc<Identity>,
+        identity: Arc<RunIdentity>,
     ) -> Self {
         Self {
             model,
@@ -144,13 +144,13 @@ impl Drive {
     /// The run as what is inside of its tools sees it.
     fn as_enclosing(
         &self,
-        inheritance: &Inheritance,
+        inheritance: &InheritedModel,
         cancellation: &CancellationToken,
-    ) -> Option<Arc<Enclosing>> {
+    ) -> Option<Arc<ParentRun>> {
         if self.protocol == Protocol::Upp || self.tools.is_empty() {
             return self.enclosing.clone();
         }
-        Some(Arc::new(Enclosing {
+        Some(Arc::new(ParentRun {
             identity: Arc::clone(&self.identity),
             inheritance: inheritance.clone(),
             cancellation: cancellation.clone(),
@@ -161,7 +161,7 @@ impl Drive {
 
 /// Runs a machine to its end.
 ///
-/// When [`Drive::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
+/// When [`Driver::cancellation`] fires, the run ends with the turn it has (UAP-1.0 §12.5): model call and tools are
 /// dropped, and `metadata.uap.aborted` marks the response. Under [`Protocol::Upp`] it fails instead, with that turn
 /// attached.
 ///
@@ -173,7 +173,7 @@ impl Drive {
 /// # Cancel safety
 /// Dropping the future drops the model call and all tools that run, and cancels their token. The machine then stands
 /// at its last boundary and can be driven again; results that were fed are kept.
-pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, UppError> {
+pub async fn drive(machine: &mut Machine, drive: &Driver) -> Result<Arc<Turn>, UppError> {
     let trace = Trace::begin(machine, drive);
     // Boxed: agents that are tools are polled inside one another, and most runs have no middleware.
     let outcome = match (&drive.middleware, &drive.around) {
@@ -188,7 +188,7 @@ pub async fn drive(machine: &mut Machine, drive: &Drive) -> Result<Arc<Turn>, Up
 /// As [`drive`], inside the middleware.
 pub(super) async fn perform(
     machine: &mut Machine,
-    drive: &Drive,
+    drive: &Driver,
     trace: &Trace,
 ) -> Result<Arc<Turn>, UppError> {
     let tools =
@@ -196,10 +196,10 @@ pub(super) async fn perform(
     // A tool that left work on a thread hears that nobody waits for it when this future is dropped.
     let guard = tools.clone().drop_guard();
     let params = Arc::clone(&machine.setup().params);
-    let inheritance = Inheritance { model: Arc::clone(&drive.model), params };
+    let inheritance = InheritedModel { model: Arc::clone(&drive.model), params };
     let enclosing = drive.as_enclosing(&inheritance, &tools);
     let (hooks, closing) = (drive.host.hooks().without(drive.silent), AtomicBool::new(false));
-    let scope = Scope { drive, trace, hooks, inheritance, cancellation: tools, enclosing, closing };
+    let scope = RunLoop { drive, trace, hooks, inheritance, cancellation: tools, enclosing, closing };
     let mut fold = Fold::default();
     let outcome = match &drive.cancellation {
         // Boxed, so that agents inside of agents take little of the stack.
@@ -221,26 +221,26 @@ pub(super) async fn perform(
 }
 
 /// A driver at work.
-pub(super) struct Scope<'a> {
-    pub(super) drive: &'a Drive,
+pub(super) struct RunLoop<'a> {
+    pub(super) drive: &'a Driver,
     pub(super) trace: &'a Trace,
     pub(super) hooks: HookSet,
-    pub(super) inheritance: Inheritance,
+    pub(super) inheritance: InheritedModel,
     /// Fires for the tools of this run only.
     pub(super) cancellation: CancellationToken,
     /// The run as what is inside of its tools sees it.
-    pub(super) enclosing: Option<Arc<Enclosing>>,
+    pub(super) enclosing: Option<Arc<ParentRun>>,
     /// The calls of a round are being dropped: nothing new begins.
     pub(super) closing: AtomicBool,
 }
 
-impl Scope<'_> {
+impl RunLoop<'_> {
     async fn work(&self, machine: &mut Machine, fold: &mut Fold) -> Result<Arc<Turn>, UppError> {
         loop {
             let reply = match machine.next() {
-                Action::Stamp => Reply::Stamp(self.stamp()),
+                Action::Stamp => ActionResult::Stamp(self.stamp()),
                 Action::CallModel(request) => {
-                    Reply::Answer(self.call_model(machine.state().step(), request, fold).await)
+                    ActionResult::Answer(self.call_model(machine.state().step(), request, fold).await)
                 }
                 Action::RunTools(round) => {
                     self.run_tools(machine, &round).await?;
@@ -253,15 +253,15 @@ impl Scope<'_> {
                     self.trace.after(point);
                     reply
                 }
-                Action::AskStop => self.ask_stop(machine).await?,
+                Action::EvaluateStopCondition => self.ask_stop(machine).await?,
                 Action::CheckAnswer(answer) => self.check_answer(answer).await?,
                 Action::Checkpoint(boundary) => self.checkpoint(machine, boundary).await?,
                 Action::AwaitApproval(calls) => return Err(self.approval_required(machine, calls)),
-                Action::AskRecovery(error) => self.ask_recovery(machine, error).await?,
+                Action::RequestRecovery(error) => self.ask_recovery(machine, error).await?,
                 Action::Done(turn) => return Ok(turn),
                 Action::Failed(error) => return Err(error),
             };
-            if let (Reply::Failed(_), Some(keeper)) = (&reply, &self.drive.keeper) {
+            if let (ActionResult::Failed(_), Some(keeper)) = (&reply, &self.drive.keeper) {
                 keeper.fails(machine.state());
             }
             self.feed(machine, reply)?;
@@ -279,9 +279,9 @@ impl Scope<'_> {
     }
 
     /// Feeds a reply, and what the application changed meanwhile.
-    pub(super) fn feed(&self, machine: &mut Machine, reply: Reply) -> Result<(), UppError> {
+    pub(super) fn feed(&self, machine: &mut Machine, reply: ActionResult) -> Result<(), UppError> {
         let changed = self.has(HookSet::METADATA).then(|| self.drive.host.changed_metadata()).flatten();
-        let fed = changed.map_or(Ok(()), |metadata| machine.feed(Reply::Metadata(metadata)));
+        let fed = changed.map_or(Ok(()), |metadata| machine.feed(ActionResult::Metadata(metadata)));
         fed.and_then(|()| machine.feed(reply))
             .map_err(|error| UppError::invalid_request(self.provider(), error.to_string()).with_cause(error))
     }
@@ -289,13 +289,13 @@ impl Scope<'_> {
     fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
         // An ended machine takes no abort; then its own end stands.
-        let aborted = machine.feed(Reply::Aborted(Box::new(abort))).is_ok();
+        let aborted = machine.feed(ActionResult::Aborted(Box::new(abort))).is_ok();
         match machine.next() {
             Action::Done(turn) if aborted && self.drive.protocol == Protocol::Upp => {
                 Err(failure::attach(UppError::cancelled(self.provider()), Turn::clone(&turn)))
             }
             Action::Done(turn) => Ok(turn),
-            Action::Failed(error) | Action::AskRecovery(error) => Err(error),
+            Action::Failed(error) | Action::RequestRecovery(error) => Err(error),
             _ => Err(UppError::cancelled(self.provider())),
         }
     }
@@ -367,12 +367,12 @@ impl Scope<'_> {
     }
 
     /// Has the application's strategy perform the run, and passes on what it tells meanwhile.
-    async fn execute(&self, machine: &Machine) -> Result<Reply, UppError> {
-        let Some(Own(own)) = &self.drive.own else {
+    async fn execute(&self, machine: &Machine) -> Result<ActionResult, UppError> {
+        let Some(CustomHandle(own)) = &self.drive.own else {
             let words = "the run was started with a strategy of the application; give the agent that strategy to go on";
-            return Ok(Reply::Failed(UppError::invalid_request(self.provider(), words)));
+            return Ok(ActionResult::Failed(UppError::invalid_request(self.provider(), words)));
         };
-        let listened = self.drive.events.as_ref().map(|events| (events, OwnEvents::new()));
+        let listened = self.drive.events.as_ref().map(|events| (events, StrategyEvents::new()));
         let (events, mut told) = match listened {
             Some((events, (sender, receiver))) => (Some(sender), Some((events, receiver))),
             None => (None, None),
@@ -390,79 +390,79 @@ impl Scope<'_> {
             }
             polled
         });
-        self.reply(own.name(), performed.await, |performed| Reply::Performed(Box::new(performed)))
+        self.reply(own.name(), performed.await, |performed| ActionResult::Executed(Box::new(performed)))
     }
 
-    async fn notify(&self, machine: &Machine, point: Point) -> Result<Reply, UppError> {
+    async fn notify(&self, machine: &Machine, point: Notification) -> Result<ActionResult, UppError> {
         if let Err(error) = self.announce(machine, point).await {
             return around::reply(error);
         }
         let (host, state, step) = (&self.drive.host, machine.state(), machine.state().step());
         let last = state.messages().last();
         let (place, outcome) = match point {
-            Point::StepStart if self.has(HookSet::STEP_START) => {
+            Notification::StepStart if self.has(HookSet::STEP_START) => {
                 ("on_step_start", host.on_step_start(step, state.execution_state()).await)
             }
-            Point::Reason if self.has(HookSet::REASON) => {
+            Notification::Reason if self.has(HookSet::REASON) => {
                 ("on_reason", host.on_reason(step, state.last_thought().to_owned()).await)
             }
-            Point::Act { hook: true } if self.has(HookSet::ACT) => {
+            Notification::Act { hook: true } if self.has(HookSet::ACT) => {
                 let calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
                 ("on_act", host.on_act(step, calls).await)
             }
-            Point::Observe { hook: true } if self.has(HookSet::OBSERVE) => {
+            Notification::Observe { hook: true } if self.has(HookSet::OBSERVE) => {
                 let results = last.map(|message| message.results().to_vec()).unwrap_or_default();
                 ("on_observe", host.on_observe(step, results).await)
             }
-            Point::StepEnd if self.has(HookSet::STEP_END) => match machine.step_turn() {
+            Notification::StepEnd if self.has(HookSet::STEP_END) => match machine.step_turn() {
                 Some(turn) => {
                     let result = StepResult { turn: Arc::new(turn), state: state.execution_state() };
                     ("on_step_end", host.on_step_end(step, result).await)
                 }
-                None => return Ok(Reply::Continue),
+                None => return Ok(ActionResult::Continue),
             },
-            Point::MaxIterations(limit) if self.has(HookSet::MAX_ITERATIONS) => {
+            Notification::MaxIterations(limit) if self.has(HookSet::MAX_ITERATIONS) => {
                 ("on_max_iterations", host.on_max_iterations(limit).await)
             }
-            Point::Complete if self.has(HookSet::COMPLETE) => match machine.turn() {
+            Notification::Complete if self.has(HookSet::COMPLETE) => match machine.turn() {
                 Some(turn) => ("on_complete", host.on_complete(Arc::clone(turn)).await),
-                None => return Ok(Reply::Continue),
+                None => return Ok(ActionResult::Continue),
             },
-            _ => return Ok(Reply::Continue),
+            _ => return Ok(ActionResult::Continue),
         };
-        self.reply(place, outcome, |()| Reply::Continue)
+        self.reply(place, outcome, |()| ActionResult::Continue)
     }
 
     /// Tells whoever listens where the run is.
-    async fn announce(&self, machine: &Machine, point: Point) -> Result<(), UppError> {
+    async fn announce(&self, machine: &Machine, point: Notification) -> Result<(), UppError> {
         if self.drive.protocol != Protocol::Uap || !self.is_heard() {
             return Ok(());
         }
         let step_number = machine.state().step();
         let last = machine.state().messages().last();
         let data = match point {
-            Point::StepStart => {
+            Notification::StepStart => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
                 UapData::StepStart(StepStart { step_number, step_id, plan_step_id, extra: Extra::new() })
             }
-            Point::StepEnd => {
+            Notification::StepEnd => {
                 let (step_id, plan_step_id) = (Some(Arc::clone(machine.step_id())), machine.plan_step_id());
                 let usage = machine.step_usage();
                 UapData::StepEnd(StepEnd { step_number, step_id, plan_step_id, usage, extra: Extra::new() })
             }
-            Point::Reason => {
+            Notification::Reason => {
                 let text = machine.state().last_thought().to_owned();
                 UapData::Reasoning(Reasoning { text, extra: Extra::new() })
             }
-            Point::Act { .. } => {
+            Notification::Act { .. } => {
                 let tool_calls = last.map(|message| message.tool_calls().to_vec()).unwrap_or_default();
                 UapData::Action(ActionTaken { tool_calls, extra: Extra::new() })
             }
-            Point::Observe { .. } => {
+            Notification::Observe { .. } => {
                 let results = last.map(|message| message.results().to_vec()).unwrap_or_default();
                 UapData::Observation(Observation { results, extra: Extra::new() })
             }
-            Point::MaxIterations(_) | Point::Complete => return Ok(()),
+            Notification::MaxIterations(_) | Notification::Complete => return Ok(()),
         };
         self.tell(self.uap(step_number, data)).await
     }
@@ -487,27 +487,31 @@ impl Scope<'_> {
         AgentStreamEvent::Uap(UapEvent { step, agent_id: Arc::clone(&self.drive.identity.agent_id), data })
     }
 
-    async fn ask_stop(&self, machine: &Machine) -> Result<Reply, UppError> {
+    async fn ask_stop(&self, machine: &Machine) -> Result<ActionResult, UppError> {
         if !self.has(HookSet::STOP_CONDITION) {
-            return Ok(Reply::Stop(false));
+            return Ok(ActionResult::Stop(false));
         }
         let outcome = self.drive.host.stop_condition(machine.state().execution_state()).await;
-        self.reply("stop_condition", outcome, Reply::Stop)
+        self.reply("stop_condition", outcome, ActionResult::Stop)
     }
 
     /// The schema first: the application sees only answers that keep to it.
-    async fn check_answer(&self, answer: RawJson) -> Result<Reply, UppError> {
-        let Some(structure) = &self.drive.structure else { return Ok(Reply::Checked(Vec::new())) };
+    async fn check_answer(&self, answer: RawJson) -> Result<ActionResult, UppError> {
+        let Some(structure) = &self.drive.structure else { return Ok(ActionResult::Checked(Vec::new())) };
         let violations = structure.violations(&answer);
         if !violations.is_empty() || !self.has(HookSet::CHECK_ANSWER) {
-            return Ok(Reply::Checked(violations));
+            return Ok(ActionResult::Checked(violations));
         }
         let answer = if structure.is_wrapped() { unwrapped(&answer).unwrap_or_default() } else { answer };
         let outcome = self.drive.host.check_answer(answer).await;
-        self.reply("the type of the structured answer", outcome, Reply::Checked)
+        self.reply("the type of the structured answer", outcome, ActionResult::Checked)
     }
 
-    pub(super) async fn checkpoint(&self, machine: &Machine, boundary: Boundary) -> Result<Reply, UppError> {
+    pub(super) async fn checkpoint(
+        &self,
+        machine: &Machine,
+        boundary: Boundary,
+    ) -> Result<ActionResult, UppError> {
         let wanted = match boundary {
             Boundary::StepEnded | Boundary::Planned => HookSet::CHECKPOINT_STEPS,
             Boundary::Answered | Boundary::ToolFinished => HookSet::CHECKPOINT_WITHIN_STEPS,
@@ -517,7 +521,7 @@ impl Scope<'_> {
         if let Some(saving) = saving
             && let Err(error) = saving.await
         {
-            return Ok(Reply::Failed(error));
+            return Ok(ActionResult::Failed(error));
         }
         let outcome = if self.has(wanted) {
             self.drive.host.checkpoint(boundary, machine.state().clone()).await
@@ -531,15 +535,15 @@ impl Scope<'_> {
                 return around::reply(error);
             }
         }
-        self.reply("checkpoint", outcome, |_| Reply::Continue)
+        self.reply("checkpoint", outcome, |_| ActionResult::Continue)
     }
 
-    async fn ask_recovery(&self, machine: &Machine, error: UppError) -> Result<Reply, UppError> {
+    async fn ask_recovery(&self, machine: &Machine, error: UppError) -> Result<ActionResult, UppError> {
         if !self.has(HookSet::ERROR) {
-            return Ok(Reply::Recovery(None));
+            return Ok(ActionResult::Recovery(None));
         }
         let outcome = self.drive.host.on_error(error, machine.state().execution_state()).await;
-        self.reply("on_error", outcome, Reply::Recovery)
+        self.reply("on_error", outcome, ActionResult::Recovery)
     }
 
     /// What a hook came to, as a reply. A fatal error ends the run here and now.
@@ -547,12 +551,12 @@ impl Scope<'_> {
         &self,
         place: &str,
         outcome: Result<T, HostError>,
-        reply: impl FnOnce(T) -> Reply,
-    ) -> Result<Reply, UppError> {
+        reply: impl FnOnce(T) -> ActionResult,
+    ) -> Result<ActionResult, UppError> {
         match outcome {
             Ok(value) => Ok(reply(value)),
             Err(error) if error.kind == HostErrorKind::Fatal => Err(error.into_error(place, self.provider())),
-            Err(error) => Ok(Reply::Failed(error.into_error(place, self.provider()))),
+            Err(error) => Ok(ActionResult::Failed(error.into_error(place, self.provider()))),
         }
     }
 

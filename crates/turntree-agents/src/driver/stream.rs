@@ -14,12 +14,12 @@ use futures_util::task::AtomicWaker;
 use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::run_loop::{Drive, drive};
+use crate::driver::run_loop::{Driver, drive};
 use crate::host::progress::TOOL_EXECUTION_PROGRESS;
 use crate::machine::machine::Machine;
 use crate::types::approval::approval_required;
 use crate::types::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
-use crate::types::partial_output::AnswerSoFar;
+use crate::types::partial_output::PartialOutput;
 use crate::types::structure::Structure;
 use turntree_core::message::{Delta, Turn};
 use turntree_upp::UppError;
@@ -119,9 +119,9 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// A driver that tells the listener everything.
-    pub(crate) fn attach(&self, drive: Drive) -> Drive {
+    pub(crate) fn attach(&self, drive: Driver) -> Driver {
         let (events, cancellation) = (Arc::clone(&self.events), self.cancellation.clone());
-        Drive { events: Some(events), cancellation: Some(cancellation), ..drive }
+        Driver { events: Some(events), cancellation: Some(cancellation), ..drive }
     }
 }
 
@@ -137,7 +137,7 @@ pub struct AgentStream {
     work: Option<BoxFuture<'static, Result<Arc<Turn>, UppError>>>,
     events: Arc<EventQueue>,
     cancellation: CancellationToken,
-    answer: Arc<AnswerSoFar>,
+    answer: Arc<PartialOutput>,
     outcome: Option<Result<Arc<Turn>, UppError>>,
     /// The error has been given to whoever iterates.
     reported: bool,
@@ -151,7 +151,7 @@ impl fmt::Debug for AgentStream {
 
 impl AgentStream {
     /// A stream of a run that has not started, or goes on.
-    pub fn new(mut machine: Machine, context: Drive) -> Self {
+    pub fn new(mut machine: Machine, context: Driver) -> Self {
         let (outer, structure) = (context.cancellation.clone(), context.structure.clone());
         Self::of(outer.as_ref(), structure.as_deref(), |listener| {
             let context = listener.attach(context);
@@ -168,7 +168,7 @@ impl AgentStream {
     ) -> Self {
         let events = Arc::new(EventQueue::default());
         let cancellation = outer.map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let answer = Arc::new(AnswerSoFar::new(structure.is_some_and(Structure::is_wrapped)));
+        let answer = Arc::new(PartialOutput::new(structure.is_some_and(Structure::is_wrapped)));
         let listener = Listener { events: Arc::clone(&events), cancellation: cancellation.clone() };
         Self { work: Some(work(listener)), events, cancellation, answer, outcome: None, reported: false }
     }
@@ -195,7 +195,7 @@ impl AgentStream {
     }
 
     /// The structured answer so far, by the events that were taken; for whoever looks on.
-    pub const fn answer(&self) -> &Arc<AnswerSoFar> {
+    pub const fn answer(&self) -> &Arc<PartialOutput> {
         &self.answer
     }
 

@@ -7,69 +7,69 @@ use std::task::Poll;
 use futures_util::FutureExt as _;
 use futures_util::future::poll_fn;
 
-use crate::driver::model_layer::{Passage, tool_failure};
-use crate::driver::run_loop::Scope;
+use crate::driver::model_layer::{ModelMiddlewareLayer, tool_failure};
+use crate::driver::run_loop::RunLoop;
 use crate::driver::trace::open::Open;
 use crate::driver::trace::{Outcome, Span};
 use crate::host::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
 use crate::host::progress::Progress;
-use crate::types::action::{Returned, Slot, ToolOutcome, ToolRound};
-use crate::types::approval::{Decision, Verdict};
+use crate::types::action::{CallState, ToolOutcome, ToolReturn, ToolRound};
+use crate::types::approval::{ApprovalDecision, Verdict};
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::event::{ToolExecutionEnd, ToolExecutionStart};
 use turntree_core::message::{Delta, StreamEvent, ToolCall, ToolExecution};
 use turntree_upp::UppError;
 
 /// A call that ends more than itself.
-pub(super) enum Stopped {
+pub(super) enum CallStop {
     /// Ends the run once the other calls have settled.
     Round(UppError),
     /// Ends the run now.
     Run(UppError),
     /// Stops the run once the other calls have settled: somebody has to decide about this one.
-    Asked(Arc<ToolCall>),
+    AwaitingApproval(Arc<ToolCall>),
     /// Nothing yet: what the tool has given back is to be written down before the hooks after it are called.
-    Returned(Box<Came>),
+    Returned(Box<CallOutcome>),
 }
 
 /// What a call came to.
-pub(super) type Called = Result<ToolOutcome, Stopped>;
+pub(super) type Called = Result<ToolOutcome, CallStop>;
 
 /// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
 /// has no place in a state.
-pub(super) struct Came {
-    pub(super) returned: Returned,
+pub(super) struct CallOutcome {
+    pub(super) returned: ToolReturn,
     error: Option<HostError>,
     /// The span of the call, which goes on.
     span: Open,
 }
 
-impl From<Returned> for Came {
-    fn from(returned: Returned) -> Self {
+impl From<ToolReturn> for CallOutcome {
+    fn from(returned: ToolReturn) -> Self {
         let words = || returned.result.as_string().unwrap_or_default();
         let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, words()));
         Self { returned, error, span: Open::default() }
     }
 }
 
-impl Scope<'_> {
+impl RunLoop<'_> {
     /// Runs one call of a round; `came` is there where its tool has given back something already.
     pub(super) async fn run_call(
         &self,
         round: &ToolRound,
         position: usize,
         step: u32,
-        mut came: Option<Came>,
+        mut came: Option<CallOutcome>,
     ) -> (usize, Called) {
         let Some(call) = round.call(position) else {
             let words = "a tool round has no call at the place it waits for";
-            return (position, Err(Stopped::Run(UppError::invalid_request(self.provider(), words))));
+            return (position, Err(CallStop::Run(UppError::invalid_request(self.provider(), words))));
         };
         self.open().await;
         if came.is_none()
             && let Err(error) = self.emit(|| self.start_event(position, call)).await
         {
-            return (position, Err(Stopped::Run(error)));
+            return (position, Err(CallStop::Run(error)));
         }
         let tool = round.tools.get(position).copied().flatten();
         let span = match &mut came {
@@ -79,20 +79,20 @@ impl Scope<'_> {
         let outcome = self.go_on(round, position, call, step, came, span.span()).await;
         match outcome {
             // What comes back here later has not ended.
-            Err(Stopped::Returned(mut came)) => {
+            Err(CallStop::Returned(mut came)) => {
                 came.span = span;
-                return (position, Err(Stopped::Returned(came)));
+                return (position, Err(CallStop::Returned(came)));
             }
-            Err(Stopped::Asked(_)) => {
+            Err(CallStop::AwaitingApproval(_)) => {
                 span.end(&Outcome::Aborted);
                 return (position, outcome);
             }
             Ok(ref outcome) => span.end(&Outcome::Tool(outcome)),
-            Err(Stopped::Round(ref error) | Stopped::Run(ref error)) => span.end(&Outcome::Failed(error)),
+            Err(CallStop::Round(ref error) | CallStop::Run(ref error)) => span.end(&Outcome::Failed(error)),
         }
         match self.emit(|| self.end_event(position, call, &outcome)).await {
             Ok(()) => (position, outcome),
-            Err(error) => (position, Err(Stopped::Run(error))),
+            Err(error) => (position, Err(CallStop::Run(error))),
         }
     }
 
@@ -103,17 +103,22 @@ impl Scope<'_> {
         position: usize,
         call: &ToolCall,
         step: u32,
-        came: Option<Came>,
+        came: Option<CallOutcome>,
         span: Option<&Arc<dyn Span>>,
     ) -> Called {
         let begun = match (came, round.begun(position)) {
-            (Some(came), _) => Begun::Came(came),
-            (None, Some(Slot::Returned(returned))) => Begun::Came(returned.clone().into()),
-            (None, Some(Slot::Decided(Decision { call, verdict: Verdict::Denied { reason } }))) => {
+            (Some(came), _) => CallProgress::Returned(came),
+            (None, Some(CallState::Returned(returned))) => CallProgress::Returned(returned.clone().into()),
+            (
+                None,
+                Some(CallState::Decided(ApprovalDecision { call, verdict: Verdict::Denied { reason } })),
+            ) => {
                 return Ok(denied(call, reason.as_deref()));
             }
-            (None, Some(Slot::Decided(Decision { call, .. }))) => Begun::Approved(Arc::clone(call)),
-            (None, _) => Begun::Not,
+            (None, Some(CallState::Decided(ApprovalDecision { call, .. }))) => {
+                CallProgress::Approved(Arc::clone(call))
+            }
+            (None, _) => CallProgress::Not,
         };
         let tool = round.tools.get(position).copied().flatten();
         let Some(tool) = tool.filter(|_| self.offers(&call.tool_name)) else {
@@ -135,10 +140,12 @@ impl Scope<'_> {
             })
         };
         match begun {
-            Begun::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
+            CallProgress::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
             // The hooks before the call have had their say when it was asked about.
-            Begun::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
-            Begun::Came(came) => self.run_after(invocation(Arc::clone(&came.returned.call)), came).await,
+            CallProgress::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
+            CallProgress::Returned(came) => {
+                self.run_after(invocation(Arc::clone(&came.returned.call)), came).await
+            }
         }
     }
 
@@ -162,7 +169,7 @@ impl Scope<'_> {
         };
         let approved = match self.approve(&invocation).await? {
             Some(Approval::Denied) => return Ok(denied(&invocation.call, None)),
-            Some(Approval::Ask) => return Err(Stopped::Asked(Arc::clone(&invocation.call))),
+            Some(Approval::Ask) => return Err(CallStop::AwaitingApproval(Arc::clone(&invocation.call))),
             Some(Approval::Granted) => Some(true),
             None => None,
         };
@@ -177,20 +184,20 @@ impl Scope<'_> {
         let record = Record { approved, duration: ended.abs_diff(began) };
         match answer {
             Ok(result) if self.has(HookSet::AFTER_CALL) || self.drive.middleware.is_some() => {
-                Err(Stopped::Returned(Box::new(record.came(&invocation.call, result, None))))
+                Err(CallStop::Returned(Box::new(record.came(&invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
             Err(error) if self.has(HookSet::TOOL_ERROR) && error.kind != HostErrorKind::Fatal => {
                 let words = RawJson::from_str_value(&error.message);
-                Err(Stopped::Returned(Box::new(record.came(&invocation.call, words, Some(error)))))
+                Err(CallStop::Returned(Box::new(record.came(&invocation.call, words, Some(error)))))
             }
             Err(error) => self.failed(&invocation, error, record).await,
         }
     }
 
     /// The hooks after a call.
-    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: Came) -> Called {
-        let Returned { result, duration, approved, .. } = came.returned;
+    async fn run_after(&self, invocation: Arc<ToolInvocation>, came: CallOutcome) -> Called {
+        let ToolReturn { result, duration, approved, .. } = came.returned;
         let record = Record { approved, duration };
         let answer = match came.error {
             None => self.after(&invocation, result).await,
@@ -259,8 +266,8 @@ impl Scope<'_> {
         }
     }
 
-    async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, Stopped> {
-        let asks = self.drive.tools.get(invocation.tool).is_some_and(|tool| tool.asks_approval);
+    async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, CallStop> {
+        let asks = self.drive.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
         if !asks {
             return Ok(None);
         }
@@ -293,7 +300,7 @@ impl Scope<'_> {
             return Ok(());
         };
         self.open().await;
-        let Passage { chain, context } = passage;
+        let ModelMiddlewareLayer { chain, context } = passage;
         let told = match result {
             None => chain.tool_call(&tool.definition, &invocation.call.arguments, context).await,
             Some(result) => chain.tool_result(&tool.definition, result, context).await,
@@ -321,11 +328,11 @@ impl Scope<'_> {
         Ok(outcome)
     }
 
-    fn stopped(&self, error: HostError, place: &str, call: &ToolCall) -> Stopped {
+    fn stopped(&self, error: HostError, place: &str, call: &ToolCall) -> CallStop {
         let fatal = error.kind == HostErrorKind::Fatal;
         let place = format!("{place} for tool '{}'", call.tool_name);
         let error = error.into_error(&place, self.provider());
-        if fatal { Stopped::Run(error) } else { Stopped::Round(error) }
+        if fatal { CallStop::Run(error) } else { CallStop::Round(error) }
     }
 
     fn start_event(&self, position: usize, call: &ToolCall) -> StreamEvent {
@@ -341,10 +348,10 @@ impl Scope<'_> {
     fn end_event(&self, position: usize, call: &ToolCall, outcome: &Called) -> StreamEvent {
         let (result, is_error) = match outcome {
             Ok(outcome) => (outcome.told().clone(), outcome.execution.is_error),
-            Err(Stopped::Round(error) | Stopped::Run(error)) => {
+            Err(CallStop::Round(error) | CallStop::Run(error)) => {
                 (RawJson::from_str_value(&error.message), true)
             }
-            Err(Stopped::Asked(_) | Stopped::Returned(_)) => (RawJson::default(), false),
+            Err(CallStop::AwaitingApproval(_) | CallStop::Returned(_)) => (RawJson::default(), false),
         };
         let delta = ToolExecutionEnd {
             tool_call_id: call.tool_call_id.clone(),
@@ -359,12 +366,12 @@ impl Scope<'_> {
 }
 
 /// How far a call has come.
-enum Begun {
+enum CallProgress {
     Not,
     /// Somebody has approved it.
     Approved(Arc<ToolCall>),
     /// Its tool has given back something.
-    Came(Came),
+    Returned(CallOutcome),
 }
 
 /// What the hooks before a call came to.
@@ -381,11 +388,11 @@ struct Record {
 }
 
 impl Record {
-    fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> Came {
+    fn came(self, call: &Arc<ToolCall>, result: RawJson, error: Option<HostError>) -> CallOutcome {
         let Self { approved, duration } = self;
         let failure = error.as_ref().map(|error| error.type_name.clone());
-        Came {
-            returned: Returned { call: Arc::clone(call), result, failure, duration, approved },
+        CallOutcome {
+            returned: ToolReturn { call: Arc::clone(call), result, failure, duration, approved },
             error,
             span: Open::default(),
         }

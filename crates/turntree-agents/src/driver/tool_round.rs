@@ -7,13 +7,13 @@ use std::task::{Context, Poll, Waker};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
-use crate::driver::run_loop::Scope;
-use crate::driver::tool_call::{Called, Stopped};
+use crate::driver::run_loop::RunLoop;
+use crate::driver::tool_call::{CallStop, Called};
 use crate::machine::machine::Machine;
-use crate::types::action::{Action, Reply, ToolRound};
+use crate::types::action::{Action, ActionResult, ToolRound};
 use turntree_upp::UppError;
 
-impl Scope<'_> {
+impl RunLoop<'_> {
     /// Runs all calls of a round at once, and feeds each result as it comes.
     pub(super) async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
@@ -21,16 +21,16 @@ impl Scope<'_> {
         let mut running = Running { scope: self, machine, calls: calls.collect() };
         while let Some((position, outcome)) = running.calls.next().await {
             let reply = match outcome {
-                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
-                Err(Stopped::Round(error)) => Reply::Tool { position, outcome: Err(error) },
-                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
-                Err(Stopped::Returned(came)) => {
+                Ok(outcome) => ActionResult::Tool { position, outcome: Ok(outcome) },
+                Err(CallStop::Round(error)) => ActionResult::Tool { position, outcome: Err(error) },
+                Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
+                Err(CallStop::Returned(came)) => {
                     let returned = came.returned.clone();
-                    self.feed(running.machine, Reply::Returned { position, returned })?;
+                    self.feed(running.machine, ActionResult::Returned { position, returned })?;
                     running.calls.push(self.run_call(round, position, step, Some(*came)));
                     continue;
                 }
-                Err(Stopped::Run(error)) => return Err(error),
+                Err(CallStop::Run(error)) => return Err(error),
             };
             self.feed(running.machine, reply)?;
             if let Action::Checkpoint(boundary) = running.machine.next() {
@@ -45,7 +45,7 @@ impl Scope<'_> {
 /// The calls of a round under way. Dropped, it takes what has ended and was not heard of: a tool that has come back is not
 /// called again because its run was cut short in the same moment.
 struct Running<'a, C: Future<Output = (usize, Called)>> {
-    scope: &'a Scope<'a>,
+    scope: &'a RunLoop<'a>,
     machine: &'a mut Machine,
     calls: FuturesUnordered<C>,
 }
@@ -66,15 +66,15 @@ impl<C: Future<Output = (usize, Called)>> Drop for Running<'_, C> {
             .collect();
         for (position, outcome) in ended {
             let reply = match outcome {
-                Ok(outcome) => Reply::Tool { position, outcome: Ok(outcome) },
-                Err(Stopped::Returned(came)) => Reply::Returned { position, returned: came.returned },
-                Err(Stopped::Asked(call)) => Reply::Asked { position, call },
-                Err(Stopped::Round(_) | Stopped::Run(_)) => continue,
+                Ok(outcome) => ActionResult::Tool { position, outcome: Ok(outcome) },
+                Err(CallStop::Returned(came)) => ActionResult::Returned { position, returned: came.returned },
+                Err(CallStop::AwaitingApproval(call)) => ActionResult::ApprovalNeeded { position, call },
+                Err(CallStop::Round(_) | CallStop::Run(_)) => continue,
             };
             // A round that cannot take it calls the tool again: that is what happens to all others.
             let _taken = self.scope.feed(self.machine, reply);
             if matches!(self.machine.next(), Action::Checkpoint(_)) {
-                let _kept = self.machine.feed(Reply::Continue);
+                let _kept = self.machine.feed(ActionResult::Continue);
             }
         }
     }

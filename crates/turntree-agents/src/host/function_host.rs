@@ -11,13 +11,13 @@ use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::{Clock, SystemClock};
 
 /// Calls the functions that the tools carry; has no hooks.
-pub struct LocalHost {
+pub struct FunctionHost {
     tools: Arc<[Tool]>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
 }
 
-impl LocalHost {
+impl FunctionHost {
     /// A host of these tools, with this machine's clock and random ids.
     pub fn new(tools: Arc<[Tool]>) -> Self {
         Self { tools, clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
@@ -30,13 +30,13 @@ impl LocalHost {
     }
 }
 
-impl fmt::Debug for LocalHost {
+impl fmt::Debug for FunctionHost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LocalHost").field("tools", &self.tools).finish_non_exhaustive()
+        formatter.debug_struct("FunctionHost").field("tools", &self.tools).finish_non_exhaustive()
     }
 }
 
-impl Host for LocalHost {
+impl Host for FunctionHost {
     fn clock(&self) -> &dyn Clock {
         &*self.clock
     }

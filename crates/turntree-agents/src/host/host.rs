@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::driver::trace::{Span, Tracer};
-use crate::host::function_host::LocalHost;
+use crate::host::function_host::FunctionHost;
 use crate::host::progress::Progress;
-use crate::host::run_context::{Enclosing, Identity, Inheritance};
+use crate::host::run_context::{InheritedModel, ParentRun, RunIdentity};
 use crate::machine::state::RunState;
-use crate::machine::strategies::custom::{OwnContext, OwnStrategy, Performed};
+use crate::machine::strategies::custom::{CustomStrategy, OwnContext, StrategyOutcome};
 use crate::types::action::Boundary;
 use crate::types::execution_state::ExecutionState;
 use crate::types::structure::Violation;
@@ -165,9 +165,9 @@ pub struct ToolInvocation {
     /// The step.
     pub step: u32,
     /// Who runs.
-    pub identity: Arc<Identity>,
+    pub identity: Arc<RunIdentity>,
     /// What a sub-agent without a model of its own runs with.
-    pub inheritance: Inheritance,
+    pub inheritance: InheritedModel,
     /// Fires when the run is aborted or dropped. The future of the call is dropped then; this is for work it started elsewhere.
     pub cancellation: CancellationToken,
     /// The call's span, where somebody watches: what the tool starts belongs inside.
@@ -175,7 +175,7 @@ pub struct ToolInvocation {
     /// The answer that makes the call.
     pub message: Arc<Message>,
     /// The run of an agent that the call is inside of; none in a call of a bare model that no agent has started.
-    pub enclosing: Option<Arc<Enclosing>>,
+    pub enclosing: Option<Arc<ParentRun>>,
     /// Where the tool tells how far it is; none where nobody listens.
     pub(crate) progress: Option<Arc<Progress>>,
 }
@@ -271,7 +271,7 @@ pub trait Host: Send + Sync {
         _invocation: &ToolInvocation,
         _metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
-        Ok(Arc::new(LocalHost::new(Arc::clone(agent.tools()))))
+        Ok(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))))
     }
 
     /// What an agent that is a tool of this one failed with, as the failure of that tool.
@@ -368,7 +368,7 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// What the strategy failed with; `on_error` is asked.
-    fn execute(&self, strategy: &dyn OwnStrategy, context: OwnContext) -> HostFuture<'_, Performed> {
+    fn execute(&self, strategy: &dyn CustomStrategy, context: OwnContext) -> HostFuture<'_, StrategyOutcome> {
         strategy.execute(context)
     }
 

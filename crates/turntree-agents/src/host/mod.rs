@@ -7,10 +7,12 @@ pub mod progress;
 pub mod run_context;
 pub mod tool;
 
-pub use function_host::LocalHost;
+pub use function_host::FunctionHost;
 pub use host::{
     Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, HostFuture, StepResult, ToolInvocation,
 };
 pub use progress::TOOL_EXECUTION_PROGRESS;
-pub use run_context::{DEFAULT_DEPTH, Enclosing, GREATEST_DEPTH, Identity, Inheritance, Parent, RunContext};
+pub use run_context::{
+    DEFAULT_DEPTH, GREATEST_DEPTH, InheritedModel, ParentIds, ParentRun, RunContext, RunIdentity,
+};
 pub use tool::{Tool, ToolFunction};

@@ -14,20 +14,20 @@ use turntree_upp::middleware::MiddlewareStack;
 
 /// Who runs. UAP-1.0 §8.4.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct RunIdentity {
     /// The agent.
     pub agent_id: Arc<str>,
     /// This run of it.
     pub turn_id: Arc<str>,
     /// The agent whose tool this run is.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentIds>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
     /// How many runs it is inside of; 0 for a run that no agent has started.
     pub depth: u32,
 }
 
-impl Identity {
+impl RunIdentity {
     /// Agent, run, and those that called them, in the words of UAP-1.0 §8.4: `agentId`, `turnId`, and `parentAgentId`,
     /// `parentTurnId` where there is a parent.
     pub fn tracking(&self) -> RawObject {
@@ -45,7 +45,7 @@ impl Identity {
 
 /// The run whose tool another run is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Parent {
+pub struct ParentIds {
     /// Its agent.
     pub agent_id: Arc<str>,
     /// The run.
@@ -54,7 +54,7 @@ pub struct Parent {
 
 /// What an agent without a model of its own runs with: that of the agent whose tool it is (UAP-1.0 §8.3).
 #[derive(Debug, Clone)]
-pub struct Inheritance {
+pub struct InheritedModel {
     /// The model, bound to its configuration.
     pub model: Arc<dyn Model>,
     /// The model's parameters; an agent with parameters of its own keeps those.
@@ -63,11 +63,11 @@ pub struct Inheritance {
 
 /// The run of an agent, as whatever runs inside one of its tools sees it. UAP-1.0 §8.3 and §8.4.
 #[derive(Debug, Clone)]
-pub struct Enclosing {
+pub struct ParentRun {
     /// Who runs.
-    pub identity: Arc<Identity>,
+    pub identity: Arc<RunIdentity>,
     /// What it lends to agents without a model.
-    pub inheritance: Inheritance,
+    pub inheritance: InheritedModel,
     /// Fires when the run is aborted or dropped.
     pub cancellation: CancellationToken,
     /// The depth of the deepest run that is let in.
@@ -87,11 +87,11 @@ pub struct RunContext {
     /// The application.
     pub host: Arc<dyn Host>,
     /// What whoever started the run lends to agents that have no model of their own.
-    pub inheritance: Option<Inheritance>,
+    pub inheritance: Option<InheritedModel>,
     /// Aborts the run when it fires: the run gives the turn it has.
     pub cancellation: Option<CancellationToken>,
     /// The run whose tool this one is.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentIds>,
     /// The session it belongs to.
     pub session_id: Option<Arc<str>>,
     /// What middleware keeps with the session.
@@ -101,7 +101,7 @@ pub struct RunContext {
     /// What the application keeps with the run, at its start.
     pub metadata: Arc<RawObject>,
     /// The run inside of whose tool this one is started: it counts the depth.
-    pub enclosing: Option<Arc<Enclosing>>,
+    pub enclosing: Option<Arc<ParentRun>>,
     /// The id of the run, a UUIDv4; a fresh one when not given.
     pub turn_id: Option<Arc<str>>,
     /// Whether a listener hears the agents too that run as tools of this one (decision A60).
@@ -131,12 +131,12 @@ impl RunContext {
 
     /// A run inside of a tool of another run: it has that one's model where it has none of its own, is stopped with it,
     /// and names it as its parent.
-    pub fn inside(host: Arc<dyn Host>, enclosing: &Arc<Enclosing>) -> Self {
-        let Identity { agent_id, turn_id, session_id, .. } = &*enclosing.identity;
+    pub fn inside(host: Arc<dyn Host>, enclosing: &Arc<ParentRun>) -> Self {
+        let RunIdentity { agent_id, turn_id, session_id, .. } = &*enclosing.identity;
         Self {
             inheritance: Some(enclosing.inheritance.clone()),
             cancellation: Some(enclosing.cancellation.clone()),
-            parent: Some(Parent { agent_id: Arc::clone(agent_id), turn_id: Arc::clone(turn_id) }),
+            parent: Some(ParentIds { agent_id: Arc::clone(agent_id), turn_id: Arc::clone(turn_id) }),
             session_id: session_id.clone(),
             enclosing: Some(Arc::clone(enclosing)),
             ..Self::new(host)

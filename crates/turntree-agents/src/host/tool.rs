@@ -20,7 +20,7 @@ pub struct Tool {
     /// What the model sees.
     pub definition: ToolDefinition,
     /// Whether the host is asked to approve each call.
-    pub asks_approval: bool,
+    pub requires_approval: bool,
     /// What runs it; `None` where the host has its own way, as for functions in Python.
     pub function: Option<ToolFunction>,
     /// The agent that it runs, where it is one: then the driver runs it.
@@ -30,7 +30,7 @@ pub struct Tool {
 impl Tool {
     /// A tool that the host runs.
     pub const fn new(definition: ToolDefinition) -> Self {
-        Self { definition, asks_approval: false, function: None, agent: None }
+        Self { definition, requires_approval: false, function: None, agent: None }
     }
 
     /// With a Rust function that runs it.
@@ -46,7 +46,7 @@ impl Tool {
     /// With each call asked for approval.
     #[must_use]
     pub fn with_approval(self) -> Self {
-        Self { asks_approval: true, ..self }
+        Self { requires_approval: true, ..self }
     }
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for Tool {
         formatter
             .debug_struct("Tool")
             .field("name", &self.definition.name)
-            .field("asks_approval", &self.asks_approval)
+            .field("requires_approval", &self.requires_approval)
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::machine::json::SavedError;
 use crate::machine::machine::Machine;
 use crate::machine::machine::{ABORTED, stamped};
-use crate::machine::state::{Ending, Phase, Round};
+use crate::machine::state::{AnswerStatus, Phase, Round};
 use crate::machine::strategies::Purpose;
 use crate::types::action::{Abort, Stamp};
 use crate::types::structure::Violation;
@@ -32,7 +32,7 @@ impl Machine {
                 self.complete()
             }
             (false, Some(_), _) => Phase::Checking,
-            (false, None, Ending::Cut) => {
+            (false, None, AnswerStatus::Truncated) => {
                 let words = "it was cut off at the limit of tokens; raise the limit";
                 self.take_check(vec![Violation::new("", "json", words)])
             }
@@ -49,7 +49,7 @@ impl Machine {
             }
             return self.complete();
         }
-        if self.setup.structure_repair && !std::mem::replace(&mut self.state.asked_repair, true) {
+        if self.setup.structure_repair && !std::mem::replace(&mut self.state.repair_requested, true) {
             return Phase::Repair(violations);
         }
         let remedy = if self.setup.structure_repair { "relax it" } else { "relax it, or allow a repair" };
@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// One more step, in which the model hears what is wrong.
-    pub(super) fn ask_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
+    pub(super) fn request_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
         self.state.collected.data = None;
         let found = Violation::list(violations, "\n- ");
         let words = format!(
@@ -84,7 +84,7 @@ impl Machine {
     /// `on_error` is asked once: an error after a recovery is final.
     pub(super) fn fail(&mut self, error: UppError) -> Phase {
         let error = SavedError(self.with_partial(error));
-        if std::mem::replace(&mut self.state.asked_recovery, true) {
+        if std::mem::replace(&mut self.state.recovery_requested, true) {
             Phase::Failed(error)
         } else {
             Phase::Failing(error)
@@ -104,7 +104,7 @@ impl Machine {
     /// unfinished answer becomes the response, without its tool calls; nothing arrived leaves an empty response. An
     /// answer that is whole already, and wants nothing more, is the response itself.
     pub(super) fn abort(&mut self, phase: Phase, abort: Abort) -> Phase {
-        let was_aside = matches!(phase, Phase::Model) && self.state.strategy.moves().purpose().is_aside();
+        let was_aside = matches!(phase, Phase::Model) && self.state.strategy.moves().purpose().is_ephemeral();
         let round = match phase {
             Phase::Completing(turn) | Phase::Executed(turn) => return Phase::Done(turn),
             Phase::Tools(round) | Phase::Results(round) => Some(round),

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use crate::machine::json::SavedError;
 use crate::machine::state::{Phase, Round, RunState, Setup, StateError};
 use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{Move, Moves};
-use crate::types::action::{Action, Boundary, Point, Reply, Slot, Stamp, ToolOutcome, ToolRound};
+use crate::machine::strategies::{StrategyPolicy, Transition};
+use crate::types::action::{
+    Action, ActionResult, Boundary, CallState, Notification, Stamp, ToolOutcome, ToolRound,
+};
 use turntree_core::json::Extra;
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
@@ -29,7 +31,7 @@ pub struct UnexpectedReply;
 /// use std::sync::Arc;
 /// use turntree_agents::Strategy;
 /// use turntree_agents::machine::{Machine, RunState, Setup};
-/// use turntree_agents::types::{Action, Reply, Stamp};
+/// use turntree_agents::types::{Action, ActionResult, Stamp};
 /// use turntree_core::{ids::RandomIds, time::{SystemClock, Clock as _}};
 /// use turntree_core::message::{Message, TokenUsage};
 /// use turntree_upp::{ModelResponse, StopReason};
@@ -39,16 +41,16 @@ pub struct UnexpectedReply;
 /// let mut machine = Machine::new(Setup::default(), state)?;
 /// let turn = loop {
 ///     let reply = match machine.next() {
-///         Action::Stamp => Reply::Stamp(Stamp { id: "1".to_owned(), at: SystemClock.now() }),
+///         Action::Stamp => ActionResult::Stamp(Stamp { id: "1".to_owned(), at: SystemClock.now() }),
 ///         Action::CallModel(request) => {
 ///             assert_eq!(request.messages.len(), 1);
 ///             let message = Arc::new(Message::assistant("Hi.", &RandomIds, &SystemClock));
 ///             let (usage, stop_reason) = (TokenUsage::of_call(5, 2), StopReason::EndTurn);
-///             Reply::Answer(Ok(ModelResponse { message, usage, stop_reason, data: None }))
+///             ActionResult::Answer(Ok(ModelResponse { message, usage, stop_reason, data: None }))
 ///         }
-///         Action::AskStop => Reply::Stop(false),
+///         Action::EvaluateStopCondition => ActionResult::Stop(false),
 ///         Action::Done(turn) => break turn,
-///         _ => Reply::Continue,
+///         _ => ActionResult::Continue,
 ///     };
 ///     machine.feed(reply)?;
 /// };
@@ -114,25 +116,25 @@ impl Machine {
         match &self.state.phase {
             Phase::Execute => Action::Execute,
             Phase::StepId | Phase::Prompt | Phase::Results(_) | Phase::Repair(_) => Action::Stamp,
-            Phase::StepStart => Action::Notify(Point::StepStart),
+            Phase::StepStart => Action::Notify(Notification::StepStart),
             Phase::Model => Action::CallModel(self.request()),
             Phase::Answered | Phase::Reasoned => Action::Checkpoint(Boundary::Answered),
-            Phase::Reason => Action::Notify(Point::Reason),
+            Phase::Reason => Action::Notify(Notification::Reason),
             Phase::Planned => Action::Checkpoint(Boundary::Planned),
-            Phase::Act => Action::Notify(Point::Act { hook }),
+            Phase::Act => Action::Notify(Notification::Act { hook }),
             Phase::Tools(round) if round.unsaved => Action::Checkpoint(Boundary::ToolFinished),
             Phase::Tools(round) if !round.is_running() => {
-                Action::AwaitApproval(round.asked().cloned().collect())
+                Action::AwaitApproval(round.pending_approvals().cloned().collect())
             }
             Phase::Tools(round) => self.run_tools(round),
-            Phase::Observe => Action::Notify(Point::Observe { hook }),
-            Phase::StepEnd => Action::Notify(Point::StepEnd),
+            Phase::Observe => Action::Notify(Notification::Observe { hook }),
+            Phase::StepEnd => Action::Notify(Notification::StepEnd),
             Phase::Save | Phase::Executed(_) => Action::Checkpoint(Boundary::StepEnded),
-            Phase::Stop => Action::AskStop,
-            Phase::Exceeded(limit) => Action::Notify(Point::MaxIterations(*limit)),
+            Phase::Stop => Action::EvaluateStopCondition,
+            Phase::Exceeded(limit) => Action::Notify(Notification::MaxIterations(*limit)),
             Phase::Checking => Action::CheckAnswer(self.state.collected.data.clone().unwrap_or_default()),
-            Phase::Completing(_) => Action::Notify(Point::Complete),
-            Phase::Failing(error) => Action::AskRecovery(error.0.clone()),
+            Phase::Completing(_) => Action::Notify(Notification::Complete),
+            Phase::Failing(error) => Action::RequestRecovery(error.0.clone()),
             Phase::Done(turn) => Action::Done(Arc::clone(turn)),
             Phase::Failed(error) => Action::Failed(error.0.clone()),
         }
@@ -142,7 +144,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`UnexpectedReply`] when the reply does not answer the action; the machine is then as before.
-    pub fn feed(&mut self, reply: Reply) -> Result<(), UnexpectedReply> {
+    pub fn feed(&mut self, reply: ActionResult) -> Result<(), UnexpectedReply> {
         let phase = std::mem::take(&mut self.state.phase);
         match self.step(phase, reply) {
             Ok(phase) => {
@@ -157,85 +159,99 @@ impl Machine {
     }
 
     /// One transition: the next phase, or the same one back for a reply that does not fit.
-    fn step(&mut self, phase: Phase, reply: Reply) -> Result<Phase, Phase> {
+    fn step(&mut self, phase: Phase, reply: ActionResult) -> Result<Phase, Phase> {
         Ok(match (phase, reply) {
             (phase @ (Phase::Done(_) | Phase::Failed(_)), _) => return Err(phase),
-            (phase, Reply::Metadata(metadata)) => {
+            (phase, ActionResult::Metadata(metadata)) => {
                 self.state.metadata = metadata;
                 phase
             }
-            (phase, Reply::Aborted(abort)) => self.abort(phase, *abort),
-            (Phase::Execute, Reply::Performed(performed)) => self.take_performed(*performed),
-            (Phase::StepId, Reply::Stamp(stamp)) => self.begin_step(&stamp),
-            (Phase::StepStart, Reply::Continue) => self.decide(|moves, decision| moves.begun(decision)),
-            (Phase::Model, Reply::Answer(Ok(response))) => self.take_answer(response),
-            (Phase::Model, Reply::Answer(Err(error))) => self.take_failure(error),
-            (Phase::Prompt, Reply::Stamp(stamp)) => self.prompt(stamp),
-            (Phase::Reasoned, Reply::Continue) => Phase::Reason,
-            (Phase::Reason, Reply::Continue) => self.decide(|moves, decision| moves.reasoned(decision)),
-            (Phase::Planned, Reply::Continue) => Phase::StepId,
-            (Phase::Answered, Reply::Continue) => Phase::Act,
-            (Phase::Act, Reply::Continue) => self.begin_round(),
-            (Phase::Tools(round), Reply::Tool { position, outcome }) => {
+            (phase, ActionResult::Aborted(abort)) => self.abort(phase, *abort),
+            (Phase::Execute, ActionResult::Executed(performed)) => self.take_performed(*performed),
+            (Phase::StepId, ActionResult::Stamp(stamp)) => self.begin_step(&stamp),
+            (Phase::StepStart, ActionResult::Continue) => {
+                self.decide(|moves, decision| moves.begun(decision))
+            }
+            (Phase::Model, ActionResult::Answer(Ok(response))) => self.take_answer(response),
+            (Phase::Model, ActionResult::Answer(Err(error))) => self.take_failure(error),
+            (Phase::Prompt, ActionResult::Stamp(stamp)) => self.prompt(stamp),
+            (Phase::Reasoned, ActionResult::Continue) => Phase::Reason,
+            (Phase::Reason, ActionResult::Continue) => {
+                self.decide(|moves, decision| moves.reasoned(decision))
+            }
+            (Phase::Planned, ActionResult::Continue) => Phase::StepId,
+            (Phase::Answered, ActionResult::Continue) => Phase::Act,
+            (Phase::Act, ActionResult::Continue) => self.begin_round(),
+            (Phase::Tools(round), ActionResult::Tool { position, outcome }) => {
                 self.take_tool(round, position, outcome).map_err(Phase::Tools)?
             }
-            (Phase::Tools(round), Reply::Asked { position, call }) => {
-                take_asked(round, position, call).map_err(Phase::Tools)?
+            (Phase::Tools(round), ActionResult::ApprovalNeeded { position, call }) => {
+                take_approval_request(round, position, call).map_err(Phase::Tools)?
             }
-            (Phase::Tools(mut round), Reply::Returned { position, returned }) => {
+            (Phase::Tools(mut round), ActionResult::Returned { position, returned }) => {
                 match round.slots.get_mut(position) {
-                    Some(slot) if slot.is_open() => *slot = Slot::Returned(returned),
+                    Some(slot) if slot.is_open() => *slot = CallState::Returned(returned),
                     _ => return Err(Phase::Tools(round)),
                 }
                 Phase::Tools(round)
             }
-            (Phase::Tools(round), Reply::Continue) if round.unsaved => {
+            (Phase::Tools(round), ActionResult::Continue) if round.unsaved => {
                 self.settle(Round { unsaved: false, ..round })
             }
             // A result that could not be saved ends the run like a call that failed: the others settle first.
-            (Phase::Tools(mut round), Reply::Failed(error)) => {
+            (Phase::Tools(mut round), ActionResult::Failed(error)) => {
                 round.failure.get_or_insert(SavedError(error));
                 self.settle(Round { unsaved: false, ..round })
             }
-            (Phase::Results(round), Reply::Stamp(stamp)) => self.take_results(round, stamp),
-            (Phase::Observe, Reply::Continue) => self.decide(|moves, decision| moves.observed(decision)),
-            (Phase::StepEnd, Reply::Continue) => Phase::Save,
-            (Phase::Save, Reply::Continue) => Phase::Stop,
-            (Phase::Stop, Reply::Stop(true)) => self.finish(),
-            (Phase::Stop, Reply::Stop(false)) => self.decide(|moves, decision| moves.stepped(decision)),
-            (Phase::Exceeded(limit), Reply::Continue) => self.exceed(limit),
-            (Phase::Checking, Reply::Checked(violations)) => self.take_check(violations),
-            (Phase::Repair(violations), Reply::Stamp(stamp)) => self.ask_repair(&violations, stamp),
-            (Phase::Completing(turn), Reply::Continue) => Phase::Done(turn),
-            (Phase::Failing(error), Reply::Recovery(None)) => Phase::Failed(error),
-            (Phase::Executed(turn), Reply::Continue) | (Phase::Failing(_), Reply::Recovery(Some(turn))) => {
-                Phase::Completing(turn)
+            (Phase::Results(round), ActionResult::Stamp(stamp)) => self.take_results(round, stamp),
+            (Phase::Observe, ActionResult::Continue) => {
+                self.decide(|moves, decision| moves.observed(decision))
             }
-            (Phase::Failing(_), Reply::Failed(error)) => Phase::Failed(SavedError(self.with_partial(error))),
-            (phase, Reply::Failed(error)) if waits_for_host(&phase) => self.fail(error),
+            (Phase::StepEnd, ActionResult::Continue) => Phase::Save,
+            (Phase::Save, ActionResult::Continue) => Phase::Stop,
+            (Phase::Stop, ActionResult::Stop(true)) => self.finish(),
+            (Phase::Stop, ActionResult::Stop(false)) => {
+                self.decide(|moves, decision| moves.stepped(decision))
+            }
+            (Phase::Exceeded(limit), ActionResult::Continue) => self.exceed(limit),
+            (Phase::Checking, ActionResult::Checked(violations)) => self.take_check(violations),
+            (Phase::Repair(violations), ActionResult::Stamp(stamp)) => {
+                self.request_repair(&violations, stamp)
+            }
+            (Phase::Completing(turn), ActionResult::Continue) => Phase::Done(turn),
+            (Phase::Failing(error), ActionResult::Recovery(None)) => Phase::Failed(error),
+            (Phase::Executed(turn), ActionResult::Continue)
+            | (Phase::Failing(_), ActionResult::Recovery(Some(turn))) => Phase::Completing(turn),
+            (Phase::Failing(_), ActionResult::Failed(error)) => {
+                Phase::Failed(SavedError(self.with_partial(error)))
+            }
+            (phase, ActionResult::Failed(error)) if waits_for_host(&phase) => self.fail(error),
             (phase, _) => return Err(phase),
         })
     }
 
     /// Asks the strategy and turns its move into a phase.
-    pub(super) fn decide(&mut self, ask: impl FnOnce(&mut dyn Moves, &StrategyView<'_>) -> Move) -> Phase {
+    pub(super) fn decide(
+        &mut self,
+        ask: impl FnOnce(&mut dyn StrategyPolicy, &StrategyView<'_>) -> Transition,
+    ) -> Phase {
         let RunState { step, mark, .. } = self.state;
         let decision = StrategyView { setup: &self.setup, collected: &self.state.collected, step, mark };
         let next = ask(self.state.strategy.moves_mut(), &decision);
         self.carry_out(next)
     }
 
-    pub(super) fn carry_out(&mut self, next: Move) -> Phase {
+    pub(super) fn carry_out(&mut self, next: Transition) -> Phase {
         match next {
-            Move::CallModel => Phase::Model,
-            Move::Ask => Phase::Prompt,
-            Move::RunTools => Phase::Answered,
-            Move::Planned => Phase::Planned,
-            Move::EndStep => Phase::StepEnd,
-            Move::NextStep => Phase::StepId,
-            Move::Finish => self.finish(),
-            Move::Exceeded(limit) => Phase::Exceeded(limit),
-            Move::Invalid(words) => self.fail(UppError::invalid_response(&*self.setup.provider, words)),
+            Transition::CallModel => Phase::Model,
+            Transition::Ask => Phase::Prompt,
+            Transition::RunTools => Phase::Answered,
+            Transition::Planned => Phase::Planned,
+            Transition::EndStep => Phase::StepEnd,
+            Transition::NextStep => Phase::StepId,
+            Transition::Finish => self.finish(),
+            Transition::Exceeded(limit) => Phase::Exceeded(limit),
+            Transition::Invalid(words) => self.fail(UppError::invalid_response(&*self.setup.provider, words)),
         }
     }
 
@@ -259,7 +275,7 @@ impl Machine {
 
     fn run_tools(&self, round: &Round) -> Action {
         let Some(message) = self.state.collected.last() else {
-            return Action::Notify(Point::StepEnd);
+            return Action::Notify(Notification::StepEnd);
         };
         let tools = round.tools.clone().unwrap_or_default();
         let (waiting, begun) = (round.waiting(), round.begun());
@@ -283,13 +299,13 @@ impl Machine {
                     is_error: Some(outcome.execution.is_error),
                     extra: Extra::new(),
                 };
-                *slot = Slot::Answered(result);
+                *slot = CallState::Answered(result);
                 round.unsaved = true;
                 self.state.collected.executions.push_back(Arc::new(outcome.execution));
                 Ok(Phase::Tools(round))
             }
             Err(error) => {
-                *slot = Slot::Failed;
+                *slot = CallState::Failed;
                 round.failure.get_or_insert(SavedError(error));
                 Ok(self.settle(round))
             }
@@ -303,7 +319,7 @@ impl Machine {
         }
         match round.failure.take() {
             Some(error) => self.fail(error.0),
-            None if round.asked().next().is_some() => Phase::Tools(round),
+            None if round.pending_approvals().next().is_some() => Phase::Tools(round),
             None => Phase::Results(round),
         }
     }
@@ -356,9 +372,9 @@ impl Machine {
 }
 
 /// A call that somebody has to decide about; offered for saving like a result, as it must survive a restart.
-fn take_asked(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
+fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
     match round.slots.get_mut(position) {
-        Some(slot @ Slot::Waiting) => *slot = Slot::Asked(call),
+        Some(slot @ CallState::Waiting) => *slot = CallState::AwaitingApproval(call),
         _ => return Err(round),
     }
     round.unsaved = true;

@@ -11,6 +11,6 @@ pub mod strategies;
 pub use machine::{Machine, UnexpectedReply};
 pub use state::{RunState, Setup, StateError};
 pub use strategies::{
-    ACTION_PROMPT, LoopOptions, ObservationFormat, OwnContext, OwnEvents, OwnStrategy, Performed,
-    PlanOptions, REASONING_PROMPT, ReactOptions, Strategy,
+    ACTION_PROMPT, CustomStrategy, LoopOptions, ObservationFormat, OwnContext, PlanOptions, REASONING_PROMPT,
+    ReactOptions, Strategy, StrategyEvents, StrategyOutcome,
 };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::machine::stamped;
 use crate::machine::machine::Machine;
-use crate::machine::state::{Aside, Ending, Phase};
+use crate::machine::state::{AnswerStatus, EphemeralMessage, Phase};
 use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::custom::Performed;
+use crate::machine::strategies::custom::StrategyOutcome;
 use crate::machine::strategies::{Purpose, StrategyState};
 use crate::types::action::Stamp;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
@@ -41,7 +41,7 @@ impl Machine {
     pub(super) fn prompt(&mut self, stamp: Stamp) -> Phase {
         let words = self.state.strategy.moves().prompt(&self.decision());
         let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(words)] });
-        self.push_aside(Arc::new(message));
+        self.push_ephemeral(Arc::new(message));
         Phase::Model
     }
 
@@ -62,7 +62,7 @@ impl Machine {
             }
             purpose @ (Purpose::Answer | Purpose::Work) => {
                 self.push(message);
-                self.state.collected.ending = Ending::of(stop_reason);
+                self.state.collected.ending = AnswerStatus::of(stop_reason);
                 let is_asked = purpose == Purpose::Answer && self.setup.structure.is_some();
                 if let Some(data) = data.filter(|_| is_asked) {
                     self.state.collected.data = Some(data);
@@ -90,20 +90,20 @@ impl Machine {
         if !message.has_tool_calls() {
             // Vendors refuse an answer without content.
             if !message.content().is_empty() {
-                self.push_aside(Arc::clone(message));
+                self.push_ephemeral(Arc::clone(message));
             }
             return;
         }
         let text = message.text();
         if !text.is_empty() {
             let body = Body::Assistant { content: vec![ContentBlock::text(text)], tool_calls: None };
-            self.push_aside(Arc::new(Message { body, metadata: None, ..Message::clone(message) }));
+            self.push_ephemeral(Arc::new(Message { body, metadata: None, ..Message::clone(message) }));
         }
     }
 
     /// The turn of the application's strategy, as if the run had brought it.
-    pub(super) fn take_performed(&mut self, performed: Performed) -> Phase {
-        let Performed { turn, step, reasoning, plan } = performed;
+    pub(super) fn take_performed(&mut self, performed: StrategyOutcome) -> Phase {
+        let StrategyOutcome { turn, step, reasoning, plan } = performed;
         let begins = turn.messages.first().is_some_and(|first| first.kind() == MessageKind::User);
         let turn = if begins { turn } else { self.with_input(&turn) };
         let state = &mut self.state;
@@ -112,7 +112,7 @@ impl Machine {
         state.collected.executions = turn.tool_executions.iter().cloned().map(Arc::new).collect();
         state.collected.usage = [Arc::new(turn.usage.clone())].into_iter().collect();
         state.collected.data.clone_from(&turn.data);
-        if let StrategyState::Own(own) = &mut state.strategy {
+        if let StrategyState::Custom(own) = &mut state.strategy {
             own.reasons = reasoning.is_some();
             own.plan = plan.map(Into::into);
         }
@@ -132,9 +132,9 @@ impl Machine {
         StrategyView { setup: &self.setup, collected: &state.collected, step: state.step, mark: state.mark }
     }
 
-    fn push_aside(&mut self, message: Arc<Message>) {
+    fn push_ephemeral(&mut self, message: Arc<Message>) {
         self.transcript.push_back(Arc::clone(&message));
         let at = self.state.collected.messages.len();
-        self.state.collected.asides.push_back(Arc::new(Aside { at, message }));
+        self.state.collected.ephemeral.push_back(Arc::new(EphemeralMessage { at, message }));
     }
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::json::list;
 use crate::machine::json::SavedError;
 use crate::machine::strategies::{Strategy, StrategyState};
-use crate::types::action::{Returned, Slot};
-use crate::types::approval::Decision;
+use crate::types::action::{CallState, ToolReturn};
+use crate::types::approval::ApprovalDecision;
 use crate::types::execution_state::ExecutionState;
 use crate::types::structure::{Structure, Violation};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -65,7 +65,7 @@ pub enum StateError {
 /// What the model is told, or thinks, beside the conversation: it is sent with every request from there on, and is in no
 /// turn and no thread (decision A11).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Aside {
+pub(crate) struct EphemeralMessage {
     /// How many messages of the run stand before it.
     pub(crate) at: usize,
     pub(crate) message: Arc<Message>,
@@ -79,8 +79,8 @@ pub(crate) struct Collected {
     #[serde(with = "list")]
     pub(crate) messages: History,
     /// What is between them for the model alone, in order.
-    #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
-    pub(crate) asides: Vector<Arc<Aside>>,
+    #[serde(rename = "asides", default, with = "list", skip_serializing_if = "Vector::is_empty")]
+    pub(crate) ephemeral: Vector<Arc<EphemeralMessage>>,
     /// What the model thought, one text a step.
     #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
     pub(crate) reasoning: Vector<String>,
@@ -94,35 +94,37 @@ pub(crate) struct Collected {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
     /// How the last answer ended.
-    #[serde(default, skip_serializing_if = "Ending::is_whole")]
-    pub(crate) ending: Ending,
+    #[serde(default, skip_serializing_if = "AnswerStatus::is_complete")]
+    pub(crate) ending: AnswerStatus,
 }
 
 /// How an answer ended, as far as it matters to a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Ending {
+pub(crate) enum AnswerStatus {
     /// It is all there.
     #[default]
-    Whole,
+    #[serde(rename = "whole")]
+    Complete,
     /// It ran out of tokens.
-    Cut,
+    #[serde(rename = "cut")]
+    Truncated,
     /// It is no answer to what was asked: the model refused, or will go on when asked again.
     Other,
 }
 
-impl Ending {
+impl AnswerStatus {
     pub(crate) const fn of(reason: StopReason) -> Self {
         match reason {
-            StopReason::MaxTokens => Self::Cut,
+            StopReason::MaxTokens => Self::Truncated,
             StopReason::ContentFilter | StopReason::PauseTurn => Self::Other,
-            _ => Self::Whole,
+            _ => Self::Complete,
         }
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
-    fn is_whole(&self) -> bool {
-        *self == Self::Whole
+    fn is_complete(&self) -> bool {
+        *self == Self::Complete
     }
 }
 
@@ -132,8 +134,8 @@ pub(crate) struct Mark {
     messages: usize,
     executions: usize,
     usage: usize,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    asides: usize,
+    #[serde(rename = "asides", default, skip_serializing_if = "is_zero")]
+    ephemeral: usize,
     #[serde(default, skip_serializing_if = "is_zero")]
     reasoning: usize,
 }
@@ -162,7 +164,7 @@ impl Collected {
             messages: self.messages.len(),
             executions: self.executions.len(),
             usage: self.usage.len(),
-            asides: self.asides.len(),
+            ephemeral: self.ephemeral.len(),
             reasoning: self.reasoning.len(),
         }
     }
@@ -185,13 +187,13 @@ impl Collected {
         self.executions.iter().skip(mark.executions).map(AsRef::as_ref)
     }
 
-    /// What the model is sent of it: the messages, with the asides between them.
+    /// What the model is sent of it: the messages, with the ephemeral between them.
     pub(crate) fn told(&self) -> impl Iterator<Item = &Arc<Message>> {
-        let mut asides = self.asides.iter().peekable();
+        let mut ephemeral = self.ephemeral.iter().peekable();
         let mut messages = self.messages.iter().enumerate().peekable();
         std::iter::from_fn(move || {
             let place = messages.peek().map_or(usize::MAX, |(place, _)| *place);
-            match asides.next_if(|aside| aside.at <= place) {
+            match ephemeral.next_if(|aside| aside.at <= place) {
                 Some(aside) => Some(&aside.message),
                 None => messages.next().map(|(_, message)| message),
             }
@@ -214,7 +216,7 @@ impl Collected {
             messages: self.messages.take(mark.messages),
             executions: self.executions.take(mark.executions),
             usage: self.usage.take(mark.usage),
-            asides: self.asides.take(mark.asides),
+            ephemeral: self.ephemeral.take(mark.ephemeral),
             reasoning: self.reasoning.take(mark.reasoning),
             ..Self::default()
         }
@@ -229,14 +231,14 @@ impl Collected {
         begins(&self.messages, &earlier.messages)
             && begins(&self.executions, &earlier.executions)
             && begins(&self.usage, &earlier.usage)
-            && begins(&self.asides, &earlier.asides)
+            && begins(&self.ephemeral, &earlier.ephemeral)
     }
 
     /// Whether the run ends without an answer to what was asked: its response wants tools that nobody ran, or runs on
     /// from; or the model refused.
     pub(crate) fn is_unanswered(&self) -> bool {
         let response = self.messages.iter().rfind(|message| message.kind() == MessageKind::Assistant);
-        self.ending == Ending::Other || response.is_none_or(|response| response.has_tool_calls())
+        self.ending == AnswerStatus::Other || response.is_none_or(|response| response.has_tool_calls())
     }
 
     /// Whether a mark lies within.
@@ -244,14 +246,14 @@ impl Collected {
         mark.messages <= self.messages.len()
             && mark.executions <= self.executions.len()
             && mark.usage <= self.usage.len()
-            && mark.asides <= self.asides.len()
+            && mark.ephemeral <= self.ephemeral.len()
             && mark.reasoning <= self.reasoning.len()
     }
 
-    /// Whether the asides have places among the messages, and are in order.
-    fn places_asides(&self) -> bool {
-        let places = self.asides.iter().map(|aside| aside.at);
-        places.is_sorted() && self.asides.last().is_none_or(|last| last.at <= self.messages.len())
+    /// Whether the ephemeral have places among the messages, and are in order.
+    fn places_ephemeral(&self) -> bool {
+        let places = self.ephemeral.iter().map(|aside| aside.at);
+        places.is_sorted() && self.ephemeral.last().is_none_or(|last| last.at <= self.messages.len())
     }
 }
 
@@ -315,7 +317,7 @@ pub(crate) enum Phase {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Round {
     /// How each call stands, in the order of the calls.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<CallState>,
     /// A result came in that has not been offered for saving.
     pub(crate) unsaved: bool,
     /// Why the run ends once all have settled.
@@ -329,7 +331,7 @@ pub(crate) struct Round {
 impl Round {
     /// A round in which nothing has answered.
     pub(crate) fn new(message: &Message, definitions: &[ToolDefinition]) -> Self {
-        let slots = message.tool_calls().iter().map(|_| Slot::Waiting).collect();
+        let slots = message.tool_calls().iter().map(|_| CallState::Waiting).collect();
         let mut round = Self { slots, unsaved: false, failure: None, tools: None };
         round.find_tools(message, definitions);
         round
@@ -348,28 +350,28 @@ impl Round {
     }
 
     /// The calls that are to be made and have begun before.
-    pub(crate) fn begun(&self) -> Vec<(usize, Slot)> {
+    pub(crate) fn begun(&self) -> Vec<(usize, CallState)> {
         let slots = self.slots.iter().enumerate();
-        let begun = slots.filter(|(_, slot)| matches!(slot, Slot::Decided(_) | Slot::Returned(_)));
+        let begun = slots.filter(|(_, slot)| matches!(slot, CallState::Decided(_) | CallState::Returned(_)));
         begun.map(|(position, slot)| (position, slot.clone())).collect()
     }
 
     /// Whether calls are to be made, or refused, now.
     pub(crate) fn is_running(&self) -> bool {
-        self.slots.iter().any(Slot::is_open)
+        self.slots.iter().any(CallState::is_open)
     }
 
     /// Whether every slot is of its call. What runs on approval must be what the model asked for.
     fn fits(&self, message: &Message) -> bool {
         let calls = message.tool_calls();
-        let of_call = |(slot, call): (&Slot, &ToolCall)| match slot {
-            Slot::Answered(result) => result.tool_call_id == call.tool_call_id,
-            Slot::Asked(asked)
-            | Slot::Decided(Decision { call: asked, .. })
-            | Slot::Returned(Returned { call: asked, .. }) => {
+        let of_call = |(slot, call): (&CallState, &ToolCall)| match slot {
+            CallState::Answered(result) => result.tool_call_id == call.tool_call_id,
+            CallState::AwaitingApproval(asked)
+            | CallState::Decided(ApprovalDecision { call: asked, .. })
+            | CallState::Returned(ToolReturn { call: asked, .. }) => {
                 asked.tool_call_id == call.tool_call_id && asked.tool_name == call.tool_name
             }
-            Slot::Waiting | Slot::Failed => true,
+            CallState::Waiting | CallState::Failed => true,
         };
         !calls.is_empty() && calls.len() == self.slots.len() && self.slots.iter().zip(calls).all(of_call)
     }
@@ -379,7 +381,7 @@ impl Round {
         let slots = self.slots.into_iter().zip(message.tool_calls());
         slots
             .map(|(slot, call)| match slot {
-                Slot::Answered(result) => result,
+                CallState::Answered(result) => result,
                 _ => ToolResult::error(&*call.tool_call_id, missing),
             })
             .collect()
@@ -402,11 +404,11 @@ pub struct RunState {
     pub(crate) metadata: Arc<RawObject>,
     pub(crate) phase: Phase,
     /// `on_error` has been asked: a second failure is final.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) asked_recovery: bool,
+    #[serde(rename = "askedRecovery", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) recovery_requested: bool,
     /// The model was asked to repair its answer: a second one that does not fit is final.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) asked_repair: bool,
+    #[serde(rename = "askedRepair", default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) repair_requested: bool,
 }
 
 impl RunState {
@@ -436,11 +438,11 @@ impl RunState {
             phase: match strategy {
                 // The plan comes before the first step.
                 Strategy::Plan(_) => Phase::Prompt,
-                Strategy::Own(_) => Phase::Execute,
+                Strategy::Custom(_) => Phase::Execute,
                 Strategy::Loop(_) | Strategy::React(_) => Phase::StepId,
             },
-            asked_recovery: false,
-            asked_repair: false,
+            recovery_requested: false,
+            repair_requested: false,
         }
     }
 
@@ -497,8 +499,8 @@ impl RunState {
     /// answered are not.
     pub(crate) fn retry(&mut self) {
         if let Phase::Tools(round) = &mut self.phase {
-            let failed = round.slots.iter_mut().filter(|slot| matches!(slot, Slot::Failed));
-            failed.for_each(|slot| *slot = Slot::Waiting);
+            let failed = round.slots.iter_mut().filter(|slot| matches!(slot, CallState::Failed));
+            failed.for_each(|slot| *slot = CallState::Waiting);
             round.failure = None;
         }
     }
@@ -511,7 +513,7 @@ impl RunState {
         if !self.collected.holds(self.mark) {
             return Err(StateError::Contradiction("its step begins after its end"));
         }
-        if !self.collected.places_asides() {
+        if !self.collected.places_ephemeral() {
             return Err(StateError::Contradiction("what the model alone is told has no place in it"));
         }
         let calls = self.collected.last().map_or(0, |message| message.tool_calls().len());

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::agent::Agent;
 use crate::host::host::Host;
-use crate::host::run_context::Identity;
+use crate::host::run_context::RunIdentity;
 use crate::middleware::budget::{Accounts, Spent};
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::message::History;
@@ -18,7 +18,7 @@ pub struct MiddlewareContext {
     /// Whose run.
     pub agent: Agent,
     /// The run, and the session that it belongs to.
-    pub identity: Arc<Identity>,
+    pub identity: Arc<RunIdentity>,
     /// Whose model; in errors.
     pub provider: Arc<str>,
     /// What middlewares keep with the run: `metadata`, by name, and each one's own by type.
@@ -60,7 +60,7 @@ impl MiddlewareContext {
     /// The context of a run that has not begun, or goes on.
     pub(crate) fn new(
         agent: Agent,
-        identity: Arc<Identity>,
+        identity: Arc<RunIdentity>,
         provider: &str,
         host: &Arc<dyn Host>,
         middleware_state: Option<Arc<MiddlewareState>>,

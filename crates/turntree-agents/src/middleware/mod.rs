@@ -5,7 +5,7 @@
 //!   (first)    (second)        (each call of the model)               (second)   (first)
 //! ```
 //!
-//! A [`Middleware`] has some of the [`hooks`], an [`Onion`] is a list of them, and a run shows its hooks one
+//! A [`Middleware`] has some of the [`hooks`], an [`AgentMiddlewareStack`] is a list of them, and a run shows its hooks one
 //! [`MiddlewareContext`]. What drives them is with the runs (`run::around`); a run without middleware has none of it. The
 //! rest are middlewares: [`logging`], [`guardrails`], [`memory`] and [`budget`].
 //!
@@ -25,4 +25,4 @@ pub use guardrails::{GuardrailError, Guardrails, Place, Rule, RuleCheck, Verdict
 pub use hooks::{HookFuture, Hooks, Middleware};
 pub use logging::{Line, Logging};
 pub use memory::{Counter, Memory, Overflow, Summarizer};
-pub use stack::Onion;
+pub use stack::AgentMiddlewareStack;

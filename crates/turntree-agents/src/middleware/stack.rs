@@ -16,20 +16,20 @@ use turntree_upp::{ModelRequest, ModelResponse, UppError};
 
 /// Middlewares in the order in which they were given; what comes first is outermost. An empty one costs nothing.
 #[derive(Clone, Default)]
-pub struct Onion {
+pub struct AgentMiddlewareStack {
     list: Option<Arc<[Arc<dyn Middleware>]>>,
     /// The hooks of all together.
     hooks: Hooks,
     finisher: Option<Arc<dyn CleanupExecutor>>,
 }
 
-impl fmt::Debug for Onion {
+impl fmt::Debug for AgentMiddlewareStack {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.list().iter().map(|middleware| middleware.name())).finish()
     }
 }
 
-impl FromIterator<Arc<dyn Middleware>> for Onion {
+impl FromIterator<Arc<dyn Middleware>> for AgentMiddlewareStack {
     fn from_iter<I: IntoIterator<Item = Arc<dyn Middleware>>>(middlewares: I) -> Self {
         let list: Arc<[_]> = middlewares.into_iter().collect();
         let hooks = list.iter().fold(Hooks::NONE, |hooks, middleware| hooks | middleware.hooks());
@@ -37,7 +37,7 @@ impl FromIterator<Arc<dyn Middleware>> for Onion {
     }
 }
 
-impl Onion {
+impl AgentMiddlewareStack {
     /// With somebody who tells `on_error` of runs that were dropped; by default a task of [`runtime`] does.
     #[must_use]
     pub fn with_finisher(self, finisher: Arc<dyn CleanupExecutor>) -> Self {

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::driver::run_loop::{Drive, Keeper, drive};
+use crate::driver::run_loop::{Driver, RunRecorder, drive};
 use crate::driver::stream::{AgentStream, Listener};
 use crate::host::run_context::RunContext;
 use crate::machine::machine::Machine;
@@ -21,7 +21,7 @@ use crate::session::state::Unfinished;
 use crate::session::sub_agent::Child;
 use crate::tree::thread_tree::ThreadTree;
 use crate::types::UapData;
-use crate::types::action::{Action, Boundary, Reply};
+use crate::types::action::{Action, ActionResult, Boundary};
 use crate::types::event::{AgentStreamEvent, CheckpointMade, SubAgentRun, UapEvent};
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::{Extra, RawObject};
@@ -58,7 +58,7 @@ impl Start {
 struct Work {
     shared: Arc<Shared>,
     machine: Machine,
-    driver: Drive,
+    driver: Driver,
     place: Place,
     before: History,
 }
@@ -247,7 +247,7 @@ impl Session {
     /// Whether a run is saved before it does anything: what it was asked, and what people decided, outlives a crash.
     fn saves_at_start(&self, state: &RunState) -> bool {
         self.persistence.is_some()
-            && (self.save_interval != SaveInterval::Turn || !state.decided().is_empty())
+            && (self.save_interval != SaveInterval::Turn || !state.decided_calls().is_empty())
     }
 
     /// A machine that knows what was said, and a driver that keeps its state in the book.
@@ -271,7 +271,7 @@ impl Session {
         };
         if matches!(machine.next(), Action::Checkpoint(_)) {
             // It stands where it was kept.
-            let _fits = machine.feed(Reply::Continue);
+            let _fits = machine.feed(ActionResult::Continue);
         }
         let Start { place, before, .. } = start;
         driver.keeper = Some(Arc::new(RunKeeper {
@@ -388,7 +388,7 @@ struct RunKeeper {
     session: Session,
 }
 
-impl Keeper for RunKeeper {
+impl RunRecorder for RunKeeper {
     fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String> {
         let shared = &self.shared;
         let mut book = shared.book();

@@ -18,7 +18,7 @@ impl Session {
     pub fn pending(&self) -> Vec<Arc<ToolCall>> {
         let book = self.shared.book();
         let run = book.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
-        run.map(RunState::asked).unwrap_or_default()
+        run.map(RunState::pending_approvals).unwrap_or_default()
     }
 
     /// Decides about a pending call; where vendors give two calls of one answer the same id, about the first of them.
@@ -37,7 +37,7 @@ impl Session {
             return Err(SessionError::UnderWay { id: Arc::clone(self.id()) });
         }
         let run = book.unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut());
-        let asked = run.as_ref().map(|run| run.asked()).unwrap_or_default();
+        let asked = run.as_ref().map(|run| run.pending_approvals()).unwrap_or_default();
         let decided = run.map_or(Err(Undecidable::Unknown), |run| run.decide(call_id, verdict, arguments));
         decided.map_err(|error| {
             let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
@@ -72,7 +72,7 @@ impl Session {
         let book = self.shared.book();
         let run = book.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
         let Some(run) = run else { return Ok(()) };
-        let (asked, decided) = (run.asked(), run.decided());
+        let (asked, decided) = (run.pending_approvals(), run.decided_calls());
         if asked.is_empty() && decided.is_empty() {
             return Ok(());
         }

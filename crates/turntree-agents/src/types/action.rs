@@ -1,11 +1,11 @@
-//! What a machine asks of its driver ([`Action`]), and what the driver brings back ([`Reply`]). Plain data.
+//! What a machine asks of its driver ([`Action`]), and what the driver brings back ([`ActionResult`]). Plain data.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::strategies::custom::Performed;
-use crate::types::approval::Decision;
+use crate::machine::strategies::custom::StrategyOutcome;
+use crate::types::approval::ApprovalDecision;
 use crate::types::structure::Violation;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::fold::Folded;
@@ -28,26 +28,26 @@ pub struct Stamp {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Action {
-    /// Give a fresh id and the time: [`Reply::Stamp`].
+    /// Give a fresh id and the time: [`ActionResult::Stamp`].
     Stamp,
-    /// Call the model: [`Reply::Answer`].
+    /// Call the model: [`ActionResult::Answer`].
     CallModel(ModelRequest),
-    /// Have the application's strategy perform the run: [`Reply::Performed`], or [`Reply::Failed`].
+    /// Have the application's strategy perform the run: [`ActionResult::Executed`], or [`ActionResult::Failed`].
     Execute,
-    /// Run tools, all at once: one [`Reply::Tool`] or [`Reply::Asked`] a call, in any order.
+    /// Run tools, all at once: one [`ActionResult::Tool`] or [`ActionResult::ApprovalNeeded`] a call, in any order.
     RunTools(ToolRound),
-    /// Tell hooks and listeners where the run is: [`Reply::Continue`], or [`Reply::Failed`] when a hook raised.
-    Notify(Point),
-    /// Ask the stop condition: [`Reply::Stop`], or [`Reply::Failed`].
-    AskStop,
-    /// Check the structured answer: [`Reply::Checked`], or [`Reply::Failed`].
+    /// Tell hooks and listeners where the run is: [`ActionResult::Continue`], or [`ActionResult::Failed`] when a hook raised.
+    Notify(Notification),
+    /// Ask the stop condition: [`ActionResult::Stop`], or [`ActionResult::Failed`].
+    EvaluateStopCondition,
+    /// Check the structured answer: [`ActionResult::Checked`], or [`ActionResult::Failed`].
     CheckAnswer(RawJson),
-    /// Save the state, where somebody wants it saved: [`Reply::Continue`], or [`Reply::Failed`].
+    /// Save the state, where somebody wants it saved: [`ActionResult::Continue`], or [`ActionResult::Failed`].
     Checkpoint(Boundary),
     /// Nothing can be done before somebody has decided about these calls: stop here, and drive the state on after that.
     AwaitApproval(Vec<Arc<ToolCall>>),
-    /// Something went wrong; ask `on_error` whether it has a turn instead: [`Reply::Recovery`], or [`Reply::Failed`].
-    AskRecovery(UppError),
+    /// Something went wrong; ask `on_error` whether it has a turn instead: [`ActionResult::Recovery`], or [`ActionResult::Failed`].
+    RequestRecovery(UppError),
     /// The run is over.
     Done(Arc<Turn>),
     /// The run has failed. What it had brought is in [`super::partial_turn`].
@@ -64,7 +64,7 @@ pub struct ToolRound {
     /// The calls that have no result yet, by their place in the answer.
     pub waiting: Vec<usize>,
     /// Those of them that have begun: what was decided about a call, or what its tool gave back.
-    pub(crate) begun: Vec<(usize, Slot)>,
+    pub(crate) begun: Vec<(usize, CallState)>,
 }
 
 impl ToolRound {
@@ -74,7 +74,7 @@ impl ToolRound {
     }
 
     /// How far a call has come, where it has begun.
-    pub(crate) fn begun(&self, position: usize) -> Option<&Slot> {
+    pub(crate) fn begun(&self, position: usize) -> Option<&CallState> {
         self.begun.iter().find(|(place, _)| *place == position).map(|(_, slot)| slot)
     }
 }
@@ -82,7 +82,7 @@ impl ToolRound {
 /// A place in a run that hooks and listeners hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Point {
+pub enum Notification {
     /// A step begins: event `step_start`, hook `on_step_start`.
     StepStart,
     /// The model has thought: event `reasoning`, hook `on_reason`.
@@ -121,7 +121,7 @@ pub enum Boundary {
 /// What a tool gave back, before the hooks after the call have heard of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Returned {
+pub struct ToolReturn {
     /// The call, with the arguments that the tool got.
     pub call: Arc<ToolCall>,
     /// What it gave back; the words of its failure where it failed.
@@ -155,7 +155,7 @@ impl ToolOutcome {
 /// What a driver brings back.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Reply {
+pub enum ActionResult {
     /// To [`Action::Stamp`].
     Stamp(Stamp),
     /// To [`Action::CallModel`].
@@ -167,30 +167,30 @@ pub enum Reply {
         /// What became of it.
         outcome: Result<ToolOutcome, UppError>,
     },
-    /// To [`Action::RunTools`], before [`Reply::Tool`] where hooks come in between: the tool has given back something and
+    /// To [`Action::RunTools`], before [`ActionResult::Tool`] where hooks come in between: the tool has given back something and
     /// is not to be called again.
     Returned {
         /// The call's place in the answer.
         position: usize,
         /// What it gave back.
-        returned: Returned,
+        returned: ToolReturn,
     },
     /// To [`Action::RunTools`]: somebody has to decide about a call first.
-    Asked {
+    ApprovalNeeded {
         /// The call's place in the answer.
         position: usize,
         /// The call, with the arguments that the tool would get.
         call: Arc<ToolCall>,
     },
     /// To [`Action::Execute`].
-    Performed(Box<Performed>),
+    Executed(Box<StrategyOutcome>),
     /// Done; nothing to say.
     Continue,
-    /// To [`Action::AskStop`]: whether to stop.
+    /// To [`Action::EvaluateStopCondition`]: whether to stop.
     Stop(bool),
     /// To [`Action::CheckAnswer`]: the rules that it breaks, none when it fits.
     Checked(Vec<Violation>),
-    /// To [`Action::AskRecovery`]: the turn to complete with.
+    /// To [`Action::RequestRecovery`]: the turn to complete with.
     Recovery(Option<Arc<Turn>>),
     /// A hook or a checkpoint failed.
     Failed(UppError),
@@ -214,22 +214,23 @@ pub struct Abort {
 /// How a slot of a tool round stands; part of a run's serialized state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Slot {
+pub(crate) enum CallState {
     /// No result yet.
     Waiting,
     /// Somebody has to decide about the call, which has the arguments that the tool would get.
-    Asked(Arc<ToolCall>),
+    #[serde(rename = "asked")]
+    AwaitingApproval(Arc<ToolCall>),
     /// Somebody has decided; that is not carried out yet.
-    Decided(Decision),
+    Decided(ApprovalDecision),
     /// The tool has given back something that the hooks after the call have to hear of.
-    Returned(Returned),
+    Returned(ToolReturn),
     /// What the model is told. The record is among the run's executions.
     Answered(turntree_core::message::ToolResult),
     /// The call ended the run.
     Failed,
 }
 
-impl Slot {
+impl CallState {
     /// Whether something is to be done before there is a result.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_))

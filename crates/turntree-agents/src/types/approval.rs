@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::state::{Phase, Round, RunState};
-use crate::types::action::Slot;
+use crate::types::action::CallState;
 use crate::types::failure::PartialTurn;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
@@ -32,7 +32,7 @@ pub enum Verdict {
 /// A call and what was decided about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// The call, with the arguments that were approved.
     pub call: Arc<ToolCall>,
     /// What was decided.
@@ -84,17 +84,17 @@ pub fn approval_required(error: &UppError) -> Option<&ApprovalRequired> {
 
 impl Round {
     /// The calls that nobody has decided about.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
+    pub(crate) fn pending_approvals(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
         self.slots.iter().filter_map(|slot| match slot {
-            Slot::Asked(call) => Some(call),
+            CallState::AwaitingApproval(call) => Some(call),
             _ => None,
         })
     }
 
     /// What was decided and is not carried out.
-    fn decided(&self) -> impl Iterator<Item = &Decision> {
+    fn decisions(&self) -> impl Iterator<Item = &ApprovalDecision> {
         self.slots.iter().filter_map(|slot| match slot {
-            Slot::Decided(decision) => Some(decision),
+            CallState::Decided(decision) => Some(decision),
             _ => None,
         })
     }
@@ -109,13 +109,13 @@ impl RunState {
     }
 
     /// The calls that nobody has decided about, in their order.
-    pub fn asked(&self) -> Vec<Arc<ToolCall>> {
-        self.round().into_iter().flat_map(Round::asked).cloned().collect()
+    pub fn pending_approvals(&self) -> Vec<Arc<ToolCall>> {
+        self.round().into_iter().flat_map(Round::pending_approvals).cloned().collect()
     }
 
     /// The calls that were decided about and not carried out, in their order.
-    pub fn decided(&self) -> Vec<Arc<ToolCall>> {
-        let decided = self.round().into_iter().flat_map(Round::decided);
+    pub fn decided_calls(&self) -> Vec<Arc<ToolCall>> {
+        let decided = self.round().into_iter().flat_map(Round::decisions);
         decided.map(|decision| Arc::clone(&decision.call)).collect()
     }
 
@@ -128,7 +128,7 @@ impl RunState {
     ) -> Result<(), Undecidable> {
         let Phase::Tools(round) = &mut self.phase else { return Err(Undecidable::Unknown) };
         let asked = round.slots.iter_mut().find_map(|slot| match slot {
-            Slot::Asked(call) if call.tool_call_id == id => Some((Arc::clone(call), slot)),
+            CallState::AwaitingApproval(call) if call.tool_call_id == id => Some((Arc::clone(call), slot)),
             _ => None,
         });
         if let Some((call, slot)) = asked {
@@ -136,7 +136,7 @@ impl RunState {
                 Some(arguments) => Arc::new(ToolCall { arguments, ..Arc::unwrap_or_clone(call) }),
                 None => call,
             };
-            *slot = Slot::Decided(Decision { call, verdict });
+            *slot = CallState::Decided(ApprovalDecision { call, verdict });
             return Ok(());
         }
         let is_of_round = self

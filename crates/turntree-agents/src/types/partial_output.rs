@@ -8,7 +8,7 @@ use turntree_core::message::{Delta, StreamEvent};
 
 /// The structured answer so far; shared between a stream and whoever looks on.
 #[derive(Debug, Default)]
-pub struct AnswerSoFar {
+pub struct PartialOutput {
     text: Mutex<Text>,
     is_wrapped: bool,
 }
@@ -22,7 +22,7 @@ struct Text {
     is_read: bool,
 }
 
-impl AnswerSoFar {
+impl PartialOutput {
     /// Nothing yet. `is_wrapped`: as [`crate::Structure::is_wrapped`].
     pub(crate) fn new(is_wrapped: bool) -> Self {
         Self { text: Mutex::default(), is_wrapped }

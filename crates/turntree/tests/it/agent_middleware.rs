@@ -11,8 +11,8 @@ use turntree::agents::host::RunContext;
 use turntree::agents::middleware::memory::estimate::{count_message, tokens_of};
 use turntree::agents::middleware::memory::window::{Limit, cut};
 use turntree::agents::middleware::{
-    Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging, Memory, Middleware,
-    MiddlewareContext, Onion, Resource, Rule, Verdict,
+    AgentMiddlewareStack, Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging,
+    Memory, Middleware, MiddlewareContext, Resource, Rule, Verdict,
 };
 use turntree::agents::types::{AgentStreamEvent, partial_turn};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
@@ -129,8 +129,10 @@ fn recorder(log: &Log, name: &'static str) -> Recorder {
 fn around(model: ScriptModel, middleware: Vec<Arc<dyn Middleware>>) -> (Agent, Arc<ScriptModel>) {
     let model = Arc::new(model);
     let base = agent(Arc::clone(&model) as _, 10);
-    let options =
-        AgentOptions { middleware: middleware.into_iter().collect::<Onion>(), ..base.options().clone() };
+    let options = AgentOptions {
+        middleware: middleware.into_iter().collect::<AgentMiddlewareStack>(),
+        ..base.options().clone()
+    };
     (Agent::new(options, &CountingIds::default()), model)
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use futures_util::FutureExt as _;
 use turntree::agents::driver::{AgentStream, drive};
 use turntree::agents::host::{
-    Approval, BeforeCall, HookSet, HostError, HostErrorKind, Inheritance, LocalHost, RunContext,
+    Approval, BeforeCall, FunctionHost, HookSet, HostError, HostErrorKind, InheritedModel, RunContext,
 };
 use turntree::agents::types::{Boundary, partial_turn};
 use turntree::agents::{Agent, AgentOptions, ToolUseStrategy};
@@ -277,8 +277,8 @@ fn an_agent_without_a_model_runs_with_that_of_its_caller() {
     let params = [("max_tokens", raw("9"))].into_iter().collect();
     let lender = Arc::clone(&model);
     let context = RunContext {
-        inheritance: Some(Inheritance { model, params: Arc::new(params) }),
-        ..RunContext::new(Arc::new(LocalHost::new(Arc::clone(agent.tools()))))
+        inheritance: Some(InheritedModel { model, params: Arc::new(params) }),
+        ..RunContext::new(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))))
     };
 
     assert_eq!(block_on(agent.run("Hello", context)).unwrap().response().text(), "Hi.");
@@ -299,7 +299,7 @@ fn tools_may_be_rust_functions_and_the_tool_strategy_gives_the_limit() {
         ..AgentOptions::default()
     };
     let agent = Agent::new(options, &CountingIds::default());
-    let host = LocalHost::new(Arc::clone(agent.tools()));
+    let host = FunctionHost::new(Arc::clone(agent.tools()));
 
     let error = block_on(agent.run("Hello", RunContext::new(Arc::new(host)))).unwrap_err();
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use proptest::prelude::*;
-use turntree::agents::host::{HostError, LocalHost, RunContext};
+use turntree::agents::host::{FunctionHost, HostError, RunContext};
 use turntree::agents::types::partial_turn;
 use turntree::agents::{Llm, LlmOptions, LlmStream, Tool};
 use turntree::core::ids::{CountingIds, RandomIds};
@@ -53,7 +53,7 @@ fn script(replies: &[bool]) -> Scripted {
 fn made(model: Scripted, middleware: MiddlewareStack) -> (Llm, RunContext) {
     let options = LlmOptions { tools: vec![doubling()], middleware, ..LlmOptions::new(Arc::new(model)) };
     let llm = Llm::new(options, &RandomIds).unwrap();
-    let host = LocalHost::new(Arc::clone(llm.tools()))
+    let host = FunctionHost::new(Arc::clone(llm.tools()))
         .with_sources(Arc::new(clock()), Arc::new(CountingIds::default()));
     (llm, RunContext::new(Arc::new(host)))
 }

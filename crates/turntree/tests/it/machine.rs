@@ -6,7 +6,7 @@ use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, 
 use proptest::strategy::Strategy as Strategy_;
 use turntree::agents::machine::{Machine, RunState, Setup, StateError};
 use turntree::agents::types::{
-    Abort, Action, PartialTurn, Point, Reply, Stamp, ToolOutcome, ToolRound, partial_turn,
+    Abort, Action, ActionResult, Notification, PartialTurn, Stamp, ToolOutcome, ToolRound, partial_turn,
 };
 use turntree::agents::{ObservationFormat, PlanOptions, ReactOptions, Strategy, Violation};
 use turntree::core::ids::CountingIds;
@@ -67,29 +67,35 @@ impl World {
     }
 
     /// What the world replies to the `number`th action. `None` at the end.
-    fn reply(&self, number: usize, action: &Action, machine: &Machine) -> Option<Reply> {
+    fn reply(&self, number: usize, action: &Action, machine: &Machine) -> Option<ActionResult> {
         Some(match action {
-            Action::Stamp => Reply::Stamp(stamp(number)),
+            Action::Stamp => ActionResult::Stamp(stamp(number)),
             Action::CallModel(request) => {
                 let answers = request.messages.iter().filter(|said| said.kind() == MessageKind::Assistant);
                 let asked = answers.count() + 1;
                 match self.answers.get(asked - 1) {
-                    Some(answer) => Reply::Answer(Ok(answer.response(asked))),
-                    None => Reply::Answer(Err(UppError::new(ErrorCode::ProviderError, "scripted", "down"))),
+                    Some(answer) => ActionResult::Answer(Ok(answer.response(asked))),
+                    None => {
+                        ActionResult::Answer(Err(UppError::new(ErrorCode::ProviderError, "scripted", "down")))
+                    }
                 }
             }
             Action::RunTools(round) => self.finish_one(number, round),
-            Action::AskStop => Reply::Stop(self.stop_after == Some(machine.state().step())),
+            Action::EvaluateStopCondition => {
+                ActionResult::Stop(self.stop_after == Some(machine.state().step()))
+            }
             // In this world an answer is an object.
-            Action::CheckAnswer(answer) if answer.is_object() => Reply::Checked(Vec::new()),
-            Action::CheckAnswer(_) => Reply::Checked(vec![Violation::new("", "type", "it is no object")]),
-            Action::AskRecovery(_) => Reply::Recovery(None),
+            Action::CheckAnswer(answer) if answer.is_object() => ActionResult::Checked(Vec::new()),
+            Action::CheckAnswer(_) => {
+                ActionResult::Checked(vec![Violation::new("", "type", "it is no object")])
+            }
+            Action::RequestRecovery(_) => ActionResult::Recovery(None),
             Action::Done(_) | Action::Failed(_) => return None,
-            _ => Reply::Continue,
+            _ => ActionResult::Continue,
         })
     }
 
-    fn finish_one(&self, number: usize, round: &ToolRound) -> Reply {
+    fn finish_one(&self, number: usize, round: &ToolRound) -> ActionResult {
         let chosen = self.order[number % self.order.len()] % round.waiting.len();
         let position = round.waiting[chosen];
         let call = round.call(position).unwrap();
@@ -98,7 +104,7 @@ impl World {
             (_, "fail") => (RawJson::from_str_value("it broke"), true),
             (_, "guarded") if self.failing_approval => {
                 let error = UppError::invalid_request("scripted", "nobody there");
-                return Reply::Tool { position, outcome: Err(error) };
+                return ActionResult::Tool { position, outcome: Err(error) };
             }
             _ => (call.arguments.clone(), false),
         };
@@ -112,7 +118,7 @@ impl World {
             approved: None,
             extra: Extra::new(),
         };
-        Reply::Tool { position, outcome: Ok(ToolOutcome { execution, told: None }) }
+        ActionResult::Tool { position, outcome: Ok(ToolOutcome { execution, told: None }) }
     }
 }
 
@@ -122,7 +128,7 @@ fn stamp(number: usize) -> Stamp {
 
 /// A run that was written down: at each boundary the state as JSON, the action, and what was replied.
 struct Recording {
-    boundaries: Vec<(String, String, Option<Reply>)>,
+    boundaries: Vec<(String, String, Option<ActionResult>)>,
     end: Result<Arc<Turn>, UppError>,
 }
 
@@ -263,19 +269,19 @@ fn a_failing_call_ends_the_run_after_the_others_have_settled() {
 fn a_recovery_completes_and_a_second_failure_is_final() {
     let world = World::new(10, &[]);
     let mut machine = world.machine();
-    while !matches!(machine.next(), Action::AskRecovery(_)) {
+    while !matches!(machine.next(), Action::RequestRecovery(_)) {
         let reply = world.reply(0, &machine.next(), &machine).unwrap();
         machine.feed(reply).unwrap();
     }
     let saved = record(&World::new(1, &[Answer::text("Saved.")])).end.unwrap();
-    machine.feed(Reply::Recovery(Some(Arc::clone(&saved)))).unwrap();
+    machine.feed(ActionResult::Recovery(Some(Arc::clone(&saved)))).unwrap();
 
     let mut completing = machine.clone();
-    assert!(matches!(completing.next(), Action::Notify(Point::Complete)));
-    completing.feed(Reply::Continue).unwrap();
+    assert!(matches!(completing.next(), Action::Notify(Notification::Complete)));
+    completing.feed(ActionResult::Continue).unwrap();
     assert_eq!(end_of(&completing).unwrap(), saved);
 
-    machine.feed(Reply::Failed(UppError::invalid_request("scripted", "again"))).unwrap();
+    machine.feed(ActionResult::Failed(UppError::invalid_request("scripted", "again"))).unwrap();
     assert_eq!(end_of(&machine).unwrap_err().message, "again");
 }
 
@@ -284,8 +290,8 @@ fn a_reply_that_does_not_fit_changes_nothing() {
     let mut machine = World::new(10, &[]).machine();
     let before = serde_json::to_string(&machine).unwrap();
 
-    assert!(machine.feed(Reply::Continue).is_err());
-    assert!(machine.feed(Reply::Stop(true)).is_err());
+    assert!(machine.feed(ActionResult::Continue).is_err());
+    assert!(machine.feed(ActionResult::Stop(true)).is_err());
 
     assert_eq!(serde_json::to_string(&machine).unwrap(), before);
 }
@@ -319,7 +325,7 @@ fn metadata_survives_in_the_state() {
     let mut machine = World::new(10, &[]).machine();
     let metadata = [("taskComplete", raw("true"))].into_iter().collect();
 
-    machine.feed(Reply::Metadata(Arc::new(metadata))).unwrap();
+    machine.feed(ActionResult::Metadata(Arc::new(metadata))).unwrap();
 
     let state: RunState = serde_json::from_str(&serde_json::to_string(&machine).unwrap()).unwrap();
     assert_eq!(state.execution_state().metadata.get("taskComplete"), Some(&raw("true")));
@@ -494,7 +500,7 @@ proptest! {
             let partial = Folded { content, tool_calls: Vec::new() };
             let abort = Abort { partial, results: stamp(1000), response: stamp(1001) };
 
-            let fed = machine.feed(Reply::Aborted(Box::new(abort)));
+            let fed = machine.feed(ActionResult::Aborted(Box::new(abort)));
 
             if action.starts_with("Done") || action.starts_with("Failed") {
                 prop_assert!(fed.is_err());

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use turntree::agents::driver::drive;
 use turntree::agents::host::{HookSet, HostError, RunContext};
 use turntree::agents::machine::RunState;
-use turntree::agents::machine::{OwnContext, OwnStrategy, Performed};
+use turntree::agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
 use turntree::agents::types::{AgentStreamEvent, Boundary};
 use turntree::agents::{ReactOptions, Strategy};
 use turntree::message::message::History;
@@ -24,12 +24,12 @@ enum Twice {
     Waits,
 }
 
-impl OwnStrategy for Twice {
+impl CustomStrategy for Twice {
     fn name(&self) -> &'static str {
         "twice"
     }
 
-    fn execute(&self, context: OwnContext) -> BoxFuture<'static, Result<Performed, HostError>> {
+    fn execute(&self, context: OwnContext) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
         let this = *self;
         Box::pin(async move {
             if let Some(events) = &context.events {
@@ -48,7 +48,11 @@ impl OwnStrategy for Twice {
             let first = context.run(&react, History::new(), input.clone()).await.map_err(raised)?;
             let said: History = first.messages.iter().cloned().collect();
             let second = context.run(&Strategy::loop_(3), said, input).await.map_err(raised)?;
-            Ok(Performed { step: 2, reasoning: Some(vec!["thought".into()]), ..Performed::from(second) })
+            Ok(StrategyOutcome {
+                step: 2,
+                reasoning: Some(vec!["thought".into()]),
+                ..StrategyOutcome::from(second)
+            })
         })
     }
 }
@@ -59,7 +63,7 @@ fn script() -> [Answer; 4] {
 
 fn prepare(own: Twice, host: &Arc<TestHost>) -> (turntree::agents::Agent, RunContext) {
     let model = Arc::new(ScriptModel::new(script()));
-    (agent_with(model, Strategy::own(Arc::new(own)), None), RunContext::new(Arc::clone(host) as _))
+    (agent_with(model, Strategy::custom(Arc::new(own)), None), RunContext::new(Arc::clone(host) as _))
 }
 
 fn texts(turn: &Turn) -> Vec<String> {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::StreamExt as _;
 use proptest::prelude::*;
 use turntree::agents::host::{DEFAULT_DEPTH, GREATEST_DEPTH};
-use turntree::agents::host::{HostError, LocalHost, RunContext};
+use turntree::agents::host::{FunctionHost, HostError, RunContext};
 use turntree::agents::session::SessionSnapshot;
 use turntree::agents::types::AgentStreamEvent;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, ToToolOptions, Tool};
@@ -40,8 +40,8 @@ fn named(agent: &Agent, name: &str) -> Tool {
     agent.to_tool(ToToolOptions { name: Some(name.to_owned()), ..ToToolOptions::default() })
 }
 
-fn host(agent: &Agent) -> Arc<LocalHost> {
-    let host = LocalHost::new(Arc::clone(agent.tools()));
+fn host(agent: &Agent) -> Arc<FunctionHost> {
+    let host = FunctionHost::new(Arc::clone(agent.tools()));
     Arc::new(host.with_sources(Arc::new(clock()), Arc::new(CountingIds::default())))
 }
 

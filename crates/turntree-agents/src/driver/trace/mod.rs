@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use open::Open;
 
 use crate::host::host::HostError;
-use crate::host::run_context::Identity;
+use crate::host::run_context::RunIdentity;
 use crate::types::action::ToolOutcome;
 use turntree_core::message::message::History;
 use turntree_core::message::{ToolCall, ToolDefinition, Turn};
@@ -57,7 +57,7 @@ pub enum Work<'a> {
         /// The agent's name, for people.
         name: Option<&'a str>,
         /// Who runs.
-        identity: &'a Identity,
+        identity: &'a RunIdentity,
         /// Its model.
         model: &'a dyn Model,
         /// What it is asked: the new messages.
@@ -84,7 +84,7 @@ pub enum Work<'a> {
         /// Whether the answer comes piece by piece.
         streaming: bool,
         /// Who asks.
-        identity: &'a Identity,
+        identity: &'a RunIdentity,
     },
     /// One call of a tool, with its hooks and its approval.
     Tool {

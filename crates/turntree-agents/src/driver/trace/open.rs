@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::run_loop::{Drive, Protocol};
+use crate::driver::run_loop::{Driver, Protocol};
 use crate::driver::trace::{Outcome, Span, Tracer, Work};
 use crate::machine::machine::Machine;
-use crate::types::action::Point;
+use crate::types::action::Notification;
 use turntree_core::message::{ToolCall, Turn};
 use turntree_upp::{ModelRequest, ModelResponse, UppError};
 
@@ -73,7 +73,7 @@ struct Spans {
 }
 
 impl Spans {
-    fn begin(&self, work: &Work<'_>, drive: &Drive) -> Open {
+    fn begin(&self, work: &Work<'_>, drive: &Driver) -> Open {
         let step = self.step.lock().unwrap_or_else(PoisonError::into_inner);
         let span = self.tracer.begin(work, step.span().or_else(|| self.run.span()));
         Open::new(span, drive.cancellation.clone())
@@ -88,7 +88,7 @@ impl Spans {
 impl Trace {
     /// The spans of a run that begins, where somebody watches. A bare model without tools has no span around its one
     /// request.
-    pub(crate) fn begin(machine: &Machine, drive: &Drive) -> Self {
+    pub(crate) fn begin(machine: &Machine, drive: &Driver) -> Self {
         let Some(tracer) = drive.host.tracer() else { return Self(None) };
         let model = &*drive.model;
         let work = match drive.protocol {
@@ -125,9 +125,9 @@ impl Trace {
     }
 
     /// Before hooks and listeners hear where an agent's run is.
-    pub(crate) fn before(&self, machine: &Machine, drive: &Drive, point: Point) {
+    pub(crate) fn before(&self, machine: &Machine, drive: &Driver, point: Notification) {
         let Some(spans) = self.0.as_deref() else { return };
-        if matches!(point, Point::StepStart) && drive.protocol == Protocol::Uap {
+        if matches!(point, Notification::StepStart) && drive.protocol == Protocol::Uap {
             let before = spans.step(Open::default());
             before.end(&Outcome::Done);
             let work = Work::Step { number: machine.state().step(), id: machine.step_id() };
@@ -137,15 +137,15 @@ impl Trace {
     }
 
     /// After they have heard of it.
-    pub(crate) fn after(&self, point: Point) {
+    pub(crate) fn after(&self, point: Notification) {
         let Some(spans) = self.0.as_deref() else { return };
-        if matches!(point, Point::StepEnd) {
+        if matches!(point, Notification::StepEnd) {
             spans.step(Open::default()).end(&Outcome::Done);
         }
     }
 
     /// A request to the model.
-    pub(crate) fn chat(&self, drive: &Drive, request: &ModelRequest) -> Open {
+    pub(crate) fn chat(&self, drive: &Driver, request: &ModelRequest) -> Open {
         let Some(spans) = self.0.as_deref() else { return Open::default() };
         let streaming = drive.events.is_some();
         let work = Work::Chat { model: &*drive.model, request, streaming, identity: &drive.identity };
@@ -153,7 +153,7 @@ impl Trace {
     }
 
     /// A call of a tool: the one at `tool` of the agent's, or none of them.
-    pub(crate) fn tool(&self, drive: &Drive, call: &ToolCall, tool: Option<usize>) -> Open {
+    pub(crate) fn tool(&self, drive: &Driver, call: &ToolCall, tool: Option<usize>) -> Open {
         let Some(spans) = self.0.as_deref() else { return Open::default() };
         let definition = tool.and_then(|tool| drive.tools.get(tool)).map(|tool| &tool.definition);
         spans.begin(&Work::Tool { call, definition }, drive)

@@ -9,13 +9,13 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::driver::run_loop::{Drive, drive};
+use crate::driver::run_loop::{Driver, drive};
 use crate::driver::stream::AgentStream;
 use crate::host::host::{HookSet, HostError};
 use crate::machine::machine::Machine;
 use crate::machine::state::{RunState, Setup};
 use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{Move, Moves, Strategy};
+use crate::machine::strategies::{Strategy, StrategyPolicy, Transition};
 use crate::types::event::AgentStreamEvent;
 use crate::types::execution_state::ExecutionState;
 use crate::types::plan_step::PlanStep;
@@ -27,7 +27,7 @@ use turntree_upp::UppError;
 ///
 /// It does everything itself and gives the turn; the run around it checks that turn, saves it, tells `on_complete`, and
 /// asks `on_error` where it fails. Hooks of steps are its own to call.
-pub trait OwnStrategy: Send + Sync + fmt::Debug {
+pub trait CustomStrategy: Send + Sync + fmt::Debug {
     /// Its name.
     fn name(&self) -> &str;
 
@@ -38,7 +38,7 @@ pub trait OwnStrategy: Send + Sync + fmt::Debug {
     ///
     /// # Cancel safety
     /// The future is dropped when the run is dropped or aborted; what it started must stop.
-    fn execute(&self, context: OwnContext) -> BoxFuture<'static, Result<Performed, HostError>>;
+    fn execute(&self, context: OwnContext) -> BoxFuture<'static, Result<StrategyOutcome, HostError>>;
 }
 
 /// What a strategy of the application works with.
@@ -47,11 +47,11 @@ pub struct OwnContext {
     /// History, system prompt, tools and structure.
     pub setup: Arc<Setup>,
     /// The model, the application, the tools, who runs.
-    pub drive: Drive,
+    pub drive: Driver,
     /// The run as it stands: its messages are the input.
     pub state: ExecutionState,
     /// Who listens; nobody where the run is not streamed.
-    pub events: Option<OwnEvents>,
+    pub events: Option<StrategyEvents>,
 }
 
 impl OwnContext {
@@ -59,13 +59,13 @@ impl OwnContext {
     pub(crate) fn new(
         setup: &Arc<Setup>,
         state: &RunState,
-        drive: &Drive,
-        events: Option<OwnEvents>,
+        drive: &Driver,
+        events: Option<StrategyEvents>,
     ) -> Self {
         // What the run around it does for all of it, is not done again for a part.
         let around = HookSet::COMPLETE | HookSet::ERROR | HookSet::METADATA;
         let silent = around | HookSet::CHECKPOINT_STEPS | HookSet::CHECKPOINT_WITHIN_STEPS;
-        let drive = Drive { events: None, keeper: None, own: None, silent, is_part: true, ..drive.clone() };
+        let drive = Driver { events: None, keeper: None, own: None, silent, is_part: true, ..drive.clone() };
         Self { setup: Arc::clone(setup), drive, state: state.execution_state(), events }
     }
 
@@ -85,7 +85,7 @@ impl OwnContext {
     ) -> Result<Arc<Turn>, UppError> {
         let metadata = Arc::clone(&self.state.metadata);
         let state = RunState::of_messages(strategy, input, metadata);
-        if let Strategy::Own(own) = strategy {
+        if let Strategy::Custom(own) = strategy {
             let part =
                 Self { setup: Arc::new(Setup { history, ..Setup::clone(&self.setup) }), ..self.clone() };
             let part = Self { state: state.execution_state(), ..part };
@@ -120,12 +120,12 @@ impl OwnContext {
 
 /// The way to whoever listens to a run. Cloning it gives another end of the same way.
 #[derive(Debug, Clone)]
-pub struct OwnEvents(mpsc::Sender<AgentStreamEvent>);
+pub struct StrategyEvents(mpsc::Sender<AgentStreamEvent>);
 
 /// Events that may wait on the way.
 const CAPACITY: usize = 64;
 
-impl OwnEvents {
+impl StrategyEvents {
     pub(crate) fn new() -> (Self, mpsc::Receiver<AgentStreamEvent>) {
         let (sender, receiver) = mpsc::channel(CAPACITY);
         (Self(sender), receiver)
@@ -142,7 +142,7 @@ impl OwnEvents {
 
 /// What a strategy of the application gives.
 #[derive(Debug, Clone)]
-pub struct Performed {
+pub struct StrategyOutcome {
     /// The turn. Where it does not begin with a user's message, the input is put before it (decision A10).
     pub turn: Arc<Turn>,
     /// The last step; 1 where it counted none.
@@ -153,7 +153,7 @@ pub struct Performed {
     pub plan: Option<Vec<PlanStep>>,
 }
 
-impl From<Arc<Turn>> for Performed {
+impl From<Arc<Turn>> for StrategyOutcome {
     fn from(turn: Arc<Turn>) -> Self {
         Self { turn, step: 1, reasoning: None, plan: None }
     }
@@ -161,9 +161,9 @@ impl From<Arc<Turn>> for Performed {
 
 /// A strategy of the application, as an option of an agent: equal to itself alone.
 #[derive(Debug, Clone)]
-pub struct Own(pub(crate) Arc<dyn OwnStrategy>);
+pub struct CustomHandle(pub(crate) Arc<dyn CustomStrategy>);
 
-impl PartialEq for Own {
+impl PartialEq for CustomHandle {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -172,7 +172,7 @@ impl PartialEq for Own {
 /// What a run knows of such a strategy: what it said at its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct OwnState {
+pub(crate) struct CustomState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) reasons: bool,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "plan")]
@@ -202,21 +202,21 @@ mod plan {
 }
 
 /// The run asks nothing of it: it performs all at once.
-impl Moves for OwnState {
-    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::Finish
+impl StrategyPolicy for CustomState {
+    fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::Finish
     }
 
-    fn answered(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::Finish
+    fn answered(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::Finish
     }
 
-    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::Finish
+    fn observed(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::Finish
     }
 
-    fn stepped(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::Finish
+    fn stepped(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::Finish
     }
 
     fn calls_phase_hooks(&self) -> bool {

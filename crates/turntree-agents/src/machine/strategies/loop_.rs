@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{Move, Moves};
+use crate::machine::strategies::{StrategyPolicy, Transition};
 
 /// Options of `loop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,29 +35,29 @@ impl LoopState {
     }
 }
 
-impl Moves for LoopState {
-    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
+impl StrategyPolicy for LoopState {
+    fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
         self.goes_on = false;
-        Move::CallModel
+        Transition::CallModel
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Move {
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
         if !decision.wants_tools() || self.max_iterations == 0 {
-            return Move::EndStep;
+            return Transition::EndStep;
         }
         if self.rounds >= self.max_iterations {
-            return Move::Exceeded(self.max_iterations);
+            return Transition::Exceeded(self.max_iterations);
         }
         self.rounds += 1;
         self.goes_on = true;
-        Move::RunTools
+        Transition::RunTools
     }
 
-    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::EndStep
+    fn observed(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::EndStep
     }
 
-    fn stepped(&mut self, _: &StrategyView<'_>) -> Move {
-        if self.goes_on { Move::NextStep } else { Move::Finish }
+    fn stepped(&mut self, _: &StrategyView<'_>) -> Transition {
+        if self.goes_on { Transition::NextStep } else { Transition::Finish }
     }
 }

@@ -1,11 +1,11 @@
 //! Strategies: what a run does next. UAP-1.0 §5.
 //!
-//! A strategy is asked at the places of a run (see `Moves`) and answers with a `Move`. It sees what the run has
+//! A strategy is asked at the places of a run (see `StrategyPolicy`) and answers with a `Transition`. It sees what the run has
 //! collected, keeps its own small state, and does nothing itself: no call, no clock, no hook. What a call of the model is
-//! for is its [`Purpose`]; what the model is told beside the conversation are *asides*, which are sent and not kept in
+//! for is its [`Purpose`]; what the model is told beside the conversation are *ephemeral*, which are sent and not kept in
 //! turns and threads (decision A11).
 //!
-//! An [`OwnStrategy`] is the application's: it does everything itself, and the run takes the turn that it gives.
+//! An [`CustomStrategy`] is the application's: it does everything itself, and the run takes the turn that it gives.
 
 pub(crate) mod custom;
 pub(crate) mod loop_;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use custom::{Own, OwnState};
-pub use custom::{OwnContext, OwnEvents, OwnStrategy, Performed};
+pub(crate) use custom::{CustomHandle, CustomState};
+pub use custom::{CustomStrategy, OwnContext, StrategyEvents, StrategyOutcome};
 pub use loop_::LoopOptions;
 pub(crate) use loop_::LoopState;
 pub use observation::ObservationFormat;
@@ -45,7 +45,7 @@ pub enum Strategy {
     /// Have the model plan first. UAP-1.0 §5.4.
     Plan(PlanOptions),
     /// As the application says. UAP-1.0 §5.5.
-    Own(Own),
+    Custom(CustomHandle),
 }
 
 impl Strategy {
@@ -55,8 +55,8 @@ impl Strategy {
     }
 
     /// A strategy of the application.
-    pub fn own(strategy: Arc<dyn OwnStrategy>) -> Self {
-        Self::Own(Own(strategy))
+    pub fn custom(strategy: Arc<dyn CustomStrategy>) -> Self {
+        Self::Custom(CustomHandle(strategy))
     }
 
     /// Its name.
@@ -65,7 +65,7 @@ impl Strategy {
             Self::Loop(_) => "loop",
             Self::React(_) => "react",
             Self::Plan(_) => "plan",
-            Self::Own(own) => own.0.name(),
+            Self::Custom(own) => own.0.name(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Strategy {
             Self::Loop(options) => StrategyState::Loop(LoopState::new(*options)),
             Self::React(options) => StrategyState::React(ReactState::new(options)),
             Self::Plan(options) => StrategyState::Plan(Box::new(PlanState::new(options))),
-            Self::Own(_) => StrategyState::Own(OwnState::default()),
+            Self::Custom(_) => StrategyState::Custom(CustomState::default()),
         }
     }
 }
@@ -108,17 +108,17 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Whether the answer stays aside.
-    pub(crate) const fn is_aside(self) -> bool {
+    pub(crate) const fn is_ephemeral(self) -> bool {
         matches!(self, Self::Reason | Self::Plan)
     }
 }
 
 /// What a run does next, as a strategy decides it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Move {
+pub(crate) enum Transition {
     /// Call the model with what it was told so far.
     CallModel,
-    /// Tell the model something aside ([`Moves::prompt`]), and call it.
+    /// Tell the model something aside ([`StrategyPolicy::prompt`]), and call it.
     Ask,
     /// Run the tools that the last answer calls.
     RunTools,
@@ -162,13 +162,13 @@ impl<'a> StrategyView<'a> {
 }
 
 /// The places of a run where a strategy decides. Defaults serve strategies that never come there.
-pub(crate) trait Moves {
+pub(crate) trait StrategyPolicy {
     /// What the call of the model is for that is under way, or was the last.
     fn purpose(&self) -> Purpose {
         Purpose::Answer
     }
 
-    /// What the model is told aside, after [`Move::Ask`].
+    /// What the model is told aside, after [`Transition::Ask`].
     fn prompt(&self, _decision: &StrategyView<'_>) -> String {
         String::new()
     }
@@ -177,31 +177,31 @@ pub(crate) trait Moves {
     fn entered(&mut self) {}
 
     /// A step has begun.
-    fn begun(&mut self, decision: &StrategyView<'_>) -> Move;
+    fn begun(&mut self, decision: &StrategyView<'_>) -> Transition;
 
     /// The model has thought, and its text stands aside.
-    fn reasoned(&mut self, _decision: &StrategyView<'_>) -> Move {
-        Move::EndStep
+    fn reasoned(&mut self, _decision: &StrategyView<'_>) -> Transition {
+        Transition::EndStep
     }
 
     /// The model has planned, and its text stands aside; `data` is the structured answer.
-    fn planned(&mut self, _decision: &StrategyView<'_>, _data: Option<&RawJson>) -> Move {
-        Move::EndStep
+    fn planned(&mut self, _decision: &StrategyView<'_>, _data: Option<&RawJson>) -> Transition {
+        Transition::EndStep
     }
 
     /// The model has answered; its message is the last one.
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Move;
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition;
 
     /// All tools of a round have answered; their results are the last message.
-    fn observed(&mut self, decision: &StrategyView<'_>) -> Move;
+    fn observed(&mut self, decision: &StrategyView<'_>) -> Transition;
 
     /// A call of the model has failed. `None` where that ends the run.
-    fn failed(&mut self, _error: &UppError) -> Option<Move> {
+    fn failed(&mut self, _error: &UppError) -> Option<Transition> {
         None
     }
 
     /// A step has ended and the stop condition did not stop the run.
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Move;
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition;
 
     /// Whether the model thinks aloud, and the hooks of its phases (`on_reason`, `on_act`, `on_observe`) are called
     /// (UAP-1.0 §11.2).
@@ -230,26 +230,27 @@ pub(crate) enum StrategyState {
     React(ReactState),
     /// See [`Strategy::Plan`].
     Plan(Box<PlanState>),
-    /// See [`Strategy::Own`].
-    Own(OwnState),
+    /// See [`Strategy::Custom`].
+    #[serde(rename = "own")]
+    Custom(CustomState),
 }
 
 impl StrategyState {
-    pub(crate) fn moves(&self) -> &dyn Moves {
+    pub(crate) fn moves(&self) -> &dyn StrategyPolicy {
         match self {
             Self::Loop(state) => state,
             Self::React(state) => state,
             Self::Plan(state) => &**state,
-            Self::Own(state) => state,
+            Self::Custom(state) => state,
         }
     }
 
-    pub(crate) fn moves_mut(&mut self) -> &mut dyn Moves {
+    pub(crate) fn moves_mut(&mut self) -> &mut dyn StrategyPolicy {
         match self {
             Self::Loop(state) => state,
             Self::React(state) => state,
             Self::Plan(state) => &mut **state,
-            Self::Own(state) => state,
+            Self::Custom(state) => state,
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::strategies::StrategyView;
 use crate::machine::strategies::observation::ObservationFormat;
-use crate::machine::strategies::{Move, Moves, Purpose};
+use crate::machine::strategies::{Purpose, StrategyPolicy, Transition};
 
 /// What the model is told when it is to think, unless the options say otherwise.
 pub const REASONING_PROMPT: &str = "Think step by step about what to do next: what is known, what is missing, and which of \
@@ -71,7 +71,7 @@ impl ReactState {
     }
 }
 
-impl Moves for ReactState {
+impl StrategyPolicy for ReactState {
     fn purpose(&self) -> Purpose {
         match self.stage {
             Stage::Reason => Purpose::Reason,
@@ -92,27 +92,27 @@ impl Moves for ReactState {
         }
     }
 
-    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
+    fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
         (self.stage, self.goes_on) = (Stage::Reason, false);
-        Move::Ask
+        Transition::Ask
     }
 
-    fn reasoned(&mut self, _: &StrategyView<'_>) -> Move {
+    fn reasoned(&mut self, _: &StrategyView<'_>) -> Transition {
         self.stage = Stage::Act;
-        Move::Ask
+        Transition::Ask
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Move {
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
         self.goes_on = decision.wants_tools();
-        if self.goes_on { Move::RunTools } else { Move::EndStep }
+        if self.goes_on { Transition::RunTools } else { Transition::EndStep }
     }
 
-    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::EndStep
+    fn observed(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::EndStep
     }
 
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Move {
-        if self.goes_on && decision.step < self.max_steps { Move::NextStep } else { Move::Finish }
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition {
+        if self.goes_on && decision.step < self.max_steps { Transition::NextStep } else { Transition::Finish }
     }
 
     fn calls_phase_hooks(&self) -> bool {

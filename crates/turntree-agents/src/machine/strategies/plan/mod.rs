@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::json::list;
 use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{Move, Moves, Purpose};
+use crate::machine::strategies::{Purpose, StrategyPolicy, Transition};
 use crate::types::plan_step::{PlanStatus, PlanStep};
 use crate::types::structure::{Structure, Violation};
 use turntree_core::json::RawJson;
@@ -181,7 +181,7 @@ impl PlanState {
     }
 }
 
-impl Moves for PlanState {
+impl StrategyPolicy for PlanState {
     fn purpose(&self) -> Purpose {
         match self.stage {
             Stage::Plan { .. } | Stage::Correct(_) => Purpose::Plan,
@@ -202,7 +202,7 @@ impl Moves for PlanState {
         }
     }
 
-    fn planned(&mut self, decision: &StrategyView<'_>, data: Option<&RawJson>) -> Move {
+    fn planned(&mut self, decision: &StrategyView<'_>, data: Option<&RawJson>) -> Transition {
         let rules = draft::Rules {
             schema: decision.setup.plan_rules.as_deref(),
             tools: &decision.setup.tools,
@@ -213,15 +213,15 @@ impl Moves for PlanState {
             Ok(steps) => {
                 self.steps = rules.over.iter().copied().cloned().chain(steps).collect();
                 self.planned = true;
-                Move::Planned
+                Transition::Planned
             }
             Err(violations) if matches!(self.stage, Stage::Correct(_)) => {
                 let found = Violation::list(&violations, "; ");
-                Move::Invalid(format!("the plan cannot be used, nor could the one before it: {found}"))
+                Transition::Invalid(format!("the plan cannot be used, nor could the one before it: {found}"))
             }
             Err(violations) => {
                 self.stage = Stage::Correct(violations);
-                Move::Ask
+                Transition::Ask
             }
         }
     }
@@ -240,46 +240,46 @@ impl Moves for PlanState {
         }
     }
 
-    fn begun(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::Ask
+    fn begun(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::Ask
     }
 
-    fn answered(&mut self, decision: &StrategyView<'_>) -> Move {
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition {
         if !decision.wants_tools() {
             self.settle(decision);
-            return Move::EndStep;
+            return Transition::EndStep;
         }
         if self.rounds >= self.max_iterations {
-            return Move::Exceeded(self.max_iterations);
+            return Transition::Exceeded(self.max_iterations);
         }
         self.rounds += 1;
-        Move::RunTools
+        Transition::RunTools
     }
 
-    fn observed(&mut self, _: &StrategyView<'_>) -> Move {
-        Move::CallModel
+    fn observed(&mut self, _: &StrategyView<'_>) -> Transition {
+        Transition::CallModel
     }
 
-    fn failed(&mut self, error: &UppError) -> Option<Move> {
+    fn failed(&mut self, error: &UppError) -> Option<Transition> {
         let Stage::Work { step, failure, .. } = &mut self.stage else { return None };
         let step = *step;
         *failure = Some(error.message.clone());
         self.set(step, PlanStatus::Failed);
-        (self.replans_left > 0).then_some(Move::EndStep)
+        (self.replans_left > 0).then_some(Transition::EndStep)
     }
 
-    fn stepped(&mut self, decision: &StrategyView<'_>) -> Move {
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition {
         if let Stage::Work { failure: Some(failure), .. } = &mut self.stage
             && self.replans_left > 0
         {
             let failure = std::mem::take(failure);
             self.replans_left -= 1;
             self.stage = Stage::Plan { failure: Some(failure) };
-            return Move::Ask;
+            return Transition::Ask;
         }
         let is_answered = self.purpose() == Purpose::Answer || decision.setup.structure.is_none();
         let has_next = self.open().next().is_some();
-        if has_next || !is_answered { Move::NextStep } else { Move::Finish }
+        if has_next || !is_answered { Transition::NextStep } else { Transition::Finish }
     }
 
     fn plan(&self) -> Option<&Vector<PlanStep>> {
