@@ -1,0 +1,136 @@
+"""Coroutines, event streams and result streams of the core."""
+
+import collections.abc
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from types import TracebackType
+from typing import Any, Generic, TypeVar, final, type_check_only
+
+from typing_extensions import Self
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+@final
+@type_check_only
+class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
+    """A native coroutine: for ``await``, ``create_task``, ``gather``, ``wait_for``, task groups and ``asyncio.run``.
+
+    Cancelling its task drops the Rust future behind it before the task goes on.
+    """
+
+    __name__: str
+    __qualname__: str
+    @property
+    def cr_running(self) -> bool:
+        """Whether it is being polled at this moment."""
+
+    def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, _value: object) -> Any:
+        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the result."""
+
+    def throw(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+    ) -> Any:
+        """Drop the future, then raise."""
+
+    def close(self) -> None:
+        """Drop the future."""
+
+@final
+@type_check_only
+class _NextEvents(Awaitable[_T_co]):
+    """What ``__anext__`` gives: an awaitable that may be awaited again and again."""
+
+    def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, _value: object) -> Any:
+        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the event."""
+
+    def throw(
+        self,
+        kind: type[BaseException] | BaseException,
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+    ) -> Any:
+        """Stop waiting, then raise; no event is lost."""
+
+    def close(self) -> None:
+        """Stop waiting."""
+
+@final
+@type_check_only
+class _Batches(AsyncIterator[list[_T]]):
+    """Lists of events for ``async for``; see `EventStream.batches`."""
+
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> _NextEvents[list[_T]]: ...
+
+@final
+@type_check_only
+class EventStream(AsyncIterator[_T_co]):
+    """Events for ``async for``; those that are there already come without a trip through the event loop.
+
+    A cancelled or timed-out ``anext`` loses nothing. Closing or dropping the stream stops everything behind it. Use it
+    in one task: a second reader gets a ``RuntimeError``.
+    """
+
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> _NextEvents[_T_co]: ...
+    def batches(self, limit: int = 256) -> _Batches[_T_co]:
+        """Give lists of all events that are ready.
+
+        Args:
+            limit: Most events of a list; above 0.
+        """
+
+    def close(self) -> None:
+        """Drop the source and everything behind it; whoever waits sees the end."""
+
+    def aclose(self) -> Coroutine[None]:
+        """Close, as a coroutine."""
+
+    def __aenter__(self) -> Coroutine[Self]: ...
+    def __aexit__(self, *_exception: object) -> Coroutine[None]: ...
+
+@final
+@type_check_only
+class BlockingEvents(Iterator[_T_co]):
+    """Events for ``for``; the calling thread drives the run while it waits, without the GIL."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> _T_co: ...
+    def close(self) -> None:
+        """Drop the source and everything behind it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+_EventT = TypeVar("_EventT")
+
+_ResultT = TypeVar("_ResultT")
+
+@final
+class ResultStreamCore(Generic[_EventT, _ResultT]):
+    """The native half of streams with a result."""
+
+    @property
+    def events(self) -> EventStream[_EventT]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[_EventT]:
+        """Give the synchronous iterator over the same events."""
+
+    def result(self) -> Coroutine[_ResultT]:
+        """Give a coroutine that waits for the result. The work goes on while it is awaited."""
+
+    def result_sync(self) -> _ResultT:
+        """Wait for the result on this thread."""
+
+    def abort(self) -> None:
+        """Stop the work: it ends with CANCELLED."""

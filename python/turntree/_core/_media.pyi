@@ -1,0 +1,581 @@
+"""Images, documents, audio, video and binary data."""
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar, Literal, final
+
+from typing_extensions import Self
+
+from turntree._core._async import Coroutine
+from turntree._core._data import Data, Json
+
+@final
+class Image(Data):
+    """A picture; usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``.
+        mime_type: As ``image/png``.
+        width: Pixels across, where known.
+        height: Pixels down, where known.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
+
+    type: ClassVar[Literal["image"]]
+    def __new__(
+        cls, source: Mapping[str, Any], mime_type: str, width: int | None = None, height: int | None = None
+    ) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str]) -> Image:
+        """Read a picture from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str]) -> Coroutine[Image]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Image | Mapping[str, Any]) -> Image:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "image"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
+    @classmethod
+    def from_url(cls, url: str, mime_type: str | None = None) -> Image:
+        """Refer to a picture that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
+
+        Args:
+            url: Where it is.
+            mime_type: As ``image/png``. Default: what the URL's extension tells.
+
+        Raises:
+            ValueError: Not a URL.
+        """
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray, mime_type: str) -> Image:
+        """Take a picture that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``image/png``.
+        """
+
+    @classmethod
+    def from_base64(cls, data: str, mime_type: str) -> Image:
+        """Take a picture that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes, without a ``data:`` prefix.
+            mime_type: As ``image/png``.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``."""
+
+    @property
+    def mime_type(self) -> str:
+        """The media type, as ``image/png``."""
+
+    @property
+    def width(self) -> int | None:
+        """Pixels across, where known."""
+
+    @property
+    def height(self) -> int | None:
+        """Pixels down, where known."""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the data is here, not at a URL."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text.
+
+        Raises:
+            ValueError: The image is at a URL.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Give the data.
+
+        Raises:
+            ValueError: The image is at a URL.
+        """
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL.
+
+        Raises:
+            ValueError: The image is at a URL.
+        """
+
+    def to_url(self) -> str:
+        """Give the URL.
+
+        Raises:
+            ValueError: The image has none.
+        """
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
+@final
+class Document(Data):
+    """A document: PDF or plain text; in user messages only. Usually made by one of its factories. UPP-1.2 §3 and §8.
+
+    Args:
+        source: Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``.
+        mime_type: ``application/pdf`` or ``text/plain``.
+        title: Shown to the model.
+
+    Raises:
+        TypeError: `source` is no such dict.
+    """
+
+    type: ClassVar[Literal["document"]]
+    def __new__(cls, source: Mapping[str, Any], mime_type: str, title: str | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], title: str | None = None) -> Document:
+        """Read a document from a file; the extension tells the media type, else the first bytes do.
+
+        Its data is base64, also that of a text.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], title: str | None = None) -> Coroutine[Document]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            title: Shown to the model.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_block(cls, block: Document | Mapping[str, Any]) -> Document:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "document"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
+    @classmethod
+    def from_url(cls, url: str, title: str | None = None) -> Document:
+        """Refer to a PDF that somebody serves; nothing is fetched. The data of a ``data:`` URL is taken out of it.
+
+        Args:
+            url: Where it is; http or https.
+            title: Shown to the model.
+
+        Raises:
+            ValueError: Not an http or https URL.
+        """
+
+    @classmethod
+    def from_text(cls, text: str, title: str | None = None) -> Document:
+        """Take a document that is plain text.
+
+        Args:
+            text: The text.
+            title: Shown to the model.
+        """
+
+    @classmethod
+    def from_base64(cls, data: str, mime_type: str, title: str | None = None) -> Document:
+        """Take a document that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``application/pdf``.
+            title: Shown to the model.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray, mime_type: str, title: str | None = None) -> Document:
+        """Take a document that is in memory.
+
+        Args:
+            data: The file's bytes.
+            mime_type: As ``application/pdf``.
+            title: Shown to the model.
+        """
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``."""
+
+    @property
+    def mime_type(self) -> str:
+        """The media type: ``application/pdf`` or ``text/plain``."""
+
+    @property
+    def title(self) -> str | None:
+        """Its title, shown to the model."""
+
+    @property
+    def is_pdf(self) -> bool:
+        """Whether it is a PDF."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is plain text."""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the data is here, not at a URL."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text.
+
+        Raises:
+            ValueError: The document is text, or at a URL.
+        """
+
+    def to_bytes(self) -> bytes:
+        """Give the data, a text as UTF-8.
+
+        Raises:
+            ValueError: The document is at a URL.
+        """
+
+    def to_text(self) -> str:
+        """Give the text.
+
+        Raises:
+            ValueError: The document was not given as text.
+        """
+
+    def to_url(self) -> str:
+        """Give the URL.
+
+        Raises:
+            ValueError: The document has none.
+        """
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
+@final
+class Audio(Data):
+    """A sound. UPP-1.2 §3 and §8.
+
+    Args:
+        data: The file's bytes, not base64.
+        mime_type: As ``audio/wav``.
+        duration: Length in seconds, where known.
+
+    Raises:
+        TypeError: `data` is not bytes.
+    """
+
+    type: ClassVar[Literal["audio"]]
+    def __new__(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Self: ...
+    @classmethod
+    def from_path(cls, path: str | PathLike[str], duration: float | None = None) -> Audio:
+        """Read a sound from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(cls, path: str | PathLike[str], duration: float | None = None) -> Coroutine[Audio]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+        """
+
+    @classmethod
+    def from_base64(cls, data: str, mime_type: str, duration: float | None = None) -> Audio:
+        """Take a sound that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``audio/wav``.
+            duration: Length in seconds, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Audio | Mapping[str, Any]) -> Audio:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "audio"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes."""
+
+    @property
+    def mime_type(self) -> str:
+        """The media type, as ``audio/wav``."""
+
+    @property
+    def duration(self) -> float | None:
+        """Length in seconds, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
+@final
+class Video(Data):
+    """A film. UPP-1.2 §3 and §8.
+
+    Args:
+        data: The file's bytes, not base64.
+        mime_type: As ``video/mp4``.
+        duration: Length in seconds, where known.
+        width: Pixels across, where known.
+        height: Pixels down, where known.
+
+    Raises:
+        TypeError: `data` is not bytes.
+    """
+
+    type: ClassVar[Literal["video"]]
+    def __new__(
+        cls,
+        data: bytes | bytearray,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Self: ...
+    @classmethod
+    def from_path(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Read a film from a file; the extension tells the media type, else the first bytes do.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_path_async(
+        cls,
+        path: str | PathLike[str],
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Coroutine[Video]:
+        """As `from_path`, without keeping the event loop waiting.
+
+        Args:
+            path: The file.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            OSError: The file cannot be read: FileNotFoundError, IsADirectoryError, PermissionError.
+            ValueError: It is empty, or larger than fits into a request (512 MiB).
+        """
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes | bytearray,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is in memory.
+
+        Args:
+            data: The file's bytes, not base64.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+        """
+
+    @classmethod
+    def from_base64(
+        cls,
+        data: str,
+        mime_type: str,
+        *,
+        duration: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+    ) -> Video:
+        """Take a film that is base64 text.
+
+        Args:
+            data: Base64 of the file's bytes.
+            mime_type: As ``video/mp4``.
+            duration: Length in seconds, where known.
+            width: Pixels across, where known.
+            height: Pixels down, where known.
+
+        Raises:
+            ValueError: It is not base64.
+        """
+
+    @classmethod
+    def from_block(cls, block: Video | Mapping[str, Any]) -> Video:
+        """Take a block, as it stands in messages: a handle, or a dict with ``"type": "video"``.
+
+        Raises:
+            TypeError: It is another block.
+            ValidationError: The dict has another shape.
+        """
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes."""
+
+    @property
+    def mime_type(self) -> str:
+        """The media type, as ``video/mp4``."""
+
+    @property
+    def duration(self) -> float | None:
+        """Length in seconds, where known."""
+
+    @property
+    def width(self) -> int | None:
+        """Pixels across, where known."""
+
+    @property
+    def height(self) -> int | None:
+        """Pixels down, where known."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+
+    def to_base64(self) -> str:
+        """Give the data as base64 text."""
+
+    def to_data_url(self) -> str:
+        """Give the data as a ``data:`` URL."""
+
+    def to_bytes(self) -> bytes:
+        """Give the data."""
+
+    def to_block(self) -> Self:
+        """Give the block that stands in messages: itself."""
+
+@final
+class Binary(Data):
+    """Any other data; in user messages only. UPP-1.2 §3.
+
+    Args:
+        data: The bytes, not base64.
+        mime_type: What they are, as ``application/zip``.
+        metadata: Facts about them, as JSON.
+
+    Raises:
+        TypeError: `data` is not bytes, or `metadata` is not JSON.
+    """
+
+    type: ClassVar[Literal["binary"]]
+    def __new__(cls, data: bytes | bytearray, mime_type: str, metadata: Mapping[str, Json] | None = None) -> Self: ...
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+
+    @property
+    def mime_type(self) -> str:
+        """The media type, as ``application/zip``."""
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts about the data, where given."""

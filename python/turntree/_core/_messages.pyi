@@ -1,0 +1,499 @@
+"""Messages and their content, turns, usage, stream events and threads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeAlias, final
+
+from typing_extensions import Self
+
+from turntree._core._data import Data, Json, Metadata
+from turntree._core._media import Audio, Binary, Document, Image, Video
+
+@final
+class Text(Data):
+    """Plain text. UPP-1.2 §3.
+
+    Args:
+        text: The text.
+    """
+
+    type: ClassVar[Literal["text"]]
+    def __new__(cls, text: str) -> Self: ...
+    @property
+    def text(self) -> str:
+        """The text."""
+
+@final
+class Reasoning(Data):
+    """What a model thought before it answered; in assistant messages only. UPP-1.2 §3.
+
+    Args:
+        text: The thought.
+    """
+
+    type: ClassVar[Literal["reasoning"]]
+    def __new__(cls, text: str) -> Self: ...
+    @property
+    def text(self) -> str:
+        """The thought."""
+
+ContentBlock: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | Binary
+
+ContentInput: TypeAlias = str | Iterable[str | ContentBlock | Mapping[str, Json]]
+
+class Message(Data):
+    """One message of a conversation: a user's, an assistant's, or results of tools. UPP-1.2 §4.
+
+    ``Message.model_validate`` and ``Message.from_json`` give the class that fits.
+    """
+
+    @property
+    def id(self) -> str:
+        """A UUIDv4, or what the vendor gave."""
+
+    @property
+    def type(self) -> Literal["user", "assistant", "tool_result"]:
+        """Whose message."""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was made, in UTC."""
+
+    @property
+    def metadata(self) -> dict[str, dict[str, Any]] | None:
+        """Vendor facts by provider name."""
+
+    @property
+    def content(self) -> list[ContentBlock | dict[str, Any]]:
+        """The blocks; of a kind that this version does not know, a dict. Empty for tool results."""
+
+    @property
+    def text(self) -> str:
+        """All text blocks joined by a blank line; for tool results each result, as JSON unless it is text."""
+
+    @property
+    def images(self) -> list[Image]:
+        """The images among its blocks."""
+
+    @property
+    def documents(self) -> list[Document]:
+        """The documents among its blocks."""
+
+    @property
+    def audio(self) -> list[Audio]:
+        """The sounds among its blocks."""
+
+    @property
+    def video(self) -> list[Video]:
+        """The films among its blocks."""
+
+    @property
+    def reasoning(self) -> list[Reasoning]:
+        """The thoughts among its blocks."""
+
+@final
+class UserMessage(Message):
+    """What a person or the application says. UPP-1.2 §4.
+
+    Args:
+        content: A text, or a list of texts, blocks and dicts.
+        id: Default: a new UUIDv4.
+        metadata: Vendor facts by provider name.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no block.
+    """
+
+    def __new__(
+        cls,
+        content: ContentInput,
+        *,
+        id: str | None = None,
+        metadata: Metadata | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Self: ...
+
+@final
+class AssistantMessage(Message):
+    """What a model says. UPP-1.2 §4.
+
+    Args:
+        content: A text, or a list of texts, blocks and dicts.
+        tool_calls: Calls the model wants made.
+        id: Default: a new UUIDv4.
+        metadata: Vendor facts by provider name.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no block or no call.
+    """
+
+    def __new__(
+        cls,
+        content: ContentInput,
+        tool_calls: Iterable[ToolCall | Mapping[str, Json]] | None = None,
+        *,
+        id: str | None = None,
+        metadata: Metadata | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Self: ...
+    @property
+    def tool_calls(self) -> list[ToolCall] | None:
+        """The calls the model wants made, or None."""
+
+    @property
+    def has_tool_calls(self) -> bool:
+        """Whether the model wants tools called."""
+
+@final
+class ToolResultMessage(Message):
+    """What tools gave back. UPP-1.2 §4.
+
+    Args:
+        results: One result a call.
+        id: Default: a new UUIDv4.
+        metadata: Vendor facts by provider name.
+        timestamp: A ``datetime`` (a naive one counts as UTC) or ISO 8601 text. Default: now.
+
+    Raises:
+        TypeError: An argument of the wrong type, named by its place.
+        ValidationError: A dict that is no result.
+    """
+
+    def __new__(
+        cls,
+        results: Iterable[ToolResult | Mapping[str, Json]],
+        *,
+        id: str | None = None,
+        metadata: Metadata | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Self: ...
+    @property
+    def results(self) -> list[ToolResult]:
+        """One result a call, in the order of the calls."""
+
+@final
+class ToolCall(Data):
+    """A model's wish to call a tool. UPP-1.2 §4.
+
+    Args:
+        tool_call_id: The vendor's id of the call; its result carries the same.
+        tool_name: The tool.
+        arguments: Its arguments, as JSON.
+    """
+
+    def __new__(cls, tool_call_id: str, tool_name: str, arguments: Mapping[str, Json]) -> Self: ...
+    @property
+    def tool_call_id(self) -> str:
+        """The id of the call; its result carries the same."""
+
+    @property
+    def tool_name(self) -> str:
+        """The tool."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Its arguments; a dict of the caller's own."""
+
+@final
+class ToolResult(Data):
+    """What a tool gave back. UPP-1.2 §4.
+
+    Args:
+        tool_call_id: The call that it answers.
+        result: Anything that is JSON.
+        is_error: Whether the tool failed; then `result` says why.
+    """
+
+    def __new__(cls, tool_call_id: str, result: Json, is_error: bool = False) -> Self: ...
+    @property
+    def tool_call_id(self) -> str:
+        """The call that it answers."""
+
+    @property
+    def result(self) -> Any:
+        """What the tool gave back, as JSON data."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+
+@final
+class ToolExecution(Data):
+    """The record of one tool execution. UPP-1.2 §5."""
+
+    @property
+    def tool_name(self) -> str:
+        """The tool."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """The call."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the tool was called with, after any hook changed it."""
+
+    @property
+    def result(self) -> Any:
+        """What the model was told."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it failed."""
+
+    @property
+    def duration(self) -> int:
+        """Milliseconds it ran."""
+
+    @property
+    def approved(self) -> bool | None:
+        """What the approval handler said; None when there was none to ask."""
+
+@final
+class CycleUsage(Data):
+    """Tokens of one model call. UPP-1.2 §6."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens the model read."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens the model wrote."""
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Tokens of the input that came from the vendor's cache."""
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Tokens that were written to the vendor's cache."""
+
+    @property
+    def cost(self) -> float | None:
+        """What the call cost, in US dollars; None where that is not certain."""
+
+@final
+class TokenUsage(Data):
+    """Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+
+    Args:
+        input_tokens: Tokens the model read.
+        output_tokens: Tokens the model wrote.
+        total_tokens: Default: the sum of both.
+        cache_read_tokens: Tokens of the input that came from the vendor's cache.
+        cache_write_tokens: Tokens that were written to the vendor's cache.
+    """
+
+    def __new__(
+        cls,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        total_tokens: int | None = None,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+    ) -> Self: ...
+    @property
+    def input_tokens(self) -> int:
+        """Tokens the model read."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens the model wrote."""
+
+    @property
+    def total_tokens(self) -> int:
+        """All tokens, as the vendor counts them."""
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Tokens of the input that came from the vendor's cache."""
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Tokens that were written to the vendor's cache."""
+
+    @property
+    def cache_write_1h_tokens(self) -> int | None:
+        """How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say."""
+
+    @property
+    def cycles(self) -> list[CycleUsage] | None:
+        """One entry a model call, when this is a sum."""
+
+    @property
+    def cost(self) -> float | None:
+        """What it cost, in US dollars; None unless it is certain, of a sum for every call."""
+
+@final
+class Turn(Data):
+    """All that one run brought. UPP-1.2 §6."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """Everything new, in order, starting with the user's message."""
+
+    @property
+    def response(self) -> AssistantMessage:
+        """The last assistant message."""
+
+    @property
+    def tool_executions(self) -> list[ToolExecution]:
+        """Records of the tools that ran, in the order they finished."""
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens over all model calls."""
+
+    @property
+    def cycles(self) -> int:
+        """How many model calls."""
+
+    @property
+    def data(self) -> Any:
+        """The structured answer, where one was asked for: as the type that was given, or plain data; else None."""
+
+@final
+class StreamEvent(Data):
+    """One step of a stream. UPP-1.2 §11.1.
+
+    ===================================================  ==================================================
+    `type`                                               `delta`
+    ===================================================  ==================================================
+    ``text_delta``, ``reasoning_delta``                  ``{"text": str}``
+    ``object_delta``                                     ``{"text": str}``: a piece of the answer's JSON
+    ``image_delta``, ``audio_delta``, ``video_delta``    ``{"data": bytes}``
+    ``tool_call_delta``                                  ``{"toolCallId", "toolName", "argumentsJson"}``
+    ``tool_execution_start``                             ``{"toolCallId", "toolName", "timestamp"}``
+    ``tool_execution_end``                               the same with ``"result"`` and ``"isError"``
+    ``tool_execution_progress``                          the same with ``"progress"``: `ToolContext.report`
+    ``message_start``, ``message_stop``                  ``{}``
+    ``content_block_start``, ``content_block_stop``      ``{}``
+    ===================================================  ==================================================
+
+    Times are milliseconds since 1970. A type that this version does not know comes as it is.
+
+    Args:
+        type: What happened.
+        index: Which block of the message, or which call of the response, from 0.
+        delta: What came, keys as above.
+
+    Raises:
+        ValidationError: The delta does not fit the type.
+    """
+
+    def __new__(cls, type: str, index: int, delta: dict[str, Json]) -> Self: ...
+    @property
+    def type(self) -> str:
+        """What happened, as ``text_delta``."""
+
+    @property
+    def index(self) -> int:
+        """Which block of the message, or which call of the response, from 0."""
+
+    @property
+    def delta(self) -> dict[str, Any]:
+        """The piece that came, by the specification's names; media as bytes."""
+
+@final
+class Thread(Data):
+    """An ordered conversation that grows. UPP-1.2 §7.
+
+    Args:
+        messages: Messages to begin with; shared, not copied.
+
+    Raises:
+        TypeError: Something that is no message, named by its place.
+        ValidationError: A dict that is no message.
+    """
+
+    def __new__(cls, messages: Thread | Iterable[Message | Mapping[str, Json]] | None = None) -> Self: ...
+    @property
+    def id(self) -> str:
+        """Its id, a UUIDv4."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages at this moment, oldest first, in a list of its own."""
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it last changed, in UTC."""
+
+    def append(self, turn: Turn | Mapping[str, Json]) -> Thread:
+        """Add all messages of a turn; gives the thread.
+
+        Args:
+            turn: What a run gave.
+        """
+
+    def push(self, *messages: Message | Mapping[str, Json]) -> Thread:
+        """Add messages; gives the thread.
+
+        Args:
+            *messages: Messages or their dicts.
+
+        Raises:
+            TypeError: Something that is no message; nothing is added then.
+        """
+
+    def user(self, content: ContentInput) -> Thread:
+        """Add a user's message; gives the thread.
+
+        Args:
+            content: A text, or a list of texts, blocks and dicts.
+        """
+
+    def assistant(self, content: ContentInput) -> Thread:
+        """Add a model's message; gives the thread.
+
+        Args:
+            content: A text, or a list of texts, blocks and dicts.
+        """
+
+    def filter(self, type: Literal["user", "assistant", "tool_result"]) -> list[Message]:
+        """Give the messages of one type, in order.
+
+        Args:
+            type: Whose messages.
+
+        Raises:
+            ValueError: There is no such type.
+        """
+
+    def tail(self, n: int) -> list[Message]:
+        """Give the last messages, oldest first.
+
+        Args:
+            n: How many at most; none for 0.
+
+        Raises:
+            OverflowError: Below 0.
+        """
+
+    def slice(self, start: int | None = None, end: int | None = None) -> Thread:
+        """Give a part as a new thread.
+
+        Args:
+            start: Place of the first message. Default: 0. Negative places count from the end.
+            end: Place after the last message. Default: the length.
+        """
+
+    def clear(self) -> Thread:
+        """Take all messages away; gives the thread.
+
+        Raises:
+            ValueError: It belongs to a node of a tree, and a branch starts after one of them.
+        """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Message: ...
+    def __iter__(self) -> Iterator[Message]: ...

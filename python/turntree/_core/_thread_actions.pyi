@@ -1,0 +1,410 @@
+"""Actions of ThreadProtocol."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, final
+
+from typing_extensions import Self
+
+from turntree._core._data import Data, Json
+from turntree._core._thread_contents import Attachment, ContentPartOrJson, ContentPartsInput
+
+@final
+class Usage(Data):
+    """Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions"."""
+
+    def __new__(cls, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> Self: ...
+    @property
+    def input_tokens(self) -> int:
+        """Tokens read."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens written."""
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Both."""
+
+@final
+class ThinkingUsage(Data):
+    """Tokens of thinking, where the provider counts them apart. ThreadProtocol 1.0.0, "Core Actions"."""
+
+    def __new__(cls, thinking_tokens: int | None = None) -> Self: ...
+    @property
+    def thinking_tokens(self) -> int | None:
+        """Tokens thought, where the provider counts them apart."""
+
+@final
+class UserMessageAction(Data):
+    """A user said something. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: A text, or a list of texts, content parts and dicts.
+        attachments: What came with it.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: ContentPartsInput,
+        *,
+        attachments: Iterable[Attachment | Mapping[str, Json]] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["user_message"]:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def content(self) -> str | list[ContentPartOrJson]:
+        """Text, or parts in order; of a type that this version does not know, a dict."""
+    @property
+    def attachments(self) -> list[Attachment] | None:
+        """What came with it."""
+
+@final
+class AssistantMessageAction(Data):
+    """An agent said something. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: A text, or a list of texts, content parts and dicts.
+        agent_id: Who: a key of the thread's agents.
+        finish_reason: Why the model ended: "stop", "tool_call", "length" or "content_filter".
+        usage: What it cost.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: ContentPartsInput,
+        *,
+        agent_id: str,
+        finish_reason: str | None = None,
+        usage: Usage | Mapping[str, Json] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["assistant_message"]:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
+    @property
+    def content(self) -> str | list[ContentPartOrJson]:
+        """Text, or parts in order; of a type that this version does not know, a dict."""
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the model ended: `stop`, `tool_call`, `length` or `content_filter`."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What it cost."""
+
+@final
+class ThinkingAction(Data):
+    """An agent thought. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        content: The thinking, as far as the provider shows it.
+        agent_id: Who: a key of the thread's agents.
+        provider_name: Whose signature it is.
+        signature: The provider's proof of it, to be sent back.
+        thinking_id: The provider's id of it.
+        usage: What it cost.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        content: str | None = None,
+        *,
+        agent_id: str,
+        provider_name: str = "unknown",
+        signature: str | None = None,
+        thinking_id: str | None = None,
+        usage: ThinkingUsage | Mapping[str, Json] | None = None,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["thinking"]:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
+    @property
+    def content(self) -> str | None:
+        """The thinking, as far as the provider shows it."""
+
+    @property
+    def signature(self) -> str | None:
+        """The provider's proof of it, to be sent back."""
+
+    @property
+    def provider_name(self) -> str:
+        """Whose signature it is; `unknown` when nobody said."""
+
+    @property
+    def thinking_id(self) -> str | None:
+        """The provider's id of it."""
+
+    @property
+    def usage(self) -> ThinkingUsage | None:
+        """What it cost."""
+
+@final
+class ToolCallAction(Data):
+    """An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        tool_name: Which tool.
+        args: The arguments, usually a dict. Default: ``{}``.
+        agent_id: Who: a key of the thread's agents.
+        tool_call_id: The id that the return repeats.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        tool_name: str,
+        args: Json = None,
+        *,
+        agent_id: str,
+        tool_call_id: str,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["tool_call"]:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def agent_id(self) -> str:
+        """Who: a key of the registry."""
+
+    @property
+    def tool_name(self) -> str:
+        """Which tool."""
+
+    @property
+    def tool_call_id(self) -> str:
+        """The id that the return repeats."""
+
+    @property
+    def args(self) -> Any:
+        """The arguments, usually an object."""
+
+@final
+class ToolReturnAction(Data):
+    """A tool answered. ThreadProtocol 1.0.0, "Core Actions".
+
+    Args:
+        tool_name: Which tool, as the call says.
+        content: The value, or what went wrong.
+        tool_call_id: The id of the call.
+        status: "success", "error" or "validation_error".
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        tool_name: str,
+        content: Json,
+        *,
+        tool_call_id: str,
+        status: str = "success",
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> Literal["tool_return"]:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def tool_call_id(self) -> str:
+        """The id of the call."""
+
+    @property
+    def tool_name(self) -> str:
+        """Which tool, as the call says."""
+
+    @property
+    def status(self) -> str:
+        """`success`, `error` or `validation_error`."""
+
+    @property
+    def content(self) -> Any:
+        """The value, or what went wrong."""
+
+@final
+class SystemAction(Data):
+    """An event of a system. ThreadProtocol 1.0.0, "System Actions".
+
+    Args:
+        action_type: Its type, with the "system." prefix.
+        data: What the system says about it.
+        timestamp: ISO 8601 text, kept as it is, or a ``datetime``. Default: now.
+        sequence: Its place in a thread; 0 for none yet, a thread gives it one.
+        action_id: Its id, if it should have one.
+        metadata: Facts of applications, by namespace.
+    """
+
+    def __new__(
+        cls,
+        action_type: str,
+        data: Json = None,
+        *,
+        timestamp: datetime | str | None = None,
+        sequence: int = 0,
+        action_id: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> Self: ...
+    @property
+    def action_type(self) -> str:
+        """Its type, with the `system.` prefix."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+    @property
+    def data(self) -> Any:
+        """What the system says about it."""
+
+@final
+class OtherAction(Data):
+    """An action of a type that breaks the naming rule or belongs to a later version; carried as it was read."""
+
+    @property
+    def action_type(self) -> str:
+        """Its type."""
+
+    @property
+    def action_id(self) -> str | None:
+        """Its id, if it was given one."""
+
+    @property
+    def timestamp(self) -> str:
+        """When, as it was written."""
+    @property
+    def sequence(self) -> int:
+        """Its place in the thread, from 1; 0 as long as it has none."""
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Facts of applications by namespace; a dict of its own."""
+
+Action: TypeAlias = (
+    UserMessageAction
+    | AssistantMessageAction
+    | ThinkingAction
+    | ToolCallAction
+    | ToolReturnAction
+    | SystemAction
+    | OtherAction
+)

@@ -1,0 +1,141 @@
+"""The native halves of `turntree.upp.llm`, of embedding models and of image models."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, final
+
+from typing_extensions import Self
+
+from turntree._core._async import BlockingEvents, Coroutine, EventStream, ResultStreamCore
+from turntree._core._embeddings import EmbeddingInput, EmbeddingInputType, EmbeddingProgress, EmbeddingResult
+from turntree._core._images import ImageEvent, ImageLike, ImagePrompt, ImageResult
+from turntree._core._messages import StreamEvent, Turn
+from turntree._core._middleware import MiddlewareChain
+from turntree._core._models import ModelReference
+from turntree._core._provider_config import ProviderConfig
+from turntree.upp._structure import AnswerType
+from turntree.upp._tools import Tool
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+@final
+class AgentStreamCore(Generic[_T_co]):
+    """The native half of ``turntree.AgentStream`` and of ``turntree.upp.StreamResult``."""
+
+    @property
+    def events(self) -> EventStream[_T_co]:
+        """The asynchronous iterator over events; always the same one."""
+
+    def blocking(self) -> BlockingEvents[_T_co]:
+        """Give the synchronous iterator over the same events."""
+
+    @property
+    def partial(self) -> Any:
+        """The structured answer so far as plain data, by the events that were read; None before there is anything."""
+
+    def turn(self) -> Coroutine[Turn]:
+        """Give a coroutine that waits for the turn. The run goes on while it is awaited."""
+
+    def turn_sync(self) -> Turn:
+        """Wait for the turn on this thread."""
+
+    def abort(self) -> None:
+        """Stop the run; the turn is what there is."""
+
+    def leave(self) -> None:
+        """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
+
+@final
+class LlmCore:
+    """The native half of ``turntree.upp.LLM``. One serves any number of calls at once."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        max_iterations: int | None,
+        tools: list[Tool[..., Any]],
+        system: str | Sequence[Mapping[str, Any]] | None,
+        structure: Any,
+        structure_repair: bool,
+        answer: AnswerType | None,
+        hooks: dict[str, Callable[..., Any] | None],
+        middleware: MiddlewareChain,
+    ) -> Self: ...
+    def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
+        """Start a call on the caller's event loop; the coroutine gives its turn.
+
+        Raises:
+            UPPError: Something is asked of the model that it cannot do, or an argument is no input; raised at once.
+        """
+
+    def generate_sync(self, arguments: tuple[Any, ...]) -> Turn:
+        """Call on this thread, without an event loop.
+
+        Raises:
+            UPPError: As `generate`, or the model call failed.
+        """
+
+    def stream(self, arguments: tuple[Any, ...], on_loop: bool) -> AgentStreamCore[StreamEvent]:
+        """Start a call that is listened to.
+
+        Args:
+            arguments: The history, if any, and the inputs.
+            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+
+        Raises:
+            UPPError: As `generate`, and for a model that cannot stream.
+        """
+
+@final
+class EmbedderCore:
+    """The native half of ``turntree.upp.Embedder``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        middleware: MiddlewareChain,
+    ) -> Self: ...
+    def embed(
+        self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
+    ) -> Coroutine[EmbeddingResult]:
+        """Start a call; the coroutine gives its result."""
+
+    def embed_sync(
+        self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
+    ) -> EmbeddingResult:
+        """As `embed`, waited for on this thread."""
+
+    def stream(
+        self, inputs: EmbeddingInput, batch_size: int | None, concurrency: int, input_type: EmbeddingInputType | None
+    ) -> ResultStreamCore[EmbeddingProgress, EmbeddingResult]:
+        """Start a call that is listened to."""
+
+@final
+class ImageMakerCore:
+    """The native half of ``turntree.upp.ImageMaker``."""
+
+    def __new__(
+        cls,
+        *,
+        model: ModelReference,
+        params: Mapping[str, Any] | None,
+        config: ProviderConfig | Mapping[str, Any] | None,
+        middleware: MiddlewareChain,
+    ) -> Self: ...
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What the model can do, by name."""
+
+    def draw(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> Coroutine[ImageResult]:
+        """Start a call; the coroutine gives its result. With `image` it is an edit."""
+
+    def draw_sync(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> ImageResult:
+        """As `draw`, waited for on this thread."""
+
+    def stream(self, prompt: ImagePrompt) -> ResultStreamCore[ImageEvent, ImageResult]:
+        """Start a call that is listened to."""
