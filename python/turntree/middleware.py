@@ -247,7 +247,7 @@ def guardrails(
     hold: bool = True,
     name: str = "guardrails",
 ) -> AgentMiddleware:
-    """Hold what goes into runs and what comes out of them to rules. UAP-1.0 §10.4; put it first (§16.3).
+    """Hold what goes into runs and what comes out of them to rules. Put it first. UAP-1.0 §10.4, §16.3.
 
     Rules of the input see each text of it, before the model and the middlewares that follow do. Rules of the output see
     each text and thought of every answer of a model, before it is stored, sent on or told to a listener. A thought that

@@ -1,4 +1,4 @@
-//! Secrets: API keys and tokens, which may be used but never shown. UPP-1.2 §13.1, conformance item 13.
+//! Secrets: API keys and tokens, which may be used but never shown. UPP-1.2 §13.1, §18.
 
 use std::fmt;
 use std::sync::Arc;

@@ -41,10 +41,10 @@ use turntree_upp::{Model, ModelEvent, ModelRequest, ModelResponse, UppError};
 /// Whose rules a run keeps, where those of agents and of bare models differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// UAP-1.0: listeners hear of steps, and an aborted run gives the turn it has (§12).
+    /// Listeners hear of steps, and an aborted run gives the turn it has. UAP-1.0 §12.
     #[default]
     Uap,
-    /// UPP-1.2: listeners hear of models and tools only, and an aborted run fails (§11).
+    /// Listeners hear of models and tools only, and an aborted run fails. UPP-1.2 §11.
     Upp,
 }
 

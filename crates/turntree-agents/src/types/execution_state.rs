@@ -1,4 +1,4 @@
-//! What hooks and stop conditions see of a run. UAP-1.0 §5.1, JSON as §13.4.
+//! What hooks and stop conditions see of a run. UAP-1.0 §5.1, §13.4.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ json_object! {
     }
 }
 
-/// What hooks and stop conditions see of a run. UAP-1.0 §5.1, JSON as §13.4.
+/// What hooks and stop conditions see of a run. UAP-1.0 §5.1, §13.4.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ExecutionState {
     /// The step that runs, from 1.

@@ -1,4 +1,4 @@
-//! A step of a plan, as a run's state shows it. UAP-1.0 §5.4, JSON as §13.4.
+//! A step of a plan, as a run's state shows it. UAP-1.0 §5.4, §13.4.
 
 use serde::{Deserialize, Serialize};
 

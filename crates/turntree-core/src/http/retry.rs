@@ -393,7 +393,7 @@ fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// RFC 9110 §5.6.7 asks for the RFC 822 form; its two obsolete forms are not sent any more.
+/// RFC 9110 §5.6.7 asks for the fixed-length form; its two obsolete forms are not sent any more.
 fn parse_date(text: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(text).ok()
 }

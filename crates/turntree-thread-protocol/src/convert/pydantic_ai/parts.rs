@@ -1,7 +1,7 @@
 //! One part, one action: what a part becomes, and what an action says about the members of its part.
 //!
 //! [`expected`] is the single source of both directions: the encoder keeps what differs from it, the decoder starts
-//! from it. P = specs of Pydantic AI's mapping, §3.1.
+//! from it. Pydantic AI messages, §3.1.
 
 use std::borrow::Cow;
 

@@ -114,7 +114,7 @@ impl Place<'_> {
     }
 }
 
-/// The system prompt as one text: that of its blocks joined by a blank line (UPP-1.3, §19.0).
+/// The system prompt as one text: that of its blocks joined by a blank line (UPP-1.2 §19.0).
 ///
 /// # Errors
 /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a block without a text.

@@ -121,7 +121,7 @@ pub(super) fn encode(
     Ok(body.finish())
 }
 
-/// The system prompt: its blocks as they are where their marks for the cache count, else one text (UPP-1.3, §19.0).
+/// The system prompt: its blocks as they are where their marks for the cache count, else one text (UPP-1.2 §19.0).
 fn write_system(
     body: &mut BodyWriter<'_>,
     options: &MessagesOptions,

@@ -51,7 +51,7 @@ pub(super) struct SaidPart {
     pub(super) annotations: Option<RawJson>,
 }
 
-/// A call, in the words of §14's `functionCallItems`.
+/// A call, in the form of `functionCallItems` (UPP-1.2 §14).
 #[derive(Debug, Serialize)]
 pub(super) struct CallItem {
     #[serde(skip_serializing_if = "Option::is_none")]
