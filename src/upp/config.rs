@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::intern;
@@ -131,7 +131,7 @@ fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, P
                 PyTypeError::new_err(format!("transport must be a replay(\"…\"), not {found}"))
             })?;
             held.objects.push(value.clone().unbind());
-            config.transport = Some(replay.get().core().clone());
+            config.transport = Some(Arc::new(replay.get().core().clone()));
         }
         other => return Err(unknown(value.py(), other)?),
     }

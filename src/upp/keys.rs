@@ -148,7 +148,7 @@ impl http::KeyStrategy for KeyFunction {
 /// `TypeError` for anything else.
 pub(crate) fn keys_from(value: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Arc<dyn http::KeyStrategy>> {
     if let Ok(key) = value.cast::<PyString>() {
-        return Ok(Arc::new(http::Fixed(Secret::from(key.to_str()?))));
+        return Ok(Arc::new(http::StaticKey(Secret::from(key.to_str()?))));
     }
     if let Ok(strategy) = value.cast::<KeyStrategy>() {
         held.objects.push(value.clone().unbind());

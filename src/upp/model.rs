@@ -15,7 +15,7 @@ use super::prices::rows_from;
 use super::replay::Ambient;
 use crate::convert::json::to_raw;
 use crate::show::Show;
-use turntree_core::http::Environment;
+use turntree_core::http::EnvironmentKey;
 use turntree_core::json::RawJson;
 use turntree_upp::costs::{Price, Prices};
 use turntree_upp::dialect::Dialect;
@@ -226,7 +226,7 @@ impl ModelReference {
             }
         }
         if let (Some(variable), None) = (options.get_item("api_key_env")?, &config.api_key) {
-            config = config.with_key_strategy(Environment::new([text(&variable, "api_key_env")?]));
+            config = config.with_key_strategy(EnvironmentKey::new([text(&variable, "api_key_env")?]));
         }
         let prices =
             options.get_item("prices")?.map(|rows| rows_from(&rows)).transpose()?.unwrap_or_default();

@@ -18,8 +18,10 @@ use crate::bridge::guard::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
 use crate::error::Raised;
-use turntree_core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
-use turntree_core::http::{HostFailure, Replay as CoreReplay};
+use turntree_core::http::cassette::{
+    Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
+};
+use turntree_core::http::{HostFailure, TransportLayer};
 use turntree_upp::embedding::{
     EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult, HttpEmbeddingModel,
 };
@@ -35,7 +37,7 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 /// Recorded HTTP exchanges in use: given to a provider as `transport`, or entered with `with`. Made by `replay`.
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct Replay {
-    core: CoreReplay,
+    core: Cassette,
     held: Held,
     /// One for each `with` that is open.
     tokens: Mutex<Vec<Py<PyAny>>>,
@@ -53,10 +55,10 @@ pub(crate) fn replay(
     repeat: bool,
 ) -> PyResult<Replay> {
     let mode = match mode {
-        "replay" => Mode::Replay,
-        "auto" => Mode::Auto,
-        "once" if path.exists() => Mode::Replay,
-        "record" | "once" => Mode::Record,
+        "replay" => CassetteMode::Replay,
+        "auto" => CassetteMode::Auto,
+        "once" if path.exists() => CassetteMode::Replay,
+        "record" | "once" => CassetteMode::Record,
         other => {
             let message =
                 format!("mode must be \"replay\", \"record\", \"auto\" or \"once\", not \"{other}\"");
@@ -65,8 +67,8 @@ pub(crate) fn replay(
     };
     let function = redact.map(Function::new).transpose()?;
     let redact = function.clone().map(hook);
-    let options = ReplayOptions { mode, ignore, repeat, redact };
-    let opened = py.detach(|| CoreReplay::open(path, options));
+    let options = CassetteOptions { mode, ignore, repeat, redact };
+    let opened = py.detach(|| Cassette::open(path, options));
     let held = Held { functions: function.into_iter().collect(), ..Held::default() };
     Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
 }
@@ -86,16 +88,16 @@ fn hook(function: Arc<Function>) -> RedactionHook {
     })
 }
 
-fn raised(py: Python<'_>, error: &ReplayError) -> PyErr {
-    if let ReplayError::Hook { failure, .. } = error
+fn raised(py: Python<'_>, error: &CassetteError) -> PyErr {
+    if let CassetteError::Hook { failure, .. } = error
         && let Some(raised) = failure.downcast_ref::<Raised>()
     {
         return raised.error(py);
     }
     let message = error.to_string();
     match error {
-        ReplayError::Missing { .. } => PyFileNotFoundError::new_err(message),
-        ReplayError::File { .. } => PyOSError::new_err(message),
+        CassetteError::Missing { .. } => PyFileNotFoundError::new_err(message),
+        CassetteError::File { .. } => PyOSError::new_err(message),
         _ => PyValueError::new_err(message),
     }
 }
@@ -113,14 +115,14 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 }
 
 /// The recording that was entered around the caller.
-fn ambient(py: Python<'_>) -> PyResult<Option<CoreReplay>> {
+fn ambient(py: Python<'_>) -> PyResult<Option<Cassette>> {
     let entered = variable(py)?.call_method0(intern!(py, "get"))?;
     Ok(entered.cast::<Replay>().ok().map(|entered| entered.get().core().clone()))
 }
 
 impl Replay {
     /// The recording itself.
-    pub(crate) fn core(&self) -> &CoreReplay {
+    pub(crate) fn core(&self) -> &Cassette {
         &self.core
     }
 }
@@ -137,9 +139,9 @@ impl Replay {
     #[getter]
     fn mode(&self) -> &'static str {
         match self.core.mode() {
-            Mode::Replay => "replay",
-            Mode::Record => "record",
-            Mode::Auto => "auto",
+            CassetteMode::Replay => "replay",
+            CassetteMode::Record => "record",
+            CassetteMode::Auto => "auto",
         }
     }
 
@@ -158,7 +160,7 @@ impl Replay {
     /// The exchanges that were not played, as dicts with `index`, `method` and `url`.
     #[getter]
     fn unused<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let dict = |unused: turntree_core::http::replay::Unused| {
+        let dict = |unused: UnusedExchange| {
             let dict = PyDict::new(py);
             dict.set_item("index", unused.index)?;
             dict.set_item("method", unused.method)?;
@@ -228,7 +230,7 @@ pub(crate) trait OverHttp: Clone {
     fn config(&self) -> &ProviderConfig;
 
     /// With a recording in place of the network.
-    fn with_transport(self, transport: CoreReplay) -> Self;
+    fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self;
 }
 
 macro_rules! over_http {
@@ -238,7 +240,7 @@ macro_rules! over_http {
                 self.config()
             }
 
-            fn with_transport(self, transport: CoreReplay) -> Self {
+            fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self {
                 self.with_transport(transport)
             }
         }
@@ -257,7 +259,7 @@ impl<M: OverHttp> Ambient<M> {
             return Ok(self.0.clone());
         }
         match guard::held(|py| ambient(py).map_err(|error| crate::error::to_upp(py, error))).transpose()? {
-            Some(Some(replay)) => Ok(self.0.clone().with_transport(replay)),
+            Some(Some(replay)) => Ok(self.0.clone().with_transport(Arc::new(replay))),
             _ => Ok(self.0.clone()),
         }
     }

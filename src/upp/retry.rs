@@ -12,7 +12,7 @@ use super::held::{Function, Held};
 use crate::bridge::callback::Call;
 use crate::bridge::guard;
 use crate::error::{to_host_failure, upp};
-use turntree_core::http::{self, Answer, Failure};
+use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
 use turntree_upp::http_model::describe;
 
@@ -120,7 +120,7 @@ impl fmt::Debug for Custom {
 fn answer<T: Send + 'static>(
     started: PyResult<Call>,
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'static,
-) -> Answer<T> {
+) -> RetryFuture<T> {
     Box::pin(async move {
         let returned = match started {
             Ok(call) => call.await,
@@ -144,7 +144,7 @@ fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
 }
 
 impl http::RetryStrategy for Custom {
-    fn before_request(&self) -> Answer<()> {
+    fn before_request(&self) -> RetryFuture<()> {
         let Some(function) = &self.before_request else { return Box::pin(std::future::ready(Ok(()))) };
         let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
         let told = answer(started, |value| wait(value, "before_request"));
@@ -155,11 +155,11 @@ impl http::RetryStrategy for Custom {
     }
 
     /// Never asked: `on_failure` is.
-    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
         None
     }
 
-    fn on_failure(&self, failure: &Failure<'_>) -> Answer<Option<Duration>> {
+    fn on_failure(&self, failure: &FailedAttempt<'_>) -> RetryFuture<Option<Duration>> {
         let error = describe("", failure.error);
         let (attempt, retry_after) = (failure.attempt, failure.retry_after);
         let started = guard::expect_held(|py| {
@@ -172,7 +172,7 @@ impl http::RetryStrategy for Custom {
         answer(started, |value| wait(value, "on_retry"))
     }
 
-    fn succeeded(&self) -> Answer<()> {
+    fn succeeded(&self) -> RetryFuture<()> {
         let Some(function) = &self.reset else { return Box::pin(std::future::ready(Ok(()))) };
         let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
         answer(started, |_| Ok(()))
@@ -194,11 +194,11 @@ impl http::RetryStrategy for Custom {
 struct Unforked(http::HostFailure);
 
 impl http::RetryStrategy for Unforked {
-    fn before_request(&self) -> Answer<()> {
+    fn before_request(&self) -> RetryFuture<()> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
 
-    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
         None
     }
 }

@@ -243,7 +243,7 @@ def test_a_dict_may_spell_options_as_the_specification():
         ({"max_concurrency": "many"}, "whole number"),
         ({"proxy": "socks"}, "proxy must be"),
         ({"total_timeout": -1}, "total_timeout"),
-        ({"ca_certificates": b"nothing"}, "CA certificates hold none"),
+        ({"ca_certificates": b"nothing"}, "CA certificates contain no certificate"),
         ({"ca_certificates": "/nowhere/ca.pem"}, "cannot be read from /nowhere/ca.pem"),
         ({"ca_certificates": 7}, "path or bytes"),
         ({"retry_strategy": object()}, "on_retry"),

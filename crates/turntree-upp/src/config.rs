@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turntree_core::http::{
-    CaCertificates, Fixed, HttpConfig, KeyStrategy, Proxy, Replay, RetryPolicy, RetryStrategy,
+    CaCertificates, HttpConfig, KeyStrategy, Proxy, RetryPolicy, RetryStrategy, StaticKey, TransportLayer,
 };
 use turntree_core::secret::Secret;
 
@@ -55,15 +55,15 @@ pub struct ProviderConfig {
     pub max_concurrency: Option<NonZeroUsize>,
     /// Where connections go through. Default: what the environment says.
     pub proxy: Option<Proxy>,
-    /// A recording that is made or played instead of the network.
-    pub transport: Option<Replay>,
+    /// Wraps or replaces the HTTP transport, for example with a cassette.
+    pub transport: Option<Arc<dyn TransportLayer>>,
 }
 
 impl ProviderConfig {
     /// With this key.
     #[must_use]
     pub fn with_key(self, key: impl Into<Secret>) -> Self {
-        self.with_key_strategy(Fixed(key.into()))
+        self.with_key_strategy(StaticKey(key.into()))
     }
 
     /// With keys from a strategy, which is asked for each request.
@@ -134,7 +134,6 @@ impl ProviderConfig {
             total_deadline: self.total_timeout,
             max_concurrency: self.max_concurrency,
             proxy: self.proxy.clone().unwrap_or(Proxy::Environment),
-            replay: self.transport.clone(),
             ..defaults
         }
     }

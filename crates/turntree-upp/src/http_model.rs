@@ -21,10 +21,9 @@ use super::producer::{self, Producer};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use super::reader::AnswerReader;
 use super::request::{ModelRequest, ModelResponse};
-use turntree_core::http::replay::Mode;
 use turntree_core::http::{
-    BodySink, Environment, Expect, Flow, HttpClient, HttpError, HttpRequest, KeyError, KeyStrategy as _,
-    Replay, StatusError,
+    BodySink, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
+    KeyStrategy as _, ResponseType, StatusError, TransportLayer,
 };
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::secret::Secret;
@@ -70,9 +69,9 @@ impl HttpModel {
         Self { ids, clock, ..self }
     }
 
-    /// With a recording in place of the network.
+    /// Wraps or replaces the HTTP transport.
     #[must_use]
-    pub fn with_transport(mut self, transport: Replay) -> Self {
+    pub fn with_transport(mut self, transport: Arc<dyn TransportLayer>) -> Self {
         Arc::make_mut(&mut self.config).transport = Some(transport);
         self
     }
@@ -93,7 +92,7 @@ impl HttpModel {
         let key = match &self.config.api_key {
             Some(keys) => keys.key().await,
             None if KEY_HEADERS.iter().any(|name| self.config.has_header(name)) => return Ok(None),
-            None => Environment::new(self.dialect.key_variables().iter().copied()).key().await,
+            None => EnvironmentKey::new(self.dialect.key_variables().iter().copied()).key().await,
         };
         match key {
             // Keys that are read from files end with a line feed, which no header may hold.
@@ -118,26 +117,29 @@ impl HttpModel {
         producer::report(&request.messages, self.producer());
         let body = self.dialect.encode(&self.model_id, &request, streaming)?;
         let expect = match (streaming, self.dialect.framing()) {
-            (false, _) => Expect::Json,
-            (true, Framing::ServerSentEvents) => Expect::EventStream,
-            (true, Framing::Lines) => Expect::JsonLines,
+            (false, _) => ResponseType::Json,
+            (true, Framing::ServerSentEvents) => ResponseType::EventStream,
+            (true, Framing::Lines) => ResponseType::JsonLines,
         };
         let path = self.dialect.path(&self.model_id, streaming);
         self.address(Ask::json(path, body), expect).await
     }
 
     /// A request to one of the vendor's APIs, with key and headers.
-    async fn address(&self, ask: Ask, expect: Expect) -> Result<(HttpRequest, Keys), UppError> {
+    async fn address(&self, ask: Ask, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
         let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
         let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
             .header("Content-Type", ask.content_type)
-            .expect(expect);
-        // What a recording answers needs no key. Where nothing may be sent, none is asked for: that may take the network.
-        let transport = self.config.transport.as_ref();
-        let key = match transport {
-            Some(replay) if replay.mode() == Mode::Replay => None,
-            Some(replay) if replay.plays(&http) => self.key().await.unwrap_or_default(),
-            _ => self.key().await?,
+            .response_type(expect);
+        // A recorded exchange needs no key, and a key strategy may use the network.
+        let credentials = match &self.config.transport {
+            Some(_) => self.client(None)?.credentials(&http),
+            None => Credentials::Required,
+        };
+        let key = match credentials {
+            Credentials::Unused => None,
+            Credentials::Optional => self.key().await.unwrap_or_default(),
+            Credentials::Required => self.key().await?,
         };
         for (name, value) in self.dialect.headers(key.as_ref()) {
             http = http.secret_header(name, &value);
@@ -172,7 +174,11 @@ impl HttpModel {
     fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
         let mut config = self.config.http();
         config.max_body = max_body.unwrap_or(config.max_body);
-        HttpClient::shared(&config).map_err(|error| self.http_error(error))
+        let client = HttpClient::shared(&config).map_err(|error| self.http_error(error))?;
+        Ok(match &self.config.transport {
+            Some(transport) => client.layer(&**transport),
+            None => client,
+        })
     }
 
     async fn call(self, request: ModelRequest) -> Result<ModelResponse, UppError> {
@@ -191,7 +197,7 @@ impl HttpModel {
         ask: Ask,
         read: impl FnOnce(&str) -> Result<T, UppError>,
     ) -> Result<T, UppError> {
-        let prepared = self.address(ask, Expect::Json).await?;
+        let prepared = self.address(ask, ResponseType::Json).await?;
         self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
     }
 
@@ -201,7 +207,7 @@ impl HttpModel {
         ask: Ask,
         sink: S,
     ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
-        let prepared = self.address(ask, Expect::EventStream).await?;
+        let prepared = self.address(ask, ResponseType::EventStream).await?;
         self.receive(prepared, sink).await
     }
 
@@ -299,7 +305,7 @@ impl HttpModel {
 pub fn describe(provider: &str, error: &HttpError) -> UppError {
     let (code, message) = match error {
         HttpError::Status(refusal) => return of_status(provider, refusal, None),
-        HttpError::Request { .. } | HttpError::Replay { .. } => {
+        HttpError::Request { .. } | HttpError::Rejected { .. } => {
             (ErrorCode::InvalidRequest, error.to_string())
         }
         HttpError::Timeout { after, .. } => {

@@ -7,15 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use futures_util::Stream;
-use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::attempt::{Attempt, IncomingResponse, RequestContext};
 use super::error::{HttpError, request_id};
-use super::exchange::{Attempt, Body, Exchange};
 use crate::runtime::{Task, TaskError};
 
 /// Items that wait for the consumer before reading stops; the server then feels the back-pressure.
@@ -52,21 +51,21 @@ pub enum Flow {
 }
 
 /// What crosses from the task to the stream.
-enum Message<T, E> {
+enum StreamMessage<T, E> {
     Item(T),
     Failed(E),
     Finished,
 }
 
 /// The beginning of a stream: sent once the first chunk is decoded.
-pub(super) struct Started<T> {
+pub(super) struct StreamHead<T> {
     status: StatusCode,
     headers: HeaderMap,
     items: Vec<T>,
 }
 
 /// A failure before the first byte of the body; the sink is unused and comes back for the next attempt.
-type NotStarted<S> = (HttpError, S);
+type StartFailure<S> = (HttpError, S);
 
 /// The items of a streamed body.
 ///
@@ -81,7 +80,7 @@ pub struct BodyStream<T, E> {
     status: StatusCode,
     headers: HeaderMap,
     first: std::vec::IntoIter<T>,
-    receiver: mpsc::Receiver<Message<T, E>>,
+    receiver: mpsc::Receiver<StreamMessage<T, E>>,
     /// Gone when the stream is over.
     task: Option<Task<()>>,
     cancel: CancellationToken,
@@ -149,12 +148,12 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
             return Poll::Ready(Some(Ok(item)));
         }
         match ready!(this.receiver.poll_recv(context)) {
-            Some(Message::Item(item)) => Poll::Ready(Some(Ok(item))),
-            Some(Message::Failed(error)) => {
+            Some(StreamMessage::Item(item)) => Poll::Ready(Some(Ok(item))),
+            Some(StreamMessage::Failed(error)) => {
                 this.close();
                 Poll::Ready(Some(Err(error)))
             }
-            Some(Message::Finished) => {
+            Some(StreamMessage::Finished) => {
                 if let Some(task) = this.task.take() {
                     task.detach();
                 }
@@ -166,25 +165,25 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
 }
 
 /// The consumer's side of an attempt that is under way.
-pub(super) struct Connection<S: BodySink> {
-    started: oneshot::Receiver<Result<Started<S::Item>, NotStarted<S>>>,
-    receiver: mpsc::Receiver<Message<S::Item, S::Error>>,
+pub(super) struct PendingStream<S: BodySink> {
+    started: oneshot::Receiver<Result<StreamHead<S::Item>, StartFailure<S>>>,
+    receiver: mpsc::Receiver<StreamMessage<S::Item, S::Error>>,
 }
 
 /// The task's side of it.
-pub(super) struct Pump<S: BodySink> {
-    started: oneshot::Sender<Result<Started<S::Item>, NotStarted<S>>>,
-    sender: mpsc::Sender<Message<S::Item, S::Error>>,
+pub(super) struct BodyReader<S: BodySink> {
+    started: oneshot::Sender<Result<StreamHead<S::Item>, StartFailure<S>>>,
+    sender: mpsc::Sender<StreamMessage<S::Item, S::Error>>,
     sink: S,
 }
 
-pub(super) fn connect<S: BodySink>(sink: S) -> (Pump<S>, Connection<S>) {
+pub(super) fn connect<S: BodySink>(sink: S) -> (BodyReader<S>, PendingStream<S>) {
     let (started_sender, started) = oneshot::channel();
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    (Pump { started: started_sender, sender, sink }, Connection { started, receiver })
+    (BodyReader { started: started_sender, sender, sink }, PendingStream { started, receiver })
 }
 
-impl<S: BodySink> Connection<S> {
+impl<S: BodySink> PendingStream<S> {
     /// Waits for the first chunk. Without it the sink comes back, unless the task is gone.
     pub(super) async fn started(
         self,
@@ -192,7 +191,7 @@ impl<S: BodySink> Connection<S> {
         cancel: CancellationToken,
     ) -> Result<BodyStream<S::Item, S::Error>, (HttpError, Option<S>)> {
         match self.started.await {
-            Ok(Ok(Started { status, headers, items })) => Ok(BodyStream {
+            Ok(Ok(StreamHead { status, headers, items })) => Ok(BodyStream {
                 status,
                 headers,
                 first: items.into_iter(),
@@ -214,12 +213,12 @@ enum Step<E> {
     Failed(E),
 }
 
-impl<S: BodySink> Pump<S> {
+impl<S: BodySink> BodyReader<S> {
     /// Reads the body to its end, until the sink has enough, or until nobody listens.
-    pub(super) async fn run(self, exchange: Arc<Exchange>, attempt: Attempt) {
+    pub(super) async fn run(self, context: Arc<RequestContext>, attempt: Attempt) {
         let Self { started, sender, mut sink } = self;
         // Apart, as the end is: what it takes to send a request would be kept for as long as the stream.
-        let (mut body, first) = match Box::pin(begin(exchange, attempt)).await {
+        let (mut response, first) = match Box::pin(begin(context, attempt)).await {
             Ok(begun) => begun,
             Err(error) => {
                 // Nobody listens if this fails, and then it does not matter.
@@ -229,9 +228,9 @@ impl<S: BodySink> Pump<S> {
         };
         let mut out = Vec::new();
         let mut step = feed(&mut sink, Ok(first), &mut out);
-        let status = body.response.status();
-        let headers = std::mem::take(body.response.headers_mut());
-        if started.send(Ok(Started { status, headers, items: std::mem::take(&mut out) })).is_err() {
+        let status = response.status;
+        let headers = std::mem::take(&mut response.headers);
+        if started.send(Ok(StreamHead { status, headers, items: std::mem::take(&mut out) })).is_err() {
             return;
         }
         loop {
@@ -239,15 +238,15 @@ impl<S: BodySink> Pump<S> {
                 return;
             }
             match step {
-                Step::More => step = feed(&mut sink, body.next().await, &mut out),
+                Step::More => step = feed(&mut sink, response.next_chunk().await, &mut out),
                 Step::Failed(error) => {
-                    let _ = sender.send(Message::Failed(error)).await;
+                    let _ = sender.send(StreamMessage::Failed(error)).await;
                     return;
                 }
                 Step::Finished => {
-                    let _ = sender.send(Message::Finished).await;
+                    let _ = sender.send(StreamMessage::Finished).await;
                     drop(sender);
-                    Box::pin(body.drain()).await;
+                    Box::pin(response.drain()).await;
                     return;
                 }
             }
@@ -256,11 +255,14 @@ impl<S: BodySink> Pump<S> {
 }
 
 /// Everything up to the first chunk: as long as this fails, the request may be repeated.
-async fn begin(exchange: Arc<Exchange>, attempt: Attempt) -> Result<(Body, Option<Bytes>), HttpError> {
-    let limit = exchange.config.max_stream;
-    let mut body = exchange.open(attempt, limit).await?;
-    let first = body.next().await?;
-    Ok((body, first))
+async fn begin(
+    context: Arc<RequestContext>,
+    attempt: Attempt,
+) -> Result<(IncomingResponse, Option<Bytes>), HttpError> {
+    let limit = context.config.max_stream;
+    let mut response = context.open(attempt, limit).await?;
+    let first = response.next_chunk().await?;
+    Ok((response, first))
 }
 
 fn feed<S: BodySink>(
@@ -282,14 +284,14 @@ fn feed<S: BodySink>(
 
 /// Hands items over, waiting while the consumer has enough. Fails when nobody listens any more.
 async fn deliver<T, E>(
-    sender: &mpsc::Sender<Message<T, E>>,
+    sender: &mpsc::Sender<StreamMessage<T, E>>,
     items: &mut Vec<T>,
 ) -> Result<(), mpsc::error::SendError<()>> {
     while !items.is_empty() {
         let count = items.len().min(CAPACITY);
         let permits = sender.reserve_many(count).await?;
         for (permit, item) in permits.zip(items.drain(..count)) {
-            permit.send(Message::Item(item));
+            permit.send(StreamMessage::Item(item));
         }
     }
     Ok(())

@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::replay::Replay;
 use super::tls::CaCertificates;
 use crate::secret::Secret;
 
@@ -34,8 +33,6 @@ pub struct HttpConfig {
     /// Requests to one host that are under way at once, their bodies included; the others wait in line. Shared by all
     /// configurations with the same number. Default: no limit.
     pub max_concurrency: Option<NonZeroUsize>,
-    /// A recording that is made or played instead of the network.
-    pub replay: Option<Replay>,
     /// The `User-Agent` header.
     pub user_agent: String,
 }
@@ -53,16 +50,15 @@ impl Default for HttpConfig {
             http2: Http2::Negotiated,
             ca_certificates: None,
             max_concurrency: None,
-            replay: None,
             user_agent: concat!("turntree/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
 }
 
 impl HttpConfig {
-    /// The part that a connection pool depends on.
-    pub(super) fn transport(&self) -> Transport {
-        Transport {
+    /// The settings that a connection pool depends on.
+    pub(super) fn connection(&self) -> ConnectionConfig {
+        ConnectionConfig {
             connect_timeout: self.connect_timeout,
             proxy: self.proxy.clone(),
             http2: self.http2,
@@ -96,9 +92,9 @@ pub enum Http2 {
     PriorKnowledge,
 }
 
-/// What a connection pool depends on; clients are registered under it.
+/// The settings that a connection pool depends on; the key under which pools are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Transport {
+pub(super) struct ConnectionConfig {
     pub(super) connect_timeout: Duration,
     pub(super) proxy: Proxy,
     pub(super) http2: Http2,

@@ -11,7 +11,7 @@
 //!   Cancelled     the caller stopped it
 //!   Task          the background task failed
 //!   Host          the caller's own code failed: a key function, a retry strategy
-//!   Replay        a recording has no answer
+//!   Rejected      the transport did not send the request, for example because no recording matches
 //! ```
 //!
 //! Messages name the server without user, password and query, because keys travel there; headers of
@@ -22,12 +22,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::http::header::{Entry, SET_COOKIE};
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, HeaderValue};
-use reqwest::{StatusCode, Url};
+use url::Url;
 
-use super::replay::Cut;
-use super::retry::{parse_retry_after, parse_retry_info};
+use super::retry_after::{parse_retry_after, parse_retry_info};
 use crate::runtime::TaskError;
 
 /// Headers under which servers name a request, for support; the first one present counts.
@@ -102,10 +102,10 @@ pub enum HttpError {
     /// The caller's own code failed.
     #[error(transparent)]
     Host(#[from] HostFailure),
-    /// A recording is played and has no answer; nothing was sent.
+    /// The transport did not send the request, and a retry cannot help.
     #[error("{message}")]
-    Replay {
-        /// What was asked, and what the recording has instead.
+    Rejected {
+        /// The reason and the remedy.
         message: String,
     },
 }
@@ -173,7 +173,7 @@ impl HttpError {
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Timeout { phase, .. } => *phase == TimeoutPhase::Total,
-            Self::Cancelled | Self::Host(_) | Self::Replay { .. } | Self::Request { .. } => true,
+            Self::Cancelled | Self::Host(_) | Self::Rejected { .. } | Self::Request { .. } => true,
             _ => false,
         }
     }
@@ -192,20 +192,6 @@ impl HttpError {
             Self::Status(error) => error.retry_after,
             _ => None,
         }
-    }
-
-    /// A transport error, with what reqwest knows about its phase.
-    pub(super) fn transport(address: &str, error: reqwest::Error, connect_timeout: Duration) -> Self {
-        let address = address.to_owned();
-        if error.is_timeout() && error.is_connect() {
-            return Self::Timeout { phase: TimeoutPhase::Connect, after: connect_timeout, address };
-        }
-        if let Some(cut) = Cut::within(&error) {
-            return Self::Network { address, message: cut.to_string(), source: None };
-        }
-        // The URL inside may carry a key in its query.
-        let error = error.without_url();
-        Self::Network { address, message: causes(&error), source: Some(Box::new(error)) }
     }
 }
 
@@ -267,7 +253,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
 
 /// Cookies are credentials: `Debug` of the headers must not show them.
 pub(super) fn hide_cookies(headers: &mut HeaderMap) {
-    if let reqwest::header::Entry::Occupied(mut cookies) = headers.entry(reqwest::header::SET_COOKIE) {
+    if let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE) {
         cookies.iter_mut().for_each(|value: &mut HeaderValue| value.set_sensitive(true));
     }
 }

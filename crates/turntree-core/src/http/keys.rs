@@ -60,9 +60,9 @@ pub trait KeyStrategy: fmt::Debug + Send + Sync {
 
 /// The same key every time.
 #[derive(Debug, Clone)]
-pub struct Fixed(pub Secret);
+pub struct StaticKey(pub Secret);
 
-impl KeyStrategy for Fixed {
+impl KeyStrategy for StaticKey {
     fn key(&self) -> KeyFuture {
         found(&self.0)
     }
@@ -160,18 +160,18 @@ where
 
 /// The first of these environment variables that is set; read anew every time.
 #[derive(Debug, Clone)]
-pub struct Environment {
+pub struct EnvironmentKey {
     names: Vec<String>,
 }
 
-impl Environment {
+impl EnvironmentKey {
     /// Looks at the variables in this order.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self { names: names.into_iter().map(Into::into).collect() }
     }
 }
 
-impl KeyStrategy for Environment {
+impl KeyStrategy for EnvironmentKey {
     fn key(&self) -> KeyFuture {
         let key = self.names.iter().find_map(|name| environment(name));
         let key = key.map(|text| Secret::from(text.trim()));

@@ -1,52 +1,62 @@
-//! HTTP for providers: requests out, whole bodies or decoded streams back. UPP-1.2 §13.
+//! HTTP for providers: requests out, whole bodies or decoded streams back.
 //!
-//! The only room that names `reqwest`. Socket work runs on [`runtime`](crate::runtime); what is returned
-//! may be polled on any thread, also one without a tokio context such as that of an asyncio event loop.
-//! Retry strategies and keys are asked on the polling thread, so they may belong to the host language.
+//! Socket work runs on [`runtime`](crate::runtime). The futures and streams returned here may be polled on any thread,
+//! including threads without a tokio context such as that of an asyncio event loop. Retry strategies, key strategies
+//! and [`Transport::send`] are called on the polling thread, so they may belong to the host language.
 //!
-//! | file | what |
+//! | file | contents, from the lowest layer to the highest |
 //! |---|---|
-//! | `config` | time limits, sizes, proxy: data, hashable |
-//! | `request` | what is sent, with secret headers marked |
-//! | `multipart` | forms with files, as bodies |
-//! | `client` | one client per configuration; `send` and `stream` |
-//! | `exchange` | one attempt, in the background task |
-//! | `body` | decoding a stream where it is read, and handing its items over |
-//! | `retry` | when to try again |
-//! | `keys` | where an API key comes from |
-//! | `limit` | how many at once |
-//! | `replay` | exchanges that are recorded, and played instead of the network |
-//! | `tls` | certificates beside those of the system |
-//! | `error` | what can go wrong |
+//! | `retry_after` | parses how long a server asks to wait |
+//! | `error` | the error types |
+//! | `request` | requests, with secret headers marked |
+//! | `multipart` | `multipart/form-data` bodies |
+//! | `tls` | additional certificate authorities |
+//! | `config` | timeouts, size limits, proxy: plain data |
+//! | `transport` | the port [`Transport`], and its implementation with reqwest |
+//! | `cassette` | transports that record and play exchanges |
+//! | `retry` | retry strategies |
+//! | `keys` | API keys |
+//! | `concurrency` | limits concurrent requests per host |
+//! | `attempt` | one attempt: send, check status and media type, read the body |
+//! | `body` | decodes streamed bodies in the background task |
+//! | `client` | sends requests with retries and deadlines |
+//!
+//! Spec: UPP-1.2 §13
 
+mod attempt;
 mod body;
+pub mod cassette;
 mod client;
+mod concurrency;
 mod config;
 mod error;
-mod exchange;
 mod keys;
-mod limit;
 mod multipart;
-pub mod replay;
 mod request;
 mod retry;
+mod retry_after;
 mod tls;
+mod transport;
 
-pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-pub use reqwest::{Method, StatusCode};
+pub use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+pub use self::attempt::HttpResponse;
 pub use self::body::{BodySink, BodyStream, Flow};
-pub use self::client::{HttpClient, HttpResponse};
+pub use self::client::HttpClient;
 pub use self::config::{Http2, HttpConfig, Proxy};
 pub use self::error::{HostFailure, HttpError, StatusError, TimeoutPhase};
 pub use self::keys::{
-    DynamicKey, Environment, Fixed, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, WeightedKeys,
+    DynamicKey, EnvironmentKey, KeyError, KeyFuture, KeyStrategy, RoundRobinKeys, StaticKey, WeightedKeys,
 };
 pub use self::multipart::Multipart;
-pub use self::replay::Replay;
-pub use self::request::{Expect, HttpRequest};
+pub use self::request::{HttpRequest, PreparedRequest, ResponseType};
 pub use self::retry::{
-    Answer, Attempts, ExponentialBackoff, Failure, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy,
-    RetryStrategy, TokenBucket, parse_retry_after,
+    Attempts, ExponentialBackoff, FailedAttempt, LinearBackoff, NoRetry, RetryAfterStrategy, RetryFuture,
+    RetryPolicy, RetryStrategy, TokenBucket,
 };
+pub use self::retry_after::parse_retry_after;
 pub use self::tls::CaCertificates;
+pub use self::transport::{
+    Body, Credentials, ReplaceTransport, ReqwestTransport, Transport, TransportError, TransportFuture,
+    TransportLayer, TransportResponse,
+};

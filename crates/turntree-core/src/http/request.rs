@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use ::http::header::{ACCEPT, ACCEPT_ENCODING};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, HeaderName, HeaderValue};
-use reqwest::{Method, Url};
+use tokio::time::Instant;
+use url::Url;
 
 use super::error::{HttpError, safe_address};
 use crate::secret::Secret;
@@ -25,14 +27,14 @@ const SECRET_HEADERS: [&str; 7] = [
 /// `Debug` shows neither secret headers nor the URL's user and query nor the body.
 ///
 /// ```
-/// use turntree_core::http::{Expect, HttpRequest};
+/// use turntree_core::http::{HttpRequest, ResponseType};
 /// use turntree_core::secret::Secret;
 ///
 /// let request = HttpRequest::post("https://api.example/v1/chat?key=hidden", r#"{"stream":true}"#)
 ///     .header("Content-Type", "application/json")
 ///     .bearer(&Secret::from("sk-1"))
 ///     .header("content-type", "application/json; charset=utf-8")
-///     .expect(Expect::EventStream);
+///     .response_type(ResponseType::EventStream);
 /// assert_eq!(request.headers().len(), 2);
 /// assert!(!format!("{request:?}").contains("hidden") && !format!("{request:?}").contains("sk-1"));
 /// ```
@@ -42,7 +44,7 @@ pub struct HttpRequest {
     url: String,
     headers: Vec<Header>,
     body: Bytes,
-    expect: Expect,
+    response_type: ResponseType,
 }
 
 #[derive(Clone)]
@@ -55,7 +57,13 @@ struct Header {
 impl HttpRequest {
     /// A request with nothing but a method and a URL.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
-        Self { method, url: url.into(), headers: Vec::new(), body: Bytes::new(), expect: Expect::Anything }
+        Self {
+            method,
+            url: url.into(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            response_type: ResponseType::Any,
+        }
     }
 
     /// A GET.
@@ -92,8 +100,8 @@ impl HttpRequest {
 
     /// Says which kind of body a success must have, and asks the server for it with `Accept`.
     #[must_use]
-    pub fn expect(mut self, expect: Expect) -> Self {
-        self.expect = expect;
+    pub fn response_type(mut self, response_type: ResponseType) -> Self {
+        self.response_type = response_type;
         self
     }
 
@@ -125,28 +133,30 @@ impl HttpRequest {
         self
     }
 
-    /// Checks everything and makes what reqwest sends; also what errors may say of the server.
-    pub(super) fn prepare(self, streamed: bool) -> Result<Prepared, HttpError> {
+    /// The response type that was set.
+    pub(super) const fn accepted(&self) -> ResponseType {
+        self.response_type
+    }
+
+    /// Parses the URL and the headers, and adds `Accept` and `Accept-Encoding`.
+    ///
+    /// # Errors
+    /// [`HttpError::Request`] if the URL or a header is invalid.
+    pub(super) fn prepare(self, streamed: bool) -> Result<PreparedRequest, HttpError> {
         let url = parse_url(&self.url)?;
-        let address = safe_address(&url);
-        let mut request = reqwest::Request::new(self.method, url);
-        let headers = request.headers_mut();
-        headers.reserve(self.headers.len() + 2);
-        if let Some(accept) = self.expect.accept() {
+        let mut headers = HeaderMap::with_capacity(self.headers.len() + 2);
+        if let Some(accept) = self.response_type.accept() {
             headers.insert(ACCEPT, HeaderValue::from_static(accept));
         }
         if streamed {
-            // Compression would hold events back until a block is full.
+            // A compressed body delivers events only when a block is full.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         for header in self.headers {
             let (name, value) = header.parse()?;
             headers.insert(name, value);
         }
-        if !self.body.is_empty() {
-            *request.body_mut() = Some(self.body.into());
-        }
-        Ok(Prepared { request, address, expect: self.expect })
+        Ok(PreparedRequest { method: self.method, url, headers, body: self.body, deadline: None })
     }
 }
 
@@ -172,7 +182,7 @@ impl fmt::Debug for HttpRequest {
             .field("url", &url)
             .field("headers", &self.headers)
             .field("body_bytes", &self.body.len())
-            .field("expect", &self.expect)
+            .field("response_type", &self.response_type)
             .finish()
     }
 }
@@ -184,12 +194,34 @@ impl fmt::Debug for Header {
     }
 }
 
-/// A request that is known to be sound.
-pub(super) struct Prepared {
-    pub(super) request: reqwest::Request,
-    /// The server for errors, without secrets.
-    pub(super) address: String,
-    pub(super) expect: Expect,
+/// A request with parsed URL and headers, as a transport receives it. Cloning shares the body.
+///
+/// `Debug` hides secret headers, the URL's user and query, and the body.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct PreparedRequest {
+    /// The method.
+    pub method: Method,
+    /// The URL; its query may contain a key.
+    pub url: Url,
+    /// The headers; secret ones are marked as sensitive.
+    pub headers: HeaderMap,
+    /// The body; empty if there is none.
+    pub body: Bytes,
+    /// When the client drops the request if the response's headers have not arrived.
+    pub deadline: Option<Instant>,
+}
+
+impl fmt::Debug for PreparedRequest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("PreparedRequest")
+            .field("method", &self.method)
+            .field("url", &safe_address(&self.url))
+            .field("headers", &self.headers)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which kind of body a success must have.
@@ -198,10 +230,10 @@ pub(super) struct Prepared {
 /// one; a gateway's HTML page never is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Expect {
+pub enum ResponseType {
     /// Whatever comes.
     #[default]
-    Anything,
+    Any,
     /// One JSON document.
     Json,
     /// Server-sent events.
@@ -210,7 +242,7 @@ pub enum Expect {
     JsonLines,
 }
 
-impl Expect {
+impl ResponseType {
     /// What is asked for; the first of the media types that are taken.
     fn accept(self) -> Option<&'static str> {
         self.media_types().first().copied()
@@ -218,7 +250,7 @@ impl Expect {
 
     fn media_types(self) -> &'static [&'static str] {
         match self {
-            Self::Anything => &[],
+            Self::Any => &[],
             Self::Json => &["application/json", "text/json", "text/plain"],
             Self::EventStream => &["text/event-stream", "text/plain", "application/octet-stream"],
             Self::JsonLines => &[

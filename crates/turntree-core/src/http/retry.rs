@@ -11,10 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimeParser;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -27,7 +23,7 @@ const DEFAULT_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// A failed attempt, as a strategy sees it.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub struct Failure<'a> {
+pub struct FailedAttempt<'a> {
     /// What went wrong.
     pub error: &'a HttpError,
     /// Which attempt failed, from 1.
@@ -37,25 +33,25 @@ pub struct Failure<'a> {
 }
 
 /// What a strategy says, perhaps after a while; an error ends the request.
-pub type Answer<T> = BoxFuture<'static, Result<T, HostFailure>>;
+pub type RetryFuture<T> = BoxFuture<'static, Result<T, HostFailure>>;
 
 /// Decides whether and when a request is sent again. Asked on the thread that polls the request.
 pub trait RetryStrategy: fmt::Debug + Send + Sync {
     /// Waits until an attempt may be sent; also before the first. Dropping it gives the attempt up.
-    fn before_request(&self) -> Answer<()> {
+    fn before_request(&self) -> RetryFuture<()> {
         Box::pin(ready(Ok(())))
     }
 
     /// How long to wait before the next attempt; `None` to give up.
-    fn delay(&self, failure: &Failure<'_>) -> Option<Duration>;
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration>;
 
     /// As [`RetryStrategy::delay`], for strategies that need a while or may fail. By default what `delay` says.
-    fn on_failure(&self, failure: &Failure<'_>) -> Answer<Option<Duration>> {
+    fn on_failure(&self, failure: &FailedAttempt<'_>) -> RetryFuture<Option<Duration>> {
         Box::pin(ready(Ok(self.delay(failure))))
     }
 
     /// The request succeeded.
-    fn succeeded(&self) -> Answer<()> {
+    fn succeeded(&self) -> RetryFuture<()> {
         Box::pin(ready(Ok(())))
     }
 
@@ -136,7 +132,7 @@ impl Attempts {
     /// Dropping it stops the wait.
     pub async fn after_failure(&mut self, error: HttpError) -> Result<(), HttpError> {
         let retry_after = error.retry_after().map(|wait| wait.min(self.retry_after_max));
-        let failure = Failure { error: &error, attempt: self.attempt, retry_after };
+        let failure = FailedAttempt { error: &error, attempt: self.attempt, retry_after };
         // Only what comes again is a strategy's business: a cancelled request stays cancelled.
         let decision = match &self.strategy {
             Some(strategy) if !error.is_final() => strategy.on_failure(&failure),
@@ -185,7 +181,7 @@ impl Default for ExponentialBackoff {
 }
 
 impl RetryStrategy for ExponentialBackoff {
-    fn delay(&self, failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration> {
         if failure.attempt > self.max_attempts || !failure.error.is_retryable() {
             return None;
         }
@@ -212,7 +208,7 @@ impl Default for LinearBackoff {
 }
 
 impl RetryStrategy for LinearBackoff {
-    fn delay(&self, failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration> {
         if failure.attempt > self.max_attempts || !failure.error.is_retryable() {
             return None;
         }
@@ -225,7 +221,7 @@ impl RetryStrategy for LinearBackoff {
 pub struct NoRetry;
 
 impl RetryStrategy for NoRetry {
-    fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
         None
     }
 }
@@ -246,7 +242,7 @@ impl Default for RetryAfterStrategy {
 }
 
 impl RetryStrategy for RetryAfterStrategy {
-    fn delay(&self, failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration> {
         if failure.attempt > self.max_attempts || !failure.error.is_rate_limit() {
             return None;
         }
@@ -327,7 +323,7 @@ impl TokenBucket {
 }
 
 impl RetryStrategy for TokenBucket {
-    fn before_request(&self) -> Answer<()> {
+    fn before_request(&self) -> RetryFuture<()> {
         let bucket = self.clone();
         Box::pin(async move {
             // It is never closed.
@@ -339,63 +335,12 @@ impl RetryStrategy for TokenBucket {
         })
     }
 
-    fn delay(&self, failure: &Failure<'_>) -> Option<Duration> {
+    fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration> {
         if failure.attempt > self.max_attempts || !failure.error.is_rate_limit() {
             return None;
         }
         Some(self.time_for(2.0).max(failure.retry_after.unwrap_or_default()))
     }
-}
-
-/// Reads how long a server asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
-///
-/// A date is compared with the server's own `Date`, so that a clock that is off on either side does no
-/// harm; a date in the past means no wait. Anything else is ignored.
-pub fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(number) = text("retry-after-ms").and_then(parse_number) {
-        return Some(milliseconds(number.ceil()));
-    }
-    let wanted = text(RETRY_AFTER.as_str())?;
-    if let Some(seconds) = parse_number(wanted) {
-        return Some(scale(Duration::from_secs(1), seconds));
-    }
-    let wanted = parse_date(wanted)?;
-    let now = text(DATE.as_str()).and_then(parse_date).unwrap_or_else(Timestamp::now);
-    Some(wanted.duration_since(now).try_into().unwrap_or(Duration::ZERO))
-}
-
-/// Reads how long Google asks to wait: `RetryInfo.retryDelay` among the details of its error, as `"13s"`.
-pub(super) fn parse_retry_info(body: &[u8]) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: Status,
-    }
-    #[derive(Deserialize)]
-    struct Status {
-        details: Vec<Detail>,
-    }
-    #[derive(Deserialize)]
-    struct Detail {
-        #[serde(rename = "retryDelay")]
-        retry_delay: Option<String>,
-    }
-    memchr::memmem::find(body, b"retryDelay")?;
-    // Its streams wrap the error in a list.
-    let refusal = serde_json::from_slice::<Refusal>(body).ok();
-    let refusal = refusal.or_else(|| serde_json::from_slice::<[Refusal; 1]>(body).ok().map(|[only]| only))?;
-    let delay = refusal.error.details.into_iter().find_map(|detail| detail.retry_delay)?;
-    let seconds = parse_number(delay.trim().strip_suffix('s')?)?;
-    Some(scale(Duration::from_secs(1), seconds))
-}
-
-fn parse_number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
-}
-
-/// RFC 9110 §5.6.7 asks for the fixed-length form; its two obsolete forms are not sent any more.
-fn parse_date(text: &str) -> Option<Timestamp> {
-    DateTimeParser::new().parse_timestamp(text).ok()
 }
 
 /// A multiple of a duration; the longest there is instead of an overflow.

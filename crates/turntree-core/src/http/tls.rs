@@ -1,56 +1,62 @@
-//! Certificates of authorities that the system does not know: companies' own, and those of tests.
+//! Additional certificate authorities, for private networks and tests, and the TLS provider.
 
 use std::fmt;
 use std::path::Path;
 
 use bytes::Bytes;
-use reqwest::Certificate;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use super::error::HttpError;
 
-/// A bundle is a few hundred kilobytes; more is another file by mistake.
+/// Maximum size of a bundle. Real ones are a few hundred kilobytes.
 const MAX_BUNDLE: u64 = 16 * 1024 * 1024;
 
-/// Certificates that are trusted beside those of the system. Checked when made; cloning shares them.
+/// Certificates of authorities that are trusted in addition to the system's. Cloning shares them.
 ///
-/// Without them, the system's store is asked, and on Linux `SSL_CERT_FILE` and `SSL_CERT_DIR` name another one.
+/// Without them, the system's store is used; on Linux the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR`
+/// replace it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CaCertificates(Bytes);
 
 impl CaCertificates {
-    /// Takes one certificate or many in PEM, as in `-----BEGIN CERTIFICATE-----`.
+    /// Takes one or more certificates in PEM (`-----BEGIN CERTIFICATE-----`) and checks them.
     ///
     /// # Errors
-    /// [`HttpError::Request`] when there is none, or one that does not parse.
+    /// [`HttpError::Request`] if there is no certificate, or one that does not parse.
     pub fn from_pem(pem: impl Into<Bytes>) -> Result<Self, HttpError> {
         let certificates = Self(pem.into());
-        let count = certificates.certificates()?.len();
-        if count == 0 {
-            return Err(wrong("hold none; give them in PEM, beginning with -----BEGIN CERTIFICATE-----"));
+        let mut store = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(&certificates.0) {
+            let certificate = certificate.map_err(|_| invalid("do not parse; give them in PEM"))?;
+            store.add(certificate).map_err(|_| invalid("do not parse; check that the bundle is complete"))?;
         }
-        // The builder alone looks inside a certificate.
-        let builder = reqwest::Client::builder().no_proxy().tls_certs_only(certificates.certificates()?);
-        super::client::install_tls();
-        builder.build().map_err(|_| wrong("do not parse; check that the bundle is whole"))?;
+        if store.is_empty() {
+            return Err(invalid(
+                "contain no certificate; give them in PEM, beginning with -----BEGIN CERTIFICATE-----",
+            ));
+        }
         Ok(certificates)
     }
 
     /// Reads a PEM file. Blocks while it reads.
     ///
     /// # Errors
-    /// [`HttpError::Request`] as [`CaCertificates::from_pem`], and when the file cannot be read.
+    /// [`HttpError::Request`] as [`CaCertificates::from_pem`], and if the file cannot be read.
     pub fn from_file(path: &Path) -> Result<Self, HttpError> {
         let unreadable =
-            |why: &dyn fmt::Display| wrong(&format!("cannot be read from {}: {why}", path.display()));
+            |why: &dyn fmt::Display| invalid(&format!("cannot be read from {}: {why}", path.display()));
         let size = std::fs::metadata(path).map_err(|error| unreadable(&error))?.len();
         if size > MAX_BUNDLE {
-            return Err(unreadable(&format!("{size} bytes are no bundle of certificates")));
+            return Err(unreadable(&format!("{size} bytes are too many for a bundle of certificates")));
         }
         Self::from_pem(std::fs::read(path).map_err(|error| unreadable(&error))?)
     }
 
-    pub(super) fn certificates(&self) -> Result<Vec<Certificate>, HttpError> {
-        Certificate::from_pem_bundle(&self.0).map_err(|_| wrong("do not parse; give them in PEM"))
+    /// The PEM text.
+    pub(super) fn pem(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -60,6 +66,12 @@ impl fmt::Debug for CaCertificates {
     }
 }
 
-fn wrong(why: &str) -> HttpError {
+/// Selects `ring` as the process's TLS provider. If the process has one already, that one is used.
+pub(super) fn install_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// An error about the certificates: `why` is the rest of the sentence.
+pub(super) fn invalid(why: &str) -> HttpError {
     HttpError::Request { message: format!("the CA certificates {why}") }
 }

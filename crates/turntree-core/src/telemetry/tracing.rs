@@ -85,15 +85,15 @@ impl OpenSpan {
 
 impl Span for OpenSpan {
     fn first_chunk(&self) {
-        let span = self.span().clone();
-        ::tracing::event!(target: "turntree", parent: &span, Level::INFO, "first chunk");
+        let id = self.span().id();
+        ::tracing::event!(target: "turntree", parent: id, Level::INFO, "first chunk");
     }
 
     fn record_exception(&self, exception: &Exception<'_>) {
-        let span = self.span().clone();
+        let id = self.span().id();
         ::tracing::event!(
             target: "turntree",
-            parent: &span,
+            parent: id,
             Level::ERROR,
             "exception.type" = exception.type_name,
             "exception.message" = exception.message,

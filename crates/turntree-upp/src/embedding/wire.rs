@@ -11,7 +11,7 @@ use crate::config::ProviderConfig;
 use crate::dialect::Dialect;
 use crate::error::{Modality, UppError};
 use crate::http_model::{Ask, HttpModel};
-use turntree_core::http::Replay;
+use turntree_core::http::TransportLayer;
 use turntree_core::limits::Limits;
 
 /// Vectors are many small values: 2048 of 3072 numbers are 6 million, more than any other answer has.
@@ -69,9 +69,9 @@ impl HttpEmbeddingModel {
         Self { vendor: HttpModel::new(vendor, model_id, config), wire }
     }
 
-    /// With a recording in place of the network.
+    /// Wraps or replaces the HTTP transport.
     #[must_use]
-    pub fn with_transport(self, transport: Replay) -> Self {
+    pub fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self {
         Self { vendor: self.vendor.with_transport(transport), ..self }
     }
 

@@ -16,7 +16,7 @@ use crate::http_model::{Ask, HttpModel, StreamFailure};
 use crate::provider::Model as _;
 use crate::reader::Frames;
 use crate::result_stream::Step;
-use turntree_core::http::{BodySink, Flow, Replay};
+use turntree_core::http::{BodySink, Flow, TransportLayer};
 use turntree_core::sse;
 
 /// Largest event of a stream: a picture of 4096 by 4096 pixels as base64 stays below it.
@@ -98,9 +98,9 @@ impl HttpImageModel {
         Self { vendor: HttpModel::new(vendor, model_id, config), wire }
     }
 
-    /// With a recording in place of the network.
+    /// Wraps or replaces the HTTP transport.
     #[must_use]
-    pub fn with_transport(self, transport: Replay) -> Self {
+    pub fn with_transport(self, transport: Arc<dyn TransportLayer>) -> Self {
         Self { vendor: self.vendor.with_transport(transport), ..self }
     }
 

@@ -49,6 +49,7 @@ mod sse;
 mod sub_agents;
 mod support;
 mod support_agents;
+mod telemetry;
 mod thread_protocol;
 mod thread_protocol_corpus;
 mod thread_protocol_laws;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use turntree::core::http::{
-    Answer, DynamicKey, Environment, ExponentialBackoff, Failure, Fixed, HeaderMap, HostFailure, HttpError,
-    KeyError, KeyStrategy, LinearBackoff, NoRetry, RetryAfterStrategy, RetryPolicy, RetryStrategy,
-    RoundRobinKeys, StatusCode, StatusError, TimeoutPhase, TokenBucket, WeightedKeys, parse_retry_after,
+    DynamicKey, EnvironmentKey, ExponentialBackoff, FailedAttempt, HeaderMap, HostFailure, HttpError,
+    KeyError, KeyStrategy, LinearBackoff, NoRetry, RetryAfterStrategy, RetryFuture, RetryPolicy,
+    RetryStrategy, RoundRobinKeys, StaticKey, StatusCode, StatusError, TimeoutPhase, TokenBucket,
+    WeightedKeys, parse_retry_after,
 };
 use turntree::core::secret::Secret;
 
@@ -195,10 +196,10 @@ async fn a_strategy_that_fails_ends_the_request_with_its_failure() {
     #[derive(Debug)]
     struct Broken;
     impl RetryStrategy for Broken {
-        fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
             None
         }
-        fn on_failure(&self, _failure: &Failure<'_>) -> Answer<Option<Duration>> {
+        fn on_failure(&self, _failure: &FailedAttempt<'_>) -> RetryFuture<Option<Duration>> {
             Box::pin(async { Err(HostFailure::new(std::io::Error::other("no idea"))) })
         }
     }
@@ -231,7 +232,7 @@ async fn a_strategy_with_state_is_forked_for_each_request() {
     #[derive(Debug, Default)]
     struct Once(std::sync::atomic::AtomicBool);
     impl RetryStrategy for Once {
-        fn delay(&self, _failure: &Failure<'_>) -> Option<Duration> {
+        fn delay(&self, _failure: &FailedAttempt<'_>) -> Option<Duration> {
             let used = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
             (!used).then_some(Duration::ZERO)
         }
@@ -311,10 +312,10 @@ async fn keys_are_drawn_by_their_weight() {
 async fn a_key_comes_from_a_function_or_the_environment() {
     let dynamic = DynamicKey(|| async { Ok(Secret::from("made")) });
     let failing = DynamicKey(|| async { Err(KeyError::Failed { message: "vault is closed".to_owned() }) });
-    let set = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY", "PATH"]);
-    let unset = Environment::new(["TURNTREE_TEST_NO_SUCH_KEY"]);
+    let set = EnvironmentKey::new(["TURNTREE_TEST_NO_SUCH_KEY", "PATH"]);
+    let unset = EnvironmentKey::new(["TURNTREE_TEST_NO_SUCH_KEY"]);
 
-    assert_eq!(exposed(&Fixed(Secret::from("fixed"))).await, "fixed");
+    assert_eq!(exposed(&StaticKey(Secret::from("fixed"))).await, "fixed");
     assert_eq!(exposed(&dynamic).await, "made");
     assert_eq!(failing.key().await.unwrap_err().to_string(), "the API key function failed: vault is closed");
     assert_eq!(exposed(&set).await, std::env::var("PATH").unwrap().trim());
@@ -329,7 +330,7 @@ fn secrets_do_not_show() {
     let (short, long) = (Secret::from("12345678"), Secret::from("sk-\u{e4}bcdefgh"));
 
     assert_eq!(format!("{short} {short:?} {long} {long:?}"), "*** *** sk-\u{e4}...efgh ***");
-    assert_eq!(format!("{:?}", Fixed(long)), "Fixed(***)");
+    assert_eq!(format!("{:?}", StaticKey(long)), "StaticKey(***)");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,17 +6,18 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use turntree::core::http::{
-    BodySink, BodyStream, Expect, Flow, HttpClient, HttpConfig, HttpError, HttpRequest, HttpResponse,
-    LinearBackoff, Proxy, RetryPolicy, TimeoutPhase,
+    BodySink, BodyStream, Flow, HttpClient, HttpConfig, HttpError, HttpRequest, HttpResponse, LinearBackoff,
+    Proxy, ResponseType, RetryPolicy, TimeoutPhase,
 };
 use turntree::core::sse::{Decoder, SseError};
 
 use crate::support::server::{Server, Step, chunk, event_stream, json, last_chunk, response};
 
-mod limit;
-mod replay;
+mod cassette;
+mod concurrency;
 mod send;
 mod stream;
+mod transport;
 
 /// The data of server-sent events; `[DONE]` ends the content.
 #[derive(Default)]
@@ -77,12 +78,12 @@ fn client(config: &HttpConfig) -> HttpClient {
 }
 
 async fn get(server: &Server, config: &HttpConfig) -> Result<HttpResponse, HttpError> {
-    let request = HttpRequest::get(server.url("/v1/thing?key=hidden")).expect(Expect::Json);
+    let request = HttpRequest::get(server.url("/v1/thing?key=hidden")).response_type(ResponseType::Json);
     client(config).send(request, &RetryPolicy::default(), &CancellationToken::new()).await
 }
 
 async fn open(server: &Server, config: &HttpConfig, retry: &RetryPolicy) -> Result<EventStream, HttpError> {
-    let request = HttpRequest::post(server.url("/v1/chat"), "{}").expect(Expect::EventStream);
+    let request = HttpRequest::post(server.url("/v1/chat"), "{}").response_type(ResponseType::EventStream);
     client(config).stream(request, retry, &CancellationToken::new(), EventData::default()).await
 }
 

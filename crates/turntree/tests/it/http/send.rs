@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use turntree::core::http::{
-    Expect, ExponentialBackoff, HttpClient, HttpConfig, HttpError, HttpRequest, LinearBackoff, Proxy,
+    ExponentialBackoff, HttpClient, HttpConfig, HttpError, HttpRequest, LinearBackoff, Proxy, ResponseType,
     RetryAfterStrategy, RetryPolicy, StatusCode, TimeoutPhase,
 };
 use turntree::core::secret::Secret;
@@ -19,7 +19,7 @@ async fn a_plain_request_is_answered() {
         .header("X-Custom", "first")
         .header("x-custom", "second")
         .bearer(&Secret::from("sk-1"))
-        .expect(Expect::Json);
+        .response_type(ResponseType::Json);
 
     let answer =
         client(&config()).send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap();

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json as value};
-use turntree::core::http::replay::{Mode, RedactionHook, ReplayError, ReplayOptions};
-use turntree::core::http::{ExponentialBackoff, HostFailure, Replay};
+use turntree::core::http::cassette::{Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook};
+use turntree::core::http::{ExponentialBackoff, HostFailure};
 use turntree::core::secret::Secret;
 
 use super::*;
@@ -14,35 +14,33 @@ const KEY: &str = "sk-live-abcdefghijklmnop0123456789";
 
 /// A file that no other test uses; gone with the folder of the build.
 fn file(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cassette");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join(format!("{name}.json"));
     let _ = std::fs::remove_file(&path);
     path
 }
 
-fn with(mode: Mode, path: &Path) -> Replay {
-    Replay::open(path, ReplayOptions { mode, ..ReplayOptions::default() }).unwrap()
+fn with(mode: CassetteMode, path: &Path) -> Cassette {
+    Cassette::open(path, CassetteOptions { mode, ..CassetteOptions::default() }).unwrap()
 }
 
-fn using(replay: &Replay) -> HttpConfig {
-    HttpConfig { replay: Some(replay.clone()), ..config() }
+fn using(cassette: &Cassette) -> HttpClient {
+    client(&config()).layer(cassette)
 }
 
-async fn post(url: &str, body: &Value, replay: &Replay) -> Result<HttpResponse, HttpError> {
+async fn post(url: &str, body: &Value, cassette: &Cassette) -> Result<HttpResponse, HttpError> {
     let request = HttpRequest::post(url, body.to_string())
         .header("Content-Type", "application/json")
         .header("X-Strange", "not for the file")
         .bearer(&Secret::from(KEY))
-        .expect(Expect::Json);
-    client(&using(replay)).send(request, &quick_retries(), &CancellationToken::new()).await
+        .response_type(ResponseType::Json);
+    using(cassette).send(request, &quick_retries(), &CancellationToken::new()).await
 }
 
-async fn stream(url: &str, replay: &Replay) -> Result<EventStream, HttpError> {
-    let request = HttpRequest::post(url, "{}").expect(Expect::EventStream);
-    client(&using(replay))
-        .stream(request, &quick_retries(), &CancellationToken::new(), EventData::default())
-        .await
+async fn stream(url: &str, cassette: &Cassette) -> Result<EventStream, HttpError> {
+    let request = HttpRequest::post(url, "{}").response_type(ResponseType::EventStream);
+    using(cassette).stream(request, &quick_retries(), &CancellationToken::new(), EventData::default()).await
 }
 
 fn document(path: &Path) -> Value {
@@ -56,14 +54,14 @@ async fn what_was_recorded_is_played_without_the_server() {
     let answers = [refusal, json(r#"{ "n": 1 }"#), json(r#"{"n":2}"#)];
     let server = Server::start(answers).await;
     let url = server.url("/v1/chat?key=AbCdEfGh&x=1");
-    let recording = with(Mode::Record, &path);
+    let recording = with(CassetteMode::Record, &path);
 
     let first = post(&url, &value!({"a": 1, "b": [1, 2]}), &recording).await.unwrap();
     let second = post(&url, &value!({"a": 1, "b": [1, 2]}), &recording).await.unwrap();
     recording.save().unwrap();
     drop(server);
 
-    let playing = with(Mode::Replay, &path);
+    let playing = with(CassetteMode::Replay, &path);
     let url = url.replace("AbCdEfGh", "another-key");
     // Members in another order, a number in another spelling, another key in the query.
     let again = post(&url, &value!({"b": [1, 2.0], "a": 1}), &playing).await.unwrap();
@@ -84,7 +82,7 @@ async fn a_file_holds_no_credentials() {
     let headers = [("Content-Type", "application/json"), ("Set-Cookie", "session=1"), ("X-Account", "acme")];
     let server = Server::start([response("200 OK", &headers, &echo)]).await;
     let url = server.url("/v1?api-key=hidden-in-query").replace("http://", "http://me:pass-word@");
-    let recording = with(Mode::Record, &path);
+    let recording = with(CassetteMode::Record, &path);
 
     let body =
         value!({"prompt": format!("my key is {KEY} and AIza{}", "x".repeat(35)), "task-sk-1": "sk-short"});
@@ -110,14 +108,14 @@ async fn streams_keep_their_chunks_and_their_broken_ends() {
         vec![event_stream(), chunk("data: 3\n\n"), Step::Wait(Duration::from_millis(50)), Step::Reset];
     let server = Server::start([whole, broken]).await;
     let url = server.url("/v1/chat");
-    let recording = with(Mode::Record, &path);
+    let recording = with(CassetteMode::Record, &path);
 
     drain(stream(&url, &recording).await.unwrap()).await;
     let (_, lived) = drain(stream(&url, &recording).await.unwrap()).await;
     recording.save().unwrap();
     drop(server);
 
-    let playing = with(Mode::Replay, &path);
+    let playing = with(CassetteMode::Replay, &path);
     let (items, error) = drain(stream(&url, &playing).await.unwrap()).await;
     assert_eq!((items, error.is_none()), (vec!["1".to_owned(), "hé".to_owned()], true));
     let (items, error) = drain(stream(&url, &playing).await.unwrap()).await;
@@ -145,12 +143,12 @@ async fn failures_are_played_and_retried_as_in_life() {
                                       "body": {"base64": "eyJvayI6MX0="}}})),
     ]});
     std::fs::write(&path, text.to_string()).unwrap();
-    let playing = with(Mode::Replay, &path);
+    let playing = with(CassetteMode::Replay, &path);
     let retries = RetryPolicy::new(ExponentialBackoff { jitter: false, ..ExponentialBackoff::default() });
     let begun = tokio::time::Instant::now();
 
-    let request = HttpRequest::post("https://host.invalid/v1", "{}").expect(Expect::Json);
-    let answer = client(&using(&playing)).send(request, &retries, &CancellationToken::new()).await.unwrap();
+    let request = HttpRequest::post("https://host.invalid/v1", "{}").response_type(ResponseType::Json);
+    let answer = using(&playing).send(request, &retries, &CancellationToken::new()).await.unwrap();
 
     assert_eq!(answer.body, "{\"ok\":1}");
     assert_eq!(begun.elapsed().as_secs(), 1 + 2 + 20);
@@ -160,7 +158,7 @@ async fn failures_are_played_and_retried_as_in_life() {
 async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
     let path = file("unmatched");
     let server = Server::start([json("1"), json("2")]).await;
-    let recording = with(Mode::Record, &path);
+    let recording = with(CassetteMode::Record, &path);
     let body = value!({"model": "m", "messages": [{"role": "user", "content": "Hello"}], "id": "a"});
     post(&server.url("/v1/embed"), &value!({}), &recording).await.unwrap();
     post(&server.url("/v1/chat"), &body, &recording).await.unwrap();
@@ -168,13 +166,13 @@ async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
     let url = server.url("/v1/chat");
     drop(server);
 
-    let playing = with(Mode::Replay, &path);
+    let playing = with(CassetteMode::Replay, &path);
     let asked =
         value!({"model": "m", "messages": [{"role": "user", "content": "Bye"}], "id": "b", "seed": 1});
     let error = post(&url, &asked, &playing).await.unwrap_err();
     let told = error.to_string();
 
-    assert!(matches!(error, HttpError::Replay { .. }), "{error:?}");
+    assert!(matches!(error, HttpError::Rejected { .. }), "{error:?}");
     for part in [
         "the nearest is exchange 1",
         r#"/messages/0/content (recorded "Hello", asked "Bye")"#,
@@ -185,7 +183,8 @@ async fn what_is_not_recorded_names_the_nearest_and_the_differences() {
         assert!(told.contains(part), "{part} in {told}");
     }
     let ignore = ["/id", "/seed", "/messages/*/content"].map(str::to_owned).to_vec();
-    let lenient = Replay::open(&path, ReplayOptions { ignore, repeat: true, ..Default::default() }).unwrap();
+    let lenient =
+        Cassette::open(&path, CassetteOptions { ignore, repeat: true, ..Default::default() }).unwrap();
     for _ in 0..2 {
         assert_eq!(post(&url, &asked, &lenient).await.unwrap().body, "2");
     }
@@ -202,11 +201,11 @@ async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made()
     let slow = |text: &str, wait| [vec![Step::Wait(Duration::from_millis(wait))], json(text)].concat();
     let server = Server::start([slow("0", 60), slow("1", 30), json("2")]).await;
     let url = server.url("/v1/chat");
-    let recording = with(Mode::Record, &path);
-    let ask = |replay: Replay, url: String| async move {
+    let recording = with(CassetteMode::Record, &path);
+    let ask = |cassette: Cassette, url: String| async move {
         let all = (0..3).map(|n| {
-            let (url, replay) = (url.clone(), replay.clone());
-            async move { post(&url, &value!({"n": n}), &replay).await.unwrap().body }
+            let (url, cassette) = (url.clone(), cassette.clone());
+            async move { post(&url, &value!({"n": n}), &cassette).await.unwrap().body }
         });
         join_all(all).await
     };
@@ -220,7 +219,7 @@ async fn parallel_requests_are_recorded_and_played_in_the_order_they_were_made()
         (0..3).map(|n| file["exchanges"][n]["request"]["body"]["json"]["n"].clone()).collect();
     assert_eq!(order, [0, 1, 2]);
     for _ in 0..5 {
-        assert_eq!(ask(with(Mode::Replay, &path), url.clone()).await, lived);
+        assert_eq!(ask(with(CassetteMode::Replay, &path), url.clone()).await, lived);
     }
 }
 
@@ -233,11 +232,11 @@ async fn auto_sends_only_what_is_missing_and_keeps_what_is_not_ours() {
     let url = server.url("/v1");
 
     for bodies in [&[1][..], &[1, 2][..], &[2, 1][..]] {
-        let replay = with(Mode::Auto, &path);
+        let cassette = with(CassetteMode::Auto, &path);
         for n in bodies {
-            assert_eq!(post(&url, &value!(n), &replay).await.unwrap().body, n.to_string());
+            assert_eq!(post(&url, &value!(n), &cassette).await.unwrap().body, n.to_string());
         }
-        replay.save().unwrap();
+        cassette.save().unwrap();
     }
 
     assert_eq!(server.requests().len(), 2);
@@ -250,7 +249,7 @@ fn files_that_cannot_be_played_say_why() {
     let path = file("broken");
     let open = |text: &[u8]| {
         std::fs::write(&path, text).unwrap();
-        Replay::open(&path, ReplayOptions::default()).unwrap_err().to_string()
+        Cassette::open(&path, CassetteOptions::default()).unwrap_err().to_string()
     };
     let head =
         r#"{"format":"turntree.replay","version":1,"exchanges":[{"request":{"method":"GET","url":"u"}"#;
@@ -274,9 +273,10 @@ fn files_that_cannot_be_played_say_why() {
         assert!(told.contains(reason) && told.contains("broken.json"), "{reason} in {told}");
     }
     std::fs::remove_file(&path).unwrap();
-    assert!(matches!(Replay::open(&path, ReplayOptions::default()), Err(ReplayError::Missing { .. })));
-    let ignore = ReplayOptions { mode: Mode::Record, ignore: vec!["a/b".to_owned()], ..Default::default() };
-    assert!(matches!(Replay::open(&path, ignore), Err(ReplayError::Pointer { .. })));
+    assert!(matches!(Cassette::open(&path, CassetteOptions::default()), Err(CassetteError::Missing { .. })));
+    let ignore =
+        CassetteOptions { mode: CassetteMode::Record, ignore: vec!["a/b".to_owned()], ..Default::default() };
+    assert!(matches!(Cassette::open(&path, ignore), Err(CassetteError::Pointer { .. })));
 }
 
 #[tokio::test]
@@ -284,12 +284,12 @@ async fn a_file_that_cannot_be_written_is_told_and_the_old_one_stays() {
     let server = Server::start([json("1")]).await;
     let folder = file("folder");
     std::fs::create_dir_all(folder.join("in_the_way.json")).unwrap();
-    let recording = with(Mode::Record, &folder.join("in_the_way.json"));
+    let recording = with(CassetteMode::Record, &folder.join("in_the_way.json"));
 
     post(&server.url("/"), &value!({}), &recording).await.unwrap();
     let error = recording.save().unwrap_err();
 
-    assert!(matches!(error, ReplayError::File { action: "write", .. }), "{error}");
+    assert!(matches!(error, CassetteError::File { action: "write", .. }), "{error}");
     // A write in the background may be trying at this moment.
     let is_clean = || std::fs::read_dir(&folder).unwrap().count() == 1;
     for _ in 0..100 {
@@ -309,12 +309,12 @@ async fn a_hook_takes_out_what_only_the_caller_knows() {
         serde_json::from_str(&text).map_err(HostFailure::new)
     };
     let options =
-        |mode| ReplayOptions { mode, redact: Some(std::sync::Arc::new(hook)), ..Default::default() };
-    let recording = Replay::open(&path, options(Mode::Record)).unwrap();
+        |mode| CassetteOptions { mode, redact: Some(std::sync::Arc::new(hook)), ..Default::default() };
+    let recording = Cassette::open(&path, options(CassetteMode::Record)).unwrap();
 
     post(&server.url("/v1"), &value!({"user": "Ada"}), &recording).await.unwrap();
     recording.save().unwrap();
-    let playing = Replay::open(&path, options(Mode::Replay)).unwrap();
+    let playing = Cassette::open(&path, options(CassetteMode::Replay)).unwrap();
     let answer = post(&server.url("/v1"), &value!({"user": "Ada"}), &playing).await.unwrap();
 
     assert!(!std::fs::read_to_string(&path).unwrap().contains("Ada"));
@@ -336,8 +336,8 @@ async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() 
         };
         let redact: Option<RedactionHook> = Some(std::sync::Arc::new(hook));
         let path = file("failing_hook");
-        let options = ReplayOptions { mode: Mode::Record, redact, ..Default::default() };
-        let recording = Replay::open(&path, options).unwrap();
+        let options = CassetteOptions { mode: CassetteMode::Record, redact, ..Default::default() };
+        let recording = Cassette::open(&path, options).unwrap();
 
         let answer = post(&server.url("/v1"), &value!({}), &recording).await;
 
@@ -346,7 +346,7 @@ async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() 
         } else {
             answer.unwrap();
             let told = recording.save().unwrap_err();
-            assert_eq!(told, ReplayError::Hook { path: path.clone(), failure: failure.clone() });
+            assert_eq!(told, CassetteError::Hook { path: path.clone(), failure: failure.clone() });
         }
         assert!(!path.exists());
     }
@@ -354,11 +354,11 @@ async fn a_hook_that_fails_ends_the_request_and_the_save_with_its_own_failure() 
 
 #[tokio::test]
 async fn two_recorders_of_one_file_keep_what_the_other_recorded() {
-    for mode in [Mode::Auto, Mode::Record] {
+    for mode in [CassetteMode::Auto, CassetteMode::Record] {
         let path = file("shared");
         let server = Server::start((0..5).map(|number| json(&number.to_string()))).await;
         let url = server.url("/v1");
-        let old = with(Mode::Auto, &path);
+        let old = with(CassetteMode::Auto, &path);
         post(&url, &value!("old"), &old).await.unwrap();
         old.save().unwrap();
 
@@ -373,7 +373,7 @@ async fn two_recorders_of_one_file_keep_what_the_other_recorded() {
         let exchanges = document(&path)["exchanges"].as_array().unwrap().clone();
         let mut asked: Vec<_> = exchanges.iter().map(|e| e["request"]["body"]["json"].clone()).collect();
         asked.sort_by_key(Value::to_string);
-        let kept = if mode == Mode::Auto { vec!["a", "b", "c", "old"] } else { vec!["a", "b", "c"] };
+        let kept = if mode == CassetteMode::Auto { vec!["a", "b", "c", "old"] } else { vec!["a", "b", "c"] };
         assert_eq!(asked, kept, "{mode:?}");
         let folder = path.parent().unwrap();
         assert!(!folder.join("shared.json.lock").exists());
@@ -385,7 +385,7 @@ async fn many_recorders_at_once_lose_nothing() {
     let path = file("crowd");
     let server = Server::start((0..24).map(|number| json(&number.to_string()))).await;
     let url = server.url("/v1");
-    let recorders: Vec<Replay> = (0..8).map(|_| with(Mode::Auto, &path)).collect();
+    let recorders: Vec<Cassette> = (0..8).map(|_| with(CassetteMode::Auto, &path)).collect();
 
     join_all((0..24).map(|number| {
         let (recorder, url) = (recorders[number % 8].clone(), url.clone());
@@ -403,7 +403,7 @@ async fn many_recorders_at_once_lose_nothing() {
     .unwrap();
 
     let mut asked: Vec<_> =
-        with(Mode::Replay, &path).unused().into_iter().map(|unused| unused.index).collect();
+        with(CassetteMode::Replay, &path).unused().into_iter().map(|unused| unused.index).collect();
     asked.sort_unstable();
     assert_eq!(asked, (0..24).collect::<Vec<_>>());
 }
@@ -417,7 +417,7 @@ async fn secrets_inside_of_bytes_are_taken_out_and_the_other_bytes_stay() {
         body.len()
     );
     let server = Server::start([vec![Step::Send(head.into_bytes()), Step::Send(body.clone())]]).await;
-    let recording = with(Mode::Record, &path);
+    let recording = with(CassetteMode::Record, &path);
 
     let lived = post(&server.url("/v1"), &value!({}), &recording).await.unwrap();
     recording.save().unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::file::{self, Recorded, Recording, ReplayError};
+use super::file::{self, CassetteError, Recorded, Recording};
 
 /// How long a lock is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,14 +23,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// What of a file belongs to one recorder.
 #[derive(Default)]
-pub(super) struct Share {
+pub(super) struct FileShare {
     /// What the file held, for the case that somebody takes it away.
     before: Recording,
     /// What the file held that this recorder replaces, or has written: how often each exchange.
     ours: HashMap<String, usize>,
 }
 
-impl Share {
+impl FileShare {
     /// Of a recorder that adds to what the file holds.
     pub(super) fn adding(before: Recording) -> Self {
         Self { before, ours: HashMap::new() }
@@ -46,8 +46,8 @@ impl Share {
     /// Writes all that this recorder has recorded behind what others have. Blocks.
     ///
     /// # Errors
-    /// [`ReplayError::File`] when it cannot be written or the lock is not given up.
-    pub(super) fn write(&mut self, path: &Path, exchanges: Vec<Recorded>) -> Result<(), ReplayError> {
+    /// [`CassetteError::File`] when it cannot be written or the lock is not given up.
+    pub(super) fn write(&mut self, path: &Path, exchanges: Vec<Recorded>) -> Result<(), CassetteError> {
         let _lock = Lock::wait(path)?;
         let mut recording = file::read(path).unwrap_or_else(|_| self.before.clone());
         let mut ours = std::mem::take(&mut self.ours);
@@ -79,11 +79,11 @@ fn written(exchange: &Recorded) -> String {
 struct Lock(PathBuf);
 
 impl Lock {
-    fn wait(path: &Path) -> Result<Self, ReplayError> {
+    fn wait(path: &Path) -> Result<Self, CassetteError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".lock");
         let lock = path.with_file_name(name);
-        let failed = |reason: String| ReplayError::File { action: "lock", path: path.to_owned(), reason };
+        let failed = |reason: String| CassetteError::File { action: "lock", path: path.to_owned(), reason };
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::file::{Payload, RecordedRequest, ReplayError};
+use super::file::{CassetteError, Payload, RecordedRequest};
 
 /// Differences past this many are not looked for.
 const MAX_DIFFERENCES: usize = 64;
@@ -41,12 +41,12 @@ impl fmt::Display for Difference {
 
 /// Pointers that are not compared, each as its segments.
 #[derive(Debug, Default)]
-pub(super) struct Ignored(Vec<Vec<String>>);
+pub(super) struct IgnoredPointers(Vec<Vec<String>>);
 
-impl Ignored {
-    pub(super) fn new(pointers: &[String]) -> Result<Self, ReplayError> {
+impl IgnoredPointers {
+    pub(super) fn new(pointers: &[String]) -> Result<Self, CassetteError> {
         let segments = |text: &String| {
-            let rest = text.strip_prefix('/').ok_or_else(|| ReplayError::Pointer { text: text.clone() })?;
+            let rest = text.strip_prefix('/').ok_or_else(|| CassetteError::Pointer { text: text.clone() })?;
             Ok(rest.split('/').map(|segment| segment.replace("~1", "/").replace("~0", "~")).collect())
         };
         pointers.iter().map(segments).collect::<Result<_, _>>().map(Self)
@@ -59,7 +59,11 @@ impl Ignored {
 }
 
 /// Whether a request is the recorded one.
-pub(super) fn is_same(recorded: &RecordedRequest, asked: &RecordedRequest, ignored: &Ignored) -> bool {
+pub(super) fn matches(
+    recorded: &RecordedRequest,
+    asked: &RecordedRequest,
+    ignored: &IgnoredPointers,
+) -> bool {
     compare(recorded, asked, ignored, 1).is_empty()
 }
 
@@ -67,7 +71,7 @@ pub(super) fn is_same(recorded: &RecordedRequest, asked: &RecordedRequest, ignor
 pub(super) fn differences(
     recorded: &RecordedRequest,
     asked: &RecordedRequest,
-    ignored: &Ignored,
+    ignored: &IgnoredPointers,
 ) -> Vec<Difference> {
     compare(recorded, asked, ignored, MAX_DIFFERENCES)
 }
@@ -80,7 +84,7 @@ pub(super) fn distance(differences: &[Difference]) -> usize {
 fn compare(
     recorded: &RecordedRequest,
     asked: &RecordedRequest,
-    ignored: &Ignored,
+    ignored: &IgnoredPointers,
     limit: usize,
 ) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -112,7 +116,7 @@ fn value(body: &Payload) -> Value {
 struct Comparison<'a> {
     path: Vec<String>,
     found: Vec<Difference>,
-    ignored: &'a Ignored,
+    ignored: &'a IgnoredPointers,
     limit: usize,
 }
 

@@ -5,14 +5,22 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::file::{Chunk, Payload, Recorded, ReplayError};
-use super::{RedactionHook, file};
+use super::file::{CassetteError, Chunk, Payload, Recorded};
 use crate::http::error::HostFailure;
+
+/// Changes an exchange, as JSON of the file's format, before it is compared or written.
+///
+/// Called on the thread that polls the request with `{"request": …}` alone, and on the thread that saves with all.
+///
+/// # Errors
+/// What it failed with; a request that it failed on comes out with that very failure.
+pub type RedactionHook = Arc<dyn Fn(Value) -> Result<Value, HostFailure> + Send + Sync>;
 
 /// Stands where a secret was.
 pub(super) const MARK: &str = "REDACTED";
@@ -196,16 +204,16 @@ fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String>
 /// An exchange as the caller's hook leaves it.
 ///
 /// # Errors
-/// [`ReplayError::Hook`] when it fails, or gives what is no exchange.
+/// [`CassetteError::Hook`] when it fails, or gives what is no exchange.
 pub(super) fn with_hook(
     hook: &RedactionHook,
     exchange: &Recorded,
     path: &Path,
-) -> Result<Recorded, ReplayError> {
-    let failed = |failure: HostFailure| ReplayError::Hook { path: path.to_owned(), failure };
+) -> Result<Recorded, CassetteError> {
+    let failed = |failure: HostFailure| CassetteError::Hook { path: path.to_owned(), failure };
     let wrong = |reason: String| failed(HostFailure::new(std::io::Error::other(reason)));
     let value = serde_json::to_value(exchange).map_err(|error| wrong(error.to_string()))?;
     let changed = hook(value).map_err(failed)?;
-    serde_path_to_error::deserialize::<_, file::Recorded>(changed)
+    serde_path_to_error::deserialize::<_, Recorded>(changed)
         .map_err(|error| wrong(format!("it returned no exchange: {} at {}", error.inner(), error.path())))
 }

@@ -1,12 +1,12 @@
 //! A request as it is recorded and compared: without credentials, its JSON as values.
 
-use reqwest::Url;
-use reqwest::header::HeaderMap;
+use ::http::HeaderMap;
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::file::{Payload, RecordedRequest};
 use super::redact::{self, MARK};
-use crate::http::request::HttpRequest;
+use crate::http::request::{HttpRequest, PreparedRequest};
 
 /// Request headers that are recorded, for whoever reads the file; they are not compared. All others may hold secrets.
 const HEADERS: [&str; 5] = ["accept", "content-type", "anthropic-beta", "anthropic-version", "openai-beta"];
@@ -15,19 +15,19 @@ const HEADERS: [&str; 5] = ["accept", "content-type", "anthropic-beta", "anthrop
 const BOUNDARY: &str = "boundary";
 
 /// A request, and the secrets that were taken out of it.
-pub(super) struct Asked {
+pub(super) struct RequestRecord {
     pub(super) request: RecordedRequest,
     /// The credentials of this very request: hidden in the answer as well.
     pub(super) secrets: Vec<String>,
 }
 
-impl Asked {
-    /// Of what is about to be sent.
-    pub(super) fn of(request: &reqwest::Request) -> Self {
-        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
-        let secret = request.headers().values().filter(|value| value.is_sensitive());
+impl RequestRecord {
+    /// Of a request that is about to be sent.
+    pub(super) fn of(request: &PreparedRequest) -> Self {
+        let secret = request.headers.values().filter(|value| value.is_sensitive());
         let secret: Vec<String> = secret.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-        Self::new(request.method().as_str(), request.url().clone(), headers(request.headers()), body, &secret)
+        let shown = headers(&request.headers);
+        Self::new(request.method.as_str(), request.url.clone(), shown, &request.body, &secret)
     }
 
     /// Of what may be sent.

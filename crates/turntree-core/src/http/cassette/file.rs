@@ -22,7 +22,7 @@ const MAX_FILE: u64 = 256 * 1024 * 1024;
 /// What is wrong with a recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReplayError {
+pub enum CassetteError {
     /// There is no such file.
     #[error("there is no recording at {}; make it with mode=\"record\"", path.display())]
     Missing {
@@ -223,13 +223,13 @@ fn without_spaces(text: &str) -> String {
 }
 
 /// Reads a recording and checks all of it.
-pub(super) fn read(path: &Path) -> Result<Recording, ReplayError> {
-    let unreadable = |reason: String| ReplayError::File { action: "read", path: path.to_owned(), reason };
-    let wrong = |reason: String| ReplayError::Format { path: path.to_owned(), reason };
+pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
+    let unreadable = |reason: String| CassetteError::File { action: "read", path: path.to_owned(), reason };
+    let wrong = |reason: String| CassetteError::Format { path: path.to_owned(), reason };
     let size = match std::fs::metadata(path) {
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(ReplayError::Missing { path: path.to_owned() });
+            return Err(CassetteError::Missing { path: path.to_owned() });
         }
         Err(error) => return Err(unreadable(error.to_string())),
     };
@@ -271,15 +271,15 @@ fn check(exchange: &Recorded) -> Result<(), String> {
         _ => (),
     }
     let Some(response) = &exchange.response else { return Ok(()) };
-    if reqwest::StatusCode::from_u16(response.status).is_err() {
+    if ::http::StatusCode::from_u16(response.status).is_err() {
         return Err(format!("{} is no status", response.status));
     }
     response.body.as_ref().map_or(Ok(()), |body| body.pieces().map(|_| ()))
 }
 
 /// Writes a recording beside its place and moves it there, so that a reader sees the old one or the new one.
-pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), ReplayError> {
-    let failed = |reason: String| ReplayError::File { action: "write", path: path.to_owned(), reason };
+pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), CassetteError> {
+    let failed = |reason: String| CassetteError::File { action: "write", path: path.to_owned(), reason };
     let mut text = serde_json::to_string_pretty(recording).map_err(|error| failed(error.to_string()))?;
     text.push('\n');
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -98,7 +98,7 @@ async fn the_line_is_first_come_first_served() {
 
     let mut line = Vec::new();
     for place in 1..=4 {
-        let request = HttpRequest::get(server.url(&format!("/{place}"))).expect(Expect::Json);
+        let request = HttpRequest::get(server.url(&format!("/{place}"))).response_type(ResponseType::Json);
         let client = client(&limits);
         line.push(tokio::spawn(async move {
             client.send(request, &RetryPolicy::default(), &CancellationToken::new()).await.unwrap()
@@ -122,7 +122,7 @@ async fn a_wait_before_a_retry_holds_no_place_and_counts_for_the_whole_time() {
     let server = Server::start([slow_down.clone(), json("2"), slow_down]).await;
     let limits = one_at_a_time();
     let patient = RetryPolicy::new(LinearBackoff { max_attempts: 1, delay: Duration::from_secs(60) });
-    let request = || HttpRequest::get(server.url("/")).expect(Expect::Json);
+    let request = || HttpRequest::get(server.url("/")).response_type(ResponseType::Json);
     let client_of = |total_deadline| client(&HttpConfig { total_deadline, ..limits.clone() });
 
     let retrying = tokio::spawn({

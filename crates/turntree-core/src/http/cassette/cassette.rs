@@ -1,25 +1,4 @@
-//! Exchanges that are recorded in a file, and played from it instead of the network.
-//!
-//! A [`Replay`] stands where the socket would: retries, limits, decompressed bodies, chunks, event streams and errors
-//! run as in life. What is recorded holds no credentials (see `redact`); what is played needs none.
-//!
-//! | file | what |
-//! |---|---|
-//! | `file` | the format of a recording, read and written |
-//! | `asked` | a request as it is recorded and compared |
-//! | `differ` | whether two requests are the same, and where they are not |
-//! | `redact` | what never reaches a file |
-//! | `shared` | one file that several recorders write |
-//! | `slot` | one exchange while it is recorded |
-//! | `played` | one exchange while it is played |
-
-mod asked;
-mod differ;
-mod file;
-mod played;
-mod redact;
-mod shared;
-mod slot;
+//! An open cassette: its exchanges, which of them were played, and when they are written.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -27,20 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
-
-use self::asked::Asked;
-use self::differ::{Difference, Ignored};
-pub use self::file::ReplayError;
-use self::file::{Recorded, Recording};
-pub(super) use self::played::{Cut, Played};
-use self::shared::Share;
-pub(super) use self::slot::Slot;
-use super::error::{HostFailure, HttpError};
-use super::request::HttpRequest;
+use super::file::{self, CassetteError, Recorded, RecordedRequest, Recording};
+use super::lock::FileShare;
+use super::matcher::{self, Difference, IgnoredPointers};
+use super::redact::{self, RedactionHook};
+use super::request::RequestRecord;
+use crate::http::transport::TransportError;
 use crate::runtime;
 
-/// How long [`Replay::save`] waits for answers that are being read to their end.
+/// How long [`Cassette::save`] waits for answers that are being read to their end.
 const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Differences that an error names.
@@ -48,7 +22,7 @@ const SHOWN_DIFFERENCES: usize = 5;
 
 /// What a recording is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Mode {
+pub enum CassetteMode {
     /// Plays; what is not recorded is an error. Nothing touches the network.
     #[default]
     Replay,
@@ -58,31 +32,23 @@ pub enum Mode {
     Auto,
 }
 
-/// Changes an exchange, as JSON of the file's format, before it is compared or written.
-///
-/// Called on the thread that polls the request with `{"request": …}` alone, and on the thread that saves with all.
-///
-/// # Errors
-/// What it failed with; a request that it failed on comes out with that very failure.
-pub type RedactionHook = Arc<dyn Fn(Value) -> Result<Value, HostFailure> + Send + Sync>;
-
-/// Options of a [`Replay`].
+/// Options of a [`Cassette`].
 #[derive(Clone, Default)]
-pub struct ReplayOptions {
+pub struct CassetteOptions {
     /// What it is used for.
-    pub mode: Mode,
+    pub mode: CassetteMode,
     /// JSON pointers into request bodies that are not compared; `*` stands for any one key or index.
     pub ignore: Vec<String>,
     /// Whether the last exchange that matches is played again when all of them have been played.
     pub repeat: bool,
-    /// Takes out what only the caller knows to be secret. With it, nothing is written before [`Replay::save`].
+    /// Takes out what only the caller knows to be secret. With it, nothing is written before [`Cassette::save`].
     pub redact: Option<RedactionHook>,
 }
 
-impl fmt::Debug for ReplayOptions {
+impl fmt::Debug for CassetteOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("ReplayOptions")
+            .debug_struct("CassetteOptions")
             .field("mode", &self.mode)
             .field("ignore", &self.ignore)
             .field("repeat", &self.repeat)
@@ -95,17 +61,17 @@ impl fmt::Debug for ReplayOptions {
 /// Exchanges are played in the order in which they were recorded: the first that has not been played and whose method,
 /// URL and body are those of the request.
 #[derive(Clone)]
-pub struct Replay(Arc<Inner>);
+pub struct Cassette(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    options: ReplayOptions,
-    ignored: Ignored,
+    options: CassetteOptions,
+    ignored: IgnoredPointers,
     state: Mutex<State>,
     /// Rung when an exchange is recorded to its end.
     recorded: Condvar,
     /// What of the file is ours. Held while it is written, so that the newest state is written last.
-    writing: Mutex<Share>,
+    writing: Mutex<FileShare>,
 }
 
 #[derive(Default)]
@@ -114,7 +80,7 @@ struct State {
     /// Something is recorded that is not in the file.
     is_dirty: bool,
     /// Why the last write in the background failed.
-    failed: Option<ReplayError>,
+    failed: Option<CassetteError>,
 }
 
 /// One exchange of the file, or one that will be.
@@ -129,7 +95,7 @@ struct Entry {
 
 /// An exchange that has not been played.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unused {
+pub struct UnusedExchange {
     /// Its place in the file, from 0.
     pub index: usize,
     /// The method.
@@ -138,32 +104,22 @@ pub struct Unused {
     pub url: String,
 }
 
-/// Where the answer of an attempt comes from.
-pub(super) enum Source {
-    /// The network.
-    Network,
-    /// The network, and it is recorded.
-    Recording(Slot),
-    /// A recording.
-    Recorded(Box<Played>),
-}
-
-impl Replay {
+impl Cassette {
     /// Opens a recording. Blocks while it reads.
     ///
     /// # Errors
-    /// [`ReplayError`] when the file is to be played and is missing, or is none of ours; when a pointer to ignore is none.
-    pub fn open(path: impl Into<PathBuf>, options: ReplayOptions) -> Result<Self, ReplayError> {
+    /// [`CassetteError`] when the file is to be played and is missing, or is none of ours; when a pointer to ignore is none.
+    pub fn open(path: impl Into<PathBuf>, options: CassetteOptions) -> Result<Self, CassetteError> {
         let path = path.into();
-        let ignored = Ignored::new(&options.ignore)?;
+        let ignored = IgnoredPointers::new(&options.ignore)?;
         let (recording, share) = match options.mode {
-            Mode::Replay => (file::read(&path)?, Share::default()),
-            Mode::Auto if path.exists() => {
+            CassetteMode::Replay => (file::read(&path)?, FileShare::default()),
+            CassetteMode::Auto if path.exists() => {
                 let recording = file::read(&path)?;
-                (recording.clone(), Share::adding(recording))
+                (recording.clone(), FileShare::adding(recording))
             }
-            Mode::Auto => (Recording::default(), Share::default()),
-            Mode::Record => (Recording::default(), Share::replacing(&path)),
+            CassetteMode::Auto => (Recording::default(), FileShare::default()),
+            CassetteMode::Record => (Recording::default(), FileShare::replacing(&path)),
         };
         let entry = |exchange| Entry { exchange, plays: 0, is_open: false, is_ours: false };
         let entries = recording.exchanges.into_iter().map(entry);
@@ -184,7 +140,7 @@ impl Replay {
     }
 
     /// What it is used for.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> CassetteMode {
         self.0.options.mode
     }
 
@@ -198,18 +154,18 @@ impl Replay {
         self.len() == 0
     }
 
-    /// Answers that were played since the beginning or the last [`Replay::rewind`].
+    /// Answers that were played since the beginning or the last [`Cassette::rewind`].
     pub fn played(&self) -> usize {
         self.state().entries.iter().map(|entry| entry.plays).sum()
     }
 
     /// The exchanges that were not played, in their order; those that were recorded by this very object count as played.
-    pub fn unused(&self) -> Vec<Unused> {
+    pub fn unused(&self) -> Vec<UnusedExchange> {
         let state = self.state();
         let unused = state.entries.iter().enumerate().filter(|(_, entry)| !entry.is_open && entry.plays == 0);
         let unused = unused.map(|(index, entry)| {
             let request = &entry.exchange.request;
-            Unused { index, method: request.method.clone(), url: request.url.clone() }
+            UnusedExchange { index, method: request.method.clone(), url: request.url.clone() }
         });
         unused.collect()
     }
@@ -223,9 +179,9 @@ impl Replay {
     /// is up to date.
     ///
     /// # Errors
-    /// [`ReplayError`] when the file cannot be written or the redaction hook fails; what was there stays.
-    pub fn save(&self) -> Result<(), ReplayError> {
-        if self.mode() == Mode::Replay {
+    /// [`CassetteError`] when the file cannot be written or the redaction hook fails; what was there stays.
+    pub fn save(&self) -> Result<(), CassetteError> {
+        if self.mode() == CassetteMode::Replay {
             return Ok(());
         }
         let is_busy = |state: &mut State| state.entries.iter().any(|entry| entry.is_open);
@@ -236,57 +192,51 @@ impl Replay {
         written.map_err(|error| failed.unwrap_or(error))
     }
 
-    /// Whether a request will be answered without the network, and so needs no key.
-    pub fn plays(&self, request: &HttpRequest) -> bool {
-        match self.mode() {
-            Mode::Replay => true,
-            Mode::Record => false,
-            Mode::Auto => self
-                .asked(Asked::of_http(request))
-                .is_ok_and(|asked| self.find(&self.state(), &asked).is_some()),
-        }
-    }
-
-    /// What a request is answered with.
+    /// Applies the redaction hook to a request.
     ///
     /// # Errors
-    /// [`HttpError::Replay`] when it is not recorded and must not be sent.
-    pub(super) fn source(&self, request: &reqwest::Request) -> Result<Source, HttpError> {
-        let asked = self.asked(Asked::of(request))?;
-        let mut state = self.state();
-        if self.mode() != Mode::Record
-            && let Some(index) = self.find(&state, &asked)
-            && let Some(entry) = state.entries.get_mut(index)
-        {
-            entry.plays += 1;
-            return Ok(Source::Recorded(Box::new(Played::new(&entry.exchange))));
-        }
-        if self.mode() == Mode::Replay {
-            return Err(HttpError::Replay { message: self.unmatched(&state, &asked) });
-        }
-        let Asked { request, secrets } = asked;
-        let exchange = Recorded { request, ..Recorded::default() };
-        state.entries.push(Entry { exchange, plays: 1, is_open: true, is_ours: true });
-        let index = state.entries.len() - 1;
-        drop(state);
-        Ok(Source::Recording(Slot::new(self.clone(), index, secrets)))
-    }
-
-    /// A request as the hook lets it be seen.
-    fn asked(&self, asked: Asked) -> Result<Asked, HttpError> {
-        let Some(hook) = &self.0.options.redact else { return Ok(asked) };
-        let exchange = Recorded { request: asked.request, ..Recorded::default() };
+    /// [`TransportError::Host`] with the failure of the hook.
+    pub(super) fn redacted(&self, record: RequestRecord) -> Result<RequestRecord, TransportError> {
+        let Some(hook) = &self.0.options.redact else { return Ok(record) };
+        let exchange = Recorded { request: record.request, ..Recorded::default() };
         let changed = redact::with_hook(hook, &exchange, &self.0.path);
         let changed = changed.map_err(|error| match error {
-            ReplayError::Hook { failure, .. } => HttpError::Host(failure),
-            other => HttpError::Replay { message: other.to_string() },
+            CassetteError::Hook { failure, .. } => TransportError::Host(failure),
+            other => TransportError::Rejected { message: other.to_string() },
         })?;
-        Ok(Asked { request: changed.request, secrets: asked.secrets })
+        Ok(RequestRecord { request: changed.request, secrets: record.secrets })
     }
 
-    fn find(&self, state: &State, asked: &Asked) -> Option<usize> {
+    /// True if an exchange matches a request and can be played.
+    pub(super) fn can_play(&self, request: &RecordedRequest) -> bool {
+        self.find(&self.state(), request).is_some()
+    }
+
+    /// Takes the exchange to play for a request, and marks it as played. None if none matches.
+    pub(super) fn play(&self, request: &RecordedRequest) -> Option<Recorded> {
+        let mut state = self.state();
+        let index = self.find(&state, request)?;
+        let entry = state.entries.get_mut(index)?;
+        entry.plays += 1;
+        Some(entry.exchange.clone())
+    }
+
+    /// Adds an exchange that is being recorded, and returns its index for [`Cassette::finish`].
+    pub(super) fn begin(&self, request: RecordedRequest) -> usize {
+        let mut state = self.state();
+        let exchange = Recorded { request, ..Recorded::default() };
+        state.entries.push(Entry { exchange, plays: 1, is_open: true, is_ours: true });
+        state.entries.len() - 1
+    }
+
+    /// The error for a request that no exchange matches: names the request, the nearest exchange and the differences.
+    pub(super) fn unmatched(&self, request: &RecordedRequest) -> TransportError {
+        TransportError::Rejected { message: self.describe_unmatched(&self.state(), request) }
+    }
+
+    fn find(&self, state: &State, request: &RecordedRequest) -> Option<usize> {
         let matches = |entry: &&Entry| {
-            !entry.is_open && differ::is_same(&entry.exchange.request, &asked.request, &self.0.ignored)
+            !entry.is_open && matcher::matches(&entry.exchange.request, request, &self.0.ignored)
         };
         let next = state.entries.iter().position(|entry| entry.plays == 0 && matches(&entry));
         next.or_else(|| {
@@ -296,9 +246,7 @@ impl Replay {
         })
     }
 
-    /// The words of an error: what was asked, and what comes nearest.
-    fn unmatched(&self, state: &State, asked: &Asked) -> String {
-        let request = &asked.request;
+    fn describe_unmatched(&self, state: &State, request: &RecordedRequest) -> String {
         let beginning = format!(
             "no recorded exchange matches {} {} in {} ({} recorded, {} of them unused)",
             request.method,
@@ -308,12 +256,12 @@ impl Replay {
             state.entries.iter().filter(|entry| entry.plays == 0).count(),
         );
         let differences = |entry: &Entry| -> Vec<Difference> {
-            differ::differences(&entry.exchange.request, request, &self.0.ignored)
+            matcher::differences(&entry.exchange.request, request, &self.0.ignored)
         };
         let candidates = state.entries.iter().enumerate().filter(|(_, entry)| !entry.is_open);
         let candidates = candidates.map(|(index, entry)| (index, entry.plays, differences(entry)));
         let nearest =
-            candidates.min_by_key(|(_, plays, differences)| (differ::distance(differences), *plays));
+            candidates.min_by_key(|(_, plays, differences)| (matcher::distance(differences), *plays));
         match nearest {
             None => format!("{beginning}; the recording is empty, make it with mode=\"record\""),
             Some((index, _, differences)) if differences.is_empty() => format!(
@@ -333,8 +281,8 @@ impl Replay {
         }
     }
 
-    /// An exchange is recorded to its end.
-    fn close(&self, index: usize, finish: impl FnOnce(&mut Recorded)) {
+    /// Completes an exchange that is being recorded, and starts to write the file.
+    pub(super) fn finish(&self, index: usize, finish: impl FnOnce(&mut Recorded)) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(index) {
             finish(&mut entry.exchange);
@@ -347,16 +295,16 @@ impl Replay {
             // The hook may belong to the host language, which this thread must not enter.
             return;
         }
-        let replay = self.clone();
+        let cassette = self.clone();
         let writing = runtime::spawn_blocking(move || {
-            if let Err(error) = replay.write() {
-                replay.state().failed = Some(error);
+            if let Err(error) = cassette.write() {
+                cassette.state().failed = Some(error);
             }
         });
         writing.detach();
     }
 
-    fn write(&self) -> Result<(), ReplayError> {
+    fn write(&self) -> Result<(), CassetteError> {
         let mut share = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         if !std::mem::take(&mut state.is_dirty) {
@@ -372,7 +320,7 @@ impl Replay {
         written
     }
 
-    fn hooked(&self, exchanges: Vec<Recorded>) -> Result<Vec<Recorded>, ReplayError> {
+    fn hooked(&self, exchanges: Vec<Recorded>) -> Result<Vec<Recorded>, CassetteError> {
         match &self.0.options.redact {
             Some(hook) => {
                 exchanges.iter().map(|exchange| redact::with_hook(hook, exchange, &self.0.path)).collect()
@@ -386,21 +334,21 @@ impl Replay {
     }
 }
 
-impl fmt::Debug for Replay {
+impl fmt::Debug for Cassette {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Replay({}, {:?})", self.0.path.display(), self.mode())
+        write!(formatter, "Cassette({}, {:?})", self.0.path.display(), self.mode())
     }
 }
 
-impl PartialEq for Replay {
+impl PartialEq for Cassette {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Replay {}
+impl Eq for Cassette {}
 
-impl Hash for Replay {
+impl Hash for Cassette {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }

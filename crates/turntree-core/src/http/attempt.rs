@@ -1,0 +1,236 @@
+//! One attempt at a request: send, check status and media type, read the body. Runs in the background task.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderMap, StatusCode};
+use bytes::{Bytes, BytesMut};
+use futures_util::TryStreamExt as _;
+use tokio::time::{Instant, timeout_at};
+
+use super::concurrency::{Permit, acquire};
+use super::config::HttpConfig;
+use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies, request_id};
+use super::request::{PreparedRequest, ResponseType};
+use super::transport::{Body, Transport, TransportError, TransportFuture};
+
+/// Maximum number of bytes of an error response that are read and shown to the caller.
+const MAX_ERROR_BODY: usize = 1024 * 1024;
+
+/// Maximum number of bytes that are read of a body with the wrong media type; enough for an excerpt.
+const MAX_EXCERPT_BODY: usize = 4096;
+
+/// Limits for reading the rest of a body after a stream is complete, so that its connection can be used again.
+const MAX_DRAIN: usize = 64 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
+/// A whole response with a status of 2xx.
+#[derive(Debug, Clone)]
+pub struct HttpResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers; cookies are marked as sensitive.
+    pub headers: HeaderMap,
+    /// The decompressed body; it may be empty.
+    pub body: Bytes,
+}
+
+impl HttpResponse {
+    /// The server's id of the request.
+    pub fn request_id(&self) -> Option<&str> {
+        request_id(&self.headers)
+    }
+}
+
+/// One attempt, which the transport has accepted.
+pub(super) struct Attempt {
+    response: TransportFuture,
+    permit: Option<Permit>,
+}
+
+/// What all attempts of one request have in common.
+pub(super) struct RequestContext {
+    pub(super) config: Arc<HttpConfig>,
+    /// The server's address for errors, without secrets.
+    pub(super) address: String,
+    pub(super) response_type: ResponseType,
+    /// The deadline of the whole operation.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl RequestContext {
+    /// Waits for the concurrency limit, and hands the request to the transport.
+    pub(super) async fn start(&self, transport: &dyn Transport, mut request: PreparedRequest) -> Attempt {
+        let permit = match self.config.max_concurrency {
+            Some(limit) => acquire(request.url.origin().ascii_serialization(), limit).await,
+            None => None,
+        };
+        request.deadline = self.earliest(self.config.header_timeout);
+        Attempt { response: transport.send(request), permit }
+    }
+
+    /// Reads the whole response.
+    pub(super) async fn fetch(self: Arc<Self>, attempt: Attempt) -> Result<HttpResponse, HttpError> {
+        let limit = self.config.max_body;
+        let mut response = self.open(attempt, limit).await?;
+        let headers = std::mem::take(&mut response.headers);
+        Ok(HttpResponse { status: response.status, headers, body: response.read_all().await? })
+    }
+
+    /// Waits for the headers and checks that they are those of a success.
+    pub(super) async fn open(
+        self: Arc<Self>,
+        attempt: Attempt,
+        limit: usize,
+    ) -> Result<IncomingResponse, HttpError> {
+        let Attempt { response, permit } = attempt;
+        let response = self.within(self.config.header_timeout, TimeoutPhase::Headers, response).await?;
+        let (head, body) = response.map_err(|error| self.failed(error))?.into_parts();
+        let (status, mut headers) = (head.status, head.headers);
+        hide_cookies(&mut headers);
+        let response =
+            IncomingResponse { context: self, status, headers, body, read: 0, limit, _permit: permit };
+        if !status.is_success() {
+            return Err(response.into_status_error().await);
+        }
+        let content_type = response.headers.get(CONTENT_TYPE);
+        if let Err(expected) = response.context.response_type.check(content_type) {
+            return Err(response.into_content_type_error(expected).await);
+        }
+        Ok(response)
+    }
+
+    /// Adds the address and the limits to an error of the transport.
+    fn failed(&self, error: TransportError) -> HttpError {
+        match error {
+            TransportError::ConnectTimeout => {
+                self.timed_out(TimeoutPhase::Connect, self.config.connect_timeout)
+            }
+            TransportError::HeadersTimeout => {
+                self.timed_out(TimeoutPhase::Headers, self.config.header_timeout)
+            }
+            TransportError::Network { message, source } => {
+                HttpError::Network { address: self.address.clone(), message, source }
+            }
+            TransportError::Rejected { message } => HttpError::Rejected { message },
+            TransportError::Host(failure) => HttpError::Host(failure),
+        }
+    }
+
+    /// The time after `limit`, or the deadline of the whole operation if it is earlier.
+    fn earliest(&self, limit: Duration) -> Option<Instant> {
+        let limited = Instant::now().checked_add(limit);
+        limited.into_iter().chain(self.deadline).min()
+    }
+
+    pub(super) fn timed_out(&self, phase: TimeoutPhase, after: Duration) -> HttpError {
+        HttpError::Timeout { phase, after, address: self.address.clone() }
+    }
+
+    /// Waits no longer than `limit` and no longer than the deadline of the whole operation.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        phase: TimeoutPhase,
+        work: impl Future<Output = T>,
+    ) -> Result<T, HttpError> {
+        let limited = Instant::now().checked_add(limit);
+        let (until, phase, after) = match (limited, self.deadline) {
+            (Some(limited), Some(deadline)) if limited <= deadline => (limited, phase, limit),
+            (_, Some(deadline)) => {
+                (deadline, TimeoutPhase::Total, self.config.total_deadline.unwrap_or_default())
+            }
+            (Some(limited), None) => (limited, phase, limit),
+            (None, None) => return Ok(work.await),
+        };
+        timeout_at(until, work).await.map_err(|_| self.timed_out(phase, after))
+    }
+}
+
+/// A successful response whose body is being read.
+pub(super) struct IncomingResponse {
+    context: Arc<RequestContext>,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Body,
+    /// Bytes read so far.
+    read: usize,
+    limit: usize,
+    /// Counts against the concurrency limit until the body is read or dropped.
+    _permit: Option<Permit>,
+}
+
+impl IncomingResponse {
+    /// The next chunk as the transport delivers it; None at the end.
+    pub(super) async fn next_chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let Self { context, body, .. } = self;
+        let chunk = context
+            .within(context.config.idle_timeout, TimeoutPhase::Idle, body.try_next())
+            .await?
+            .map_err(|error| context.failed(error))?;
+        self.read = self.read.saturating_add(chunk.as_ref().map_or(0, Bytes::len));
+        if self.read > self.limit { Err(self.too_large()) } else { Ok(chunk) }
+    }
+
+    /// Reads to the end. A body of one chunk is not copied.
+    async fn read_all(&mut self) -> Result<Bytes, HttpError> {
+        let length = usize::try_from(self.body.length().unwrap_or_default()).unwrap_or(usize::MAX);
+        if length > self.limit {
+            return Err(self.too_large());
+        }
+        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_chunk().await? else { return Ok(first) };
+        let mut whole = BytesMut::with_capacity(length.max(first.len() + second.len()));
+        whole.extend_from_slice(&first);
+        whole.extend_from_slice(&second);
+        while let Some(chunk) = self.next_chunk().await? {
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// Reads and discards the rest of a body within limits, so that its connection can be used again.
+    pub(super) async fn drain(mut self) {
+        let reading = async {
+            let mut drained = 0;
+            while let Ok(Some(chunk)) = self.next_chunk().await {
+                drained += chunk.len();
+                if drained > MAX_DRAIN {
+                    break;
+                }
+            }
+        };
+        // If it does not reach the end, the connection is closed.
+        let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
+    }
+
+    async fn into_status_error(mut self) -> HttpError {
+        let body = self.read_prefix(MAX_ERROR_BODY).await;
+        let address = self.context.address.clone();
+        HttpError::Status(Box::new(StatusError::new(address, self.status, self.headers, body)))
+    }
+
+    async fn into_content_type_error(mut self, expected: &'static str) -> HttpError {
+        let found = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let found = found.unwrap_or("an unreadable content type").to_owned();
+        let excerpt = excerpt(&self.read_prefix(MAX_EXCERPT_BODY).await);
+        HttpError::ContentType { address: self.context.address.clone(), expected, found, excerpt }
+    }
+
+    /// The beginning of the body, up to a limit. A failure ends it early, so that it does not hide the status.
+    async fn read_prefix(&mut self, limit: usize) -> Bytes {
+        let mut prefix = BytesMut::new();
+        while prefix.len() < limit {
+            let Ok(Some(chunk)) = self.next_chunk().await else { break };
+            let missing = chunk.len().min(limit - prefix.len());
+            prefix.extend_from_slice(chunk.get(..missing).unwrap_or_default());
+        }
+        prefix.freeze()
+    }
+
+    fn too_large(&self) -> HttpError {
+        HttpError::TooLarge { address: self.context.address.clone(), limit: self.limit }
+    }
+}
