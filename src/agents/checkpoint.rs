@@ -72,7 +72,7 @@ impl Checkpoint {
     /// The node of the tree that was current.
     #[getter]
     fn thread_id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
-        Ok(Self::of(slf)?.place.node.as_str())
+        Ok(Self::of(slf)?.position.node.as_str())
     }
 
     /// The state of the run.

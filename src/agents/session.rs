@@ -97,7 +97,7 @@ pub(crate) fn raised(py: Python<'_>, error: &SessionError) -> PyErr {
         SessionError::InvalidId { .. } => crate::error::named(py, "ValidationError", &error.to_string()),
         SessionError::Metadata(host) => own(&host.payload)
             .unwrap_or_else(|| crate::error::named(py, "ValidationError", &error.to_string())),
-        SessionError::Unwritable(_) => crate::error::named(py, "SerializationError", &error.to_string()),
+        SessionError::Serialization(_) => crate::error::named(py, "SerializationError", &error.to_string()),
         SessionError::Store(store) => {
             own(&store.payload).unwrap_or_else(|| crate::error::named(py, "StoreError", &error.to_string()))
         }
@@ -178,7 +178,7 @@ impl SessionCore {
             let index = kept.add(store);
             Arc::new(PyPersistence::new(kept.clone(), index, Arc::new(place()))) as Arc<_>
         });
-        let session = core.session.with_persistence(persistence).entering(entry.ticket, entry.on_loop);
+        let session = core.session.with_persistence(persistence).with_ticket(entry.ticket, entry.on_loop);
         Ok(Begun { session, context, kept, callables })
     }
 
@@ -187,7 +187,7 @@ impl SessionCore {
         if entry.on_loop || entry.inside {
             return Ok(());
         }
-        slf.get().session.check_waiting().map_err(|error| raised(slf.py(), &error))
+        slf.get().session.check_may_block().map_err(|error| raised(slf.py(), &error))
     }
 
     /// The metadata of the run that `resume` goes on with.
@@ -406,7 +406,7 @@ impl SessionCore {
 
     /// A number for one run.
     fn ticket(&self) -> u64 {
-        self.session.ticket()
+        self.session.new_ticket()
     }
 
     /// Whether the run with this ticket is under way.
@@ -507,7 +507,8 @@ impl SessionCore {
 
     /// Keeps a thread under the root, apart from its history; gives the new node's id.
     fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
-        let planted = self.session.plant(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
+        let planted =
+            self.session.add_side_thread(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
         planted.map(|node| node.to_string()).map_err(|error| raised(thread.py(), &error))
     }
 

@@ -175,8 +175,8 @@ async def test_interval_turn_and_no_checkpoints():
     ("options", "error", "words"),
     [
         ({"checkpoint_interval": "day"}, ValueError, 'must be "step" or "turn"'),
-        ({"id": "mine"}, ValidationError, "not a UUIDv4"),
-        ({"metadata": {"turntree": 1}}, ValidationError, "kept by the session"),
+        ({"id": "mine"}, ValidationError, "expected a UUIDv4"),
+        ({"metadata": {"turntree": 1}}, ValidationError, "reserved for the session"),
         ({"metadata": {"x": object()}}, TypeError, "metadata/x"),
         ({"persistence": object()}, TypeError, "save is missing"),
     ],

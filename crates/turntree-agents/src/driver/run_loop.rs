@@ -23,7 +23,7 @@ use crate::host::tool::Tool;
 use crate::machine::machine::Machine;
 use crate::machine::state::RunState;
 use crate::machine::strategies::custom::{CustomHandle, OwnContext, StrategyEvents};
-use crate::session::sub_agent::Child;
+use crate::session::sub_agent::SubAgentCall;
 use crate::types::UapData;
 use crate::types::action::{Abort, Action, ActionResult, Boundary, Notification, Stamp};
 use crate::types::approval::ApprovalRequired;
@@ -96,7 +96,7 @@ pub(crate) trait RunRecorder: Send + Sync {
 
     /// A session for a call of an agent that is a tool: the one that an interrupted run of the same call has left, or a
     /// new one. `message` is the answer that makes the call.
-    fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<Child>;
+    fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<SubAgentCall>;
 
     /// The run is about to fail where it stands, and could be tried again from there.
     fn fails(&self, state: &RunState);

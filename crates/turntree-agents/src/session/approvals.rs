@@ -1,7 +1,9 @@
-//! Calls of a session's run that wait for a decision: which they are, and what was decided. UPP-1.2 §10.4.
+//! Tool calls of a session's run that wait for approval: listing, approving, denying and discarding them.
 //!
-//! Decisions are taken between runs. They stand in the book, in the state of the run that is not finished, so they are
-//! part of the session's JSON; [`Session::resume`] carries them out.
+//! Calls are decided between runs. A decision is stored in the state of the unfinished run, so it is part of the session's
+//! JSON; [`Session::resume`] carries it out.
+//!
+//! Spec: UPP-1.2 §10.4.
 
 use std::sync::Arc;
 
@@ -14,68 +16,68 @@ use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
 
 impl Session {
-    /// The calls that wait for a decision, in their order, with the arguments that the tools would get.
+    /// Returns the calls that wait for approval, in order, with the arguments that the tools would receive.
     pub fn pending(&self) -> Vec<Arc<ToolCall>> {
-        let book = self.shared.book();
-        let run = book.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
+        let state = self.shared.state();
+        let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
         run.map(RunState::pending_approvals).unwrap_or_default()
     }
 
-    /// Decides about a pending call; where vendors give two calls of one answer the same id, about the first of them.
-    /// `arguments`, a JSON object, replace those of the call. Nothing runs before [`Self::resume`].
+    /// Approves or denies a pending call. If two calls of one response have the same id, the first undecided one is
+    /// meant. `arguments`, a JSON object, replaces the arguments of the call. Nothing runs before [`Self::resume`].
     ///
     /// # Errors
-    /// [`SessionError::UnderWay`] while a run is; [`SessionError::NotPending`] and [`SessionError::Decided`].
+    /// [`SessionError::RunActive`], [`SessionError::NotPending`] and [`SessionError::AlreadyDecided`].
     pub fn decide(
         &self,
         call_id: &str,
         verdict: Verdict,
         arguments: Option<RawJson>,
     ) -> Result<(), SessionError> {
-        let mut book = self.shared.book();
-        if book.running.is_some() {
-            return Err(SessionError::UnderWay { id: Arc::clone(self.id()) });
+        let mut state = self.shared.state();
+        if state.running.is_some() {
+            return Err(SessionError::RunActive { id: Arc::clone(self.id()) });
         }
-        let run = book.unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut());
-        let asked = run.as_ref().map(|run| run.pending_approvals()).unwrap_or_default();
+        let run = state.unfinished.as_mut().and_then(|unfinished| unfinished.run.as_mut());
+        let pending = run.as_ref().map(|run| run.pending_approvals()).unwrap_or_default();
         let decided = run.map_or(Err(Undecidable::Unknown), |run| run.decide(call_id, verdict, arguments));
         decided.map_err(|error| {
             let (call_id, session) = (call_id.to_owned(), Arc::clone(self.id()));
             match error {
-                Undecidable::Unknown => SessionError::NotPending { call_id, session, pending: asked },
-                Undecidable::Decided => SessionError::Decided { call_id, session },
+                Undecidable::Unknown => SessionError::NotPending { call_id, session, pending },
+                Undecidable::Decided => SessionError::AlreadyDecided { call_id, session },
             }
         })?;
-        book.updated_at = self.shared.clock.now();
+        state.updated_at = self.shared.clock.now();
         Ok(())
     }
 
-    /// Gives up the run that is not finished: one that failed, was cancelled, was restored, or waits for decisions. Nothing
-    /// of it was in the tree. Gives whether there was one.
+    /// Discards the unfinished run: one that failed, was cancelled, was restored, or waits for approvals. The tree does
+    /// not change. Returns true if there was such a run.
     ///
     /// # Errors
-    /// [`SessionError::UnderWay`] while it is.
+    /// [`SessionError::RunActive`].
     pub fn discard(&self) -> Result<bool, SessionError> {
-        let mut book = self.shared.book();
-        if book.running.is_some() {
-            return Err(SessionError::UnderWay { id: Arc::clone(self.id()) });
+        let mut state = self.shared.state();
+        if state.running.is_some() {
+            return Err(SessionError::RunActive { id: Arc::clone(self.id()) });
         }
-        let discarded = book.unfinished.take().is_some();
+        let discarded = state.unfinished.take().is_some();
         if discarded {
-            book.updated_at = self.shared.clock.now();
+            state.updated_at = self.shared.clock.now();
         }
         Ok(discarded)
     }
 
-    /// Refuses what would drop calls that somebody was asked about.
+    /// Rejects a new run that would drop calls which wait for approval or are decided and have not run.
     pub(super) fn check_decisions(&self) -> Result<(), SessionError> {
-        let book = self.shared.book();
-        let run = book.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
+        let state = self.shared.state();
+        let run = state.unfinished.as_ref().and_then(|unfinished| unfinished.run.as_ref());
         let Some(run) = run else { return Ok(()) };
-        let (asked, decided) = (run.pending_approvals(), run.decided_calls());
-        if asked.is_empty() && decided.is_empty() {
+        let (pending, decided) = (run.pending_approvals(), run.decided_calls());
+        if pending.is_empty() && decided.is_empty() {
             return Ok(());
         }
-        Err(SessionError::Undecided { id: Arc::clone(self.id()), asked, decided })
+        Err(SessionError::OpenApprovals { id: Arc::clone(self.id()), pending, decided })
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a session.
+//! The errors of sessions.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use turntree_core::message::{ToolCall, Turn};
 use turntree_core::persistence::PersistenceError;
 use turntree_upp::UppError;
 
-/// Why a session cannot do what it was asked for.
+/// Why an operation of a session failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
-    /// The run failed. Nothing was added to the tree; the run can be taken up again.
+    /// The run failed. The tree has not changed; the run can be resumed.
     #[error(transparent)]
     Run(#[from] UppError),
-    /// A tool or a hook of a run of the session asked the same session for another run, which would wait for the first.
+    /// A tool or hook of a run started another run of the same session, which would wait for the first run forever.
     #[error(
-        "session \"{id}\" was asked from inside a run of its own, which it would wait for for ever; use `query`, \
+        "session \"{id}\" cannot start a run from inside its own run, which it would wait for forever; use `query`, \
          another session, or `fork`"
     )]
     Reentrant {
         /// The session.
         id: Arc<str>,
     },
-    /// Asked to wait on a thread whose event loop has to go on for the wait to end.
+    /// A blocking call was made on the thread whose event loop polls a run of the session.
     #[error(
-        "session \"{id}\" is at work on the event loop of this thread, which a synchronous call would stop; await \
+        "session \"{id}\" has a run on the event loop of this thread, which a synchronous call would block; await \
          `run` instead"
     )]
     WouldBlock {
@@ -34,116 +34,115 @@ pub enum SessionError {
         id: Arc<str>,
     },
     /// No checkpoint has this id.
-    #[error("session \"{session}\" has no checkpoint \"{id}\"; `checkpoints` has the ids")]
+    #[error("session \"{session}\" has no checkpoint \"{id}\"; `checkpoints` lists the ids")]
     UnknownCheckpoint {
-        /// What was asked for.
+        /// The id that was given.
         id: String,
         /// The session.
         session: Arc<str>,
     },
-    /// The messages of a checkpoint were taken away from the tree.
+    /// Messages that a checkpoint needs were removed from the tree.
     #[error(
-        "checkpoint \"{id}\" needs {needed} message(s) of node \"{node}\", which has {found}: they were taken away"
+        "checkpoint \"{id}\" needs {needed} message(s) of node \"{node}\", which has {found}: the others were removed"
     )]
-    Gone {
+    MessagesRemoved {
         /// The checkpoint.
         id: Arc<str>,
         /// Its node.
         node: String,
-        /// How many it needs.
+        /// The number of messages that the checkpoint needs.
         needed: usize,
-        /// How many there are.
+        /// The number of messages that the node has.
         found: usize,
     },
-    /// There is no run to go on with.
+    /// The session has no run to resume.
     #[error(
-        "session \"{id}\" has no unfinished run; `resume` goes on after a run that failed, was cancelled or was restored"
+        "session \"{id}\" has no unfinished run; `resume` continues a run that failed, was cancelled or was restored"
     )]
     NothingToResume {
         /// The session.
         id: Arc<str>,
     },
-    /// Another run would drop calls that somebody was asked about.
+    /// A new run would drop calls that wait for approval, or decisions that were not carried out.
     #[error(
-        "session \"{id}\" has a run whose calls {}; `approve` or `deny` what waits and `resume` it, or `discard` it",
-        told(.asked, .decided)
+        "session \"{id}\" has a run whose calls {}; `approve` or `deny` the waiting calls and `resume` the run, or \
+         `discard` it",
+        open_calls(.pending, .decided)
     )]
-    Undecided {
+    OpenApprovals {
         /// The session.
         id: Arc<str>,
-        /// Calls that wait for a decision.
-        asked: Vec<Arc<ToolCall>>,
-        /// Calls that were decided about and not carried out.
+        /// Calls that wait for approval.
+        pending: Vec<Arc<ToolCall>>,
+        /// Calls that are decided and have not run.
         decided: Vec<Arc<ToolCall>>,
     },
-    /// No call of this id waits for a decision.
-    #[error("session \"{session}\" has no call \"{call_id}\" that waits for a decision; {}", offered(.pending))]
+    /// No call with this id waits for approval.
+    #[error("session \"{session}\" has no call \"{call_id}\" that waits for a decision; {}", pending_calls(.pending))]
     NotPending {
-        /// What was decided about.
+        /// The id that was given.
         call_id: String,
         /// The session.
         session: Arc<str>,
-        /// The calls that do wait.
+        /// The calls that wait for approval.
         pending: Vec<Arc<ToolCall>>,
     },
-    /// The call was decided about before.
-    #[error(
-        "call \"{call_id}\" of session \"{session}\" was decided about before, or has run; a decision stands"
-    )]
-    Decided {
+    /// The call was approved or denied before.
+    #[error("call \"{call_id}\" of session \"{session}\" is already decided or has run; a decision is final")]
+    AlreadyDecided {
         /// The call.
         call_id: String,
         /// The session.
         session: Arc<str>,
     },
-    /// A run that is under way cannot be decided about or given up.
-    #[error("a run of session \"{id}\" is under way; wait until it has ended or stopped, or cancel it")]
-    UnderWay {
+    /// Calls cannot be decided, and runs cannot be discarded, while a run is active.
+    #[error("a run of session \"{id}\" is active; wait until it ends, or cancel it")]
+    RunActive {
         /// The session.
         id: Arc<str>,
     },
-    /// A node that is not there, or something that the tree keeps for itself.
+    /// The node does not exist, or its metadata has a reserved key.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// The id of a new session is no UUIDv4.
-    #[error("\"{id}\" is not a UUIDv4; leave the id out to get a new one")]
+    /// The id of a new session is not a UUIDv4.
+    #[error("invalid session id \"{id}\": expected a UUIDv4; leave the id out to get a new one")]
     InvalidId {
-        /// What was given.
+        /// The id that was given.
         id: String,
     },
-    /// Metadata that cannot be kept.
+    /// The metadata cannot be saved.
     #[error("metadata of a session: {0}")]
     Metadata(HostError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] PersistenceError),
-    /// The run is over and its turn is in the tree, but the session could not be saved.
+    /// The run succeeded and its turn is in the tree, but saving the session failed.
     #[error("the turn is in the session, but the session was not saved: {error}; `save` tries again")]
     NotSaved {
-        /// What the run gave.
+        /// The turn of the run.
         turn: Arc<Turn>,
-        /// What the store said.
+        /// The error of the store.
         error: PersistenceError,
     },
-    /// The session cannot be written.
-    #[error("the session cannot be written: {0}")]
-    Unwritable(String),
+    /// The session cannot be written as JSON.
+    #[error("the session cannot be written as JSON: {0}")]
+    Serialization(String),
 }
 
-/// What another run would drop.
-fn told(asked: &[Arc<ToolCall>], decided: &[Arc<ToolCall>]) -> String {
-    let waiting = |state: &str, calls: &[Arc<ToolCall>]| {
+/// Describes the calls that a new run would drop.
+fn open_calls(pending: &[Arc<ToolCall>], decided: &[Arc<ToolCall>]) -> String {
+    let part = |state: &str, calls: &[Arc<ToolCall>]| {
         if calls.is_empty() { None } else { Some(format!("{state}: {}", listed(calls))) }
     };
-    let parts = [waiting("wait for approval", asked), waiting("are decided and have not run", decided)];
+    let parts = [part("wait for approval", pending), part("are decided and have not run", decided)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn offered(pending: &[Arc<ToolCall>]) -> String {
+fn pending_calls(pending: &[Arc<ToolCall>]) -> String {
     if pending.is_empty() { "none does".to_owned() } else { format!("these do: {}", listed(pending)) }
 }
 
-/// As a stream tells it. What is no failure of a run stands in [`UppError::cause`].
+/// Converts the error for streams. Errors other than those of a run are in [`UppError::cause`].
 impl From<SessionError> for UppError {
     fn from(error: SessionError) -> Self {
         match error {

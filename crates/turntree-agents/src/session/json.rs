@@ -15,14 +15,14 @@ use std::sync::Arc;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::session::checkpoint::Checkpoint;
 use crate::session::checkpoint::json::{
-    CheckpointJson, Listed, Member, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, settled,
-    unknown,
+    CheckpointJson, Listed, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, unknown,
 };
-use crate::session::checkpoint::{Checkpoint, Place};
-use crate::session::session::CheckpointInterval;
-use crate::session::state::Unfinished;
+use crate::session::options::CheckpointInterval;
+use crate::session::state::UnfinishedRun;
 use crate::tree::json::ThreadTreeJson;
+use crate::tree::position::{PositionPart, TreePosition};
 use crate::tree::thread_tree::ThreadTree;
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::object::Field;
@@ -80,7 +80,7 @@ pub struct SessionSnapshot {
     /// The place of the current checkpoint; none where there are no checkpoints.
     pub current: Option<usize>,
     /// The run to go on with.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedRun>,
     /// When checkpoints are made.
     pub interval: CheckpointInterval,
     /// What the agent's middleware keeps with it, by name.
@@ -260,12 +260,12 @@ fn reserved_flaw(path: &[&str], message: impl Into<String>) -> ParseError {
     within(flaw(path, message), &[key("metadata"), key(RESERVED)])
 }
 
-fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<Unfinished, ParseError> {
+fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<UnfinishedRun, ParseError> {
     let json: UnfinishedJson = raw.to().map_err(|error| reserved_flaw(&["unfinished"], error.to_string()))?;
-    let mut place = Place { node: json.thread_id.into(), length: Some(json.messages) };
-    place.length = Some(settled(&place, tree).map_err(|(member, message)| match member {
-        Member::Node => reserved_flaw(&["unfinished", "threadId"], message),
-        Member::Length => reserved_flaw(&["unfinished", "messages"], message),
+    let mut position = TreePosition { node: json.thread_id.into(), length: Some(json.messages) };
+    position.length = Some(position.resolve(tree).map_err(|(member, message)| match member {
+        PositionPart::Node => reserved_flaw(&["unfinished", "threadId"], message),
+        PositionPart::Length => reserved_flaw(&["unfinished", "messages"], message),
     })?);
     let run = match (json.run, json.state) {
         (Some(raw), Some(state)) => {
@@ -277,7 +277,7 @@ fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<Unfinished, Parse
     };
     let at = ["metadata", RESERVED, "unfinished"].map(key);
     let sub_agents = read_sub_agents(json.sub_agent_states.as_ref()).map_err(|error| within(error, &at))?;
-    Ok(Unfinished { place, before: json.before.into(), run, restored: json.restored, sub_agents })
+    Ok(UnfinishedRun { position, uncommitted: json.before.into(), run, restored: json.restored, sub_agents })
 }
 
 /// The members that are written under [`RESERVED`].
@@ -320,13 +320,13 @@ impl Serialize for ReservedOf<'_> {
     }
 }
 
-impl Serialize for Unfinished {
+impl Serialize for UnfinishedRun {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("threadId", &self.place.node)?;
-        map.serialize_entry("messages", &self.place.length.unwrap_or_default())?;
-        if !self.before.is_empty() {
-            map.serialize_entry("before", &Listed(&self.before))?;
+        map.serialize_entry("threadId", &self.position.node)?;
+        map.serialize_entry("messages", &self.position.length.unwrap_or_default())?;
+        if !self.uncommitted.is_empty() {
+            map.serialize_entry("before", &Listed(&self.uncommitted))?;
         }
         if let Some(run) = &self.run {
             map.serialize_entry("state", &run.execution_state())?;

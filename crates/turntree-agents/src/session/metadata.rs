@@ -1,4 +1,4 @@
-//! Where the metadata of a session lives: in the session, or wherever the application holds it.
+//! The metadata of a session: stored in the session, or in an object of the application.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,13 @@ use crate::session::checkpoint::json::RESERVED;
 use crate::session::error::SessionError;
 use turntree_core::json::RawObject;
 
-/// The metadata of a session: read whenever the session is written, so that the application may change them in place.
+/// The metadata of a session. They are read whenever the session is written, so the application may change them in
+/// place.
 pub trait SessionMetadata: Send + Sync + fmt::Debug {
-    /// The metadata as they are now.
+    /// Returns the current metadata.
     ///
     /// # Errors
-    /// When they have no JSON.
+    /// If they cannot be written as JSON.
     fn read(&self) -> Result<RawObject, HostError>;
 }
 
@@ -23,12 +24,12 @@ impl SessionMetadata for Mutex<RawObject> {
     }
 }
 
-/// The metadata, unless they have the member that turntree writes.
+/// Returns the metadata, or an error if they have the key that turntree writes.
 pub(super) fn checked(metadata: &dyn SessionMetadata) -> Result<RawObject, SessionError> {
     let metadata = metadata.read().map_err(SessionError::Metadata)?;
     if metadata.get(RESERVED).is_some() {
-        let words = format!("\"{RESERVED}\" is kept by the session; take it out");
-        return Err(SessionError::Metadata(HostError::raised("ValueError", words)));
+        let message = format!("the key \"{RESERVED}\" is reserved for the session; remove it");
+        return Err(SessionError::Metadata(HostError::raised("ValueError", message)));
     }
     Ok(metadata)
 }

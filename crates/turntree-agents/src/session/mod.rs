@@ -1,16 +1,27 @@
-//! Sessions: an agent with a conversation that it remembers, checkpoints to go back to, and runs that can be taken up
-//! again. UAP-1.0 §6 and §13.
+//! Sessions: an agent with a conversation, checkpoints, and runs that can be resumed.
 //!
 //! ```text
-//!   run ──> in line ──> what is known ──> machine ──> drive ──> the turn goes into the tree
-//!                       (tree, pending)      │                  and the book is brought up to date
-//!                                            └─ every boundary: the state goes into the book
+//!   run ──> queue ──> history ──> machine ──> driver ──> the turn is appended to the tree
+//!                     (tree)         │                   and the session state is updated
+//!                                    └─ at every boundary the run's state is recorded
 //! ```
 //!
-//! A session holds the tree, which its owner may change at any time, and a *book*: checkpoints, and the run that is not
-//! finished. A run that fails, or is dropped, adds nothing to the tree; its last state stays in the book, and
-//! [`Session::resume`] goes on from there. [`session`] is the door, [`active_run`](self) a run, [`state`](self) what is written down
-//! meanwhile, [`approvals`](self) the calls that wait for a person, [`json`] the JSON.
+//! A session consists of a tree, which the application may change at any time, and a [`state`](self): checkpoints and the
+//! unfinished run. A run that fails, or whose future is dropped, adds nothing to the tree; its last state is recorded, and
+//! [`Session::resume`] continues from it.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`session`] | the handle: identity, forks, restore, snapshots, saving |
+//! | [`options`] | options of a session |
+//! | [`active_run`](self) | executes runs |
+//! | [`recorder`](self) | records a run's state at its boundaries |
+//! | [`approvals`](self) | calls that wait for approval |
+//! | [`checkpoint`] | points to restore, and their JSON |
+//! | [`sub_agent`](self) | the sessions of sub-agents |
+//! | [`json`] | the JSON of sessions |
+//!
+//! Spec: UAP-1.0 §6, §13.
 
 mod active_run;
 mod approvals;
@@ -18,7 +29,9 @@ pub mod checkpoint;
 pub mod error;
 pub mod json;
 pub mod metadata;
-#[expect(clippy::module_inception, reason = "the room is named after its main type")]
+pub mod options;
+mod recorder;
+#[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod session;
 mod state;
 pub(crate) mod sub_agent;
@@ -27,5 +40,6 @@ pub use checkpoint::Checkpoint;
 pub use error::SessionError;
 pub use json::{SessionJson, SessionSnapshot};
 pub use metadata::SessionMetadata;
-pub use session::{CheckpointInterval, SaveInterval, Session, SessionOptions};
-pub use state::Unfinished;
+pub use options::{CheckpointInterval, SaveInterval, SessionOptions};
+pub use session::Session;
+pub use state::UnfinishedRun;

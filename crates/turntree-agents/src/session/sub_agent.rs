@@ -1,7 +1,9 @@
-//! The session of a sub-agent: one a call, kept with the session of the run that makes the call. Decisions A73, A74.
+//! Sessions of sub-agents: one for each tool call, stored with the session of the calling run.
 //!
-//! While the sub-agent runs, its session is written with the other one; when it has ended, or was stopped, what it came
-//! to is kept by the tool call. A call that was stopped goes on from there when the run is resumed.
+//! While a sub-agent runs, its session is saved together with the calling session. When it has finished or was stopped,
+//! its snapshot is stored under the id of the tool call. Resuming the calling run resumes a stopped sub-agent.
+//!
+//! Spec: decisions A73, A74.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,158 +11,165 @@ use crate::agent::Agent;
 use crate::host::run_context::RunContext;
 use crate::session::checkpoint::SubAgentStates;
 use crate::session::json::SessionSnapshot;
-use crate::session::session::{Session, SessionOptions, Shared};
-use crate::session::state::Book;
+use crate::session::options::SessionOptions;
+use crate::session::session::{Session, Shared};
+use crate::session::state::SessionState;
 use crate::sub_agent::{result_of, result_of_text};
 use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Message, MessageKind};
 use turntree_upp::UppError;
 
-/// Members of the metadata of a sub-agent's session beside those of its [`SubAgentRun`].
+/// Members of the metadata of a sub-agent's session, beside those of its [`SubAgentRun`].
 const MESSAGE: &str = "messageId";
 const STATUS: &str = "status";
 
-/// The session of one call, as it runs. Dropping it keeps what there is.
-pub(crate) struct Child {
+/// The session of one call of a sub-agent while it runs. Dropping it stores the session's snapshot.
+pub(crate) struct SubAgentCall {
     parent: Arc<Shared>,
     session: Session,
-    facts: Arc<Mutex<RawObject>>,
-    call: Arc<str>,
-    left: Left,
+    metadata: Arc<Mutex<RawObject>>,
+    tool_call_id: Arc<str>,
+    resumption: Resumption,
     status: &'static str,
 }
 
-/// What an interrupted run of the same call has left.
-enum Left {
-    Nothing,
-    /// A run to go on with.
+/// How to continue an earlier, interrupted execution of the same call.
+enum Resumption {
+    /// There was none: run the sub-agent.
+    None,
+    /// Resume its unfinished run.
     Run,
-    /// Its answer, which was on its way to the model.
-    Answer(RawJson),
+    /// Return its result, which did not reach the model.
+    Result(RawJson),
 }
 
-impl Child {
-    /// Opens the session of a call. `None` where it cannot be made.
+impl SubAgentCall {
+    /// Opens the session of a call. Returns `None` if it cannot be created.
     pub(super) fn open(
         parent: &Arc<Shared>,
         agent: &Agent,
         run: &SubAgentRun,
         message: &Message,
     ) -> Option<Self> {
-        let facts = Arc::new(Mutex::new(facts(run, message)));
+        let metadata = Arc::new(Mutex::new(metadata_of(run, message)));
         let options = SessionOptions {
-            interval: parent.interval,
-            metadata: Arc::clone(&facts) as _,
+            interval: parent.header.interval,
+            metadata: Arc::clone(&metadata) as _,
             ids: Arc::clone(&parent.ids),
             clock: Arc::clone(&parent.clock),
             ..SessionOptions::default()
         };
         let is_of_call = |state: &SessionSnapshot| {
-            is(state, MESSAGE, &message.id) && is(state, "toolCallId", &run.tool_call_id)
+            has_metadata(state, MESSAGE, &message.id) && has_metadata(state, "toolCallId", &run.tool_call_id)
         };
-        let mut book = parent.book();
-        let before = book.sub_agents.take(is_of_call).and_then(|state| Some((left(&state, agent)?, state)));
-        let (left, session) = match before {
-            Some((left, state)) => {
-                (left, Session::from_snapshot(SessionSnapshot::clone(&state), agent.clone(), options))
+        let mut state = parent.state();
+        let earlier = state
+            .sub_agents
+            .take(is_of_call)
+            .and_then(|snapshot| Some((resumption_of(&snapshot, agent)?, snapshot)));
+        let (resumption, session) = match earlier {
+            Some((resumption, snapshot)) => {
+                let snapshot = SessionSnapshot::clone(&snapshot);
+                (resumption, Session::from_snapshot(snapshot, agent.clone(), options))
             }
-            None => (Left::Nothing, Session::new(agent.clone(), options).ok()?),
+            None => (Resumption::None, Session::new(agent.clone(), options).ok()?),
         };
-        let call = Arc::clone(&run.tool_call_id);
-        book.children.push((Arc::clone(&call), session.clone()));
-        drop(book);
-        Some(Self { parent: Arc::clone(parent), session, facts, call, left, status: "interrupted" })
+        let tool_call_id = Arc::clone(&run.tool_call_id);
+        state.running_sub_agents.push((Arc::clone(&tool_call_id), session.clone()));
+        drop(state);
+        let parent = Arc::clone(parent);
+        Some(Self { parent, session, metadata, tool_call_id, resumption, status: "interrupted" })
     }
 
-    /// The metadata that the run starts with: those of the run that it goes on with.
+    /// Returns the metadata that the run starts with: those of the run that it resumes.
     pub(crate) fn metadata_of_run(&self) -> Arc<RawObject> {
         let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
         state.map(|state| state.metadata).unwrap_or_default()
     }
 
-    /// Runs the sub-agent, or goes on with its run.
+    /// Runs or resumes the sub-agent and returns the result of the call.
     ///
     /// # Errors
     /// Those of the run.
     ///
     /// # Cancel safety
-    /// As [`Session::run`]: what there is can be taken up again.
+    /// As for [`Session::run`]: the run can be resumed.
     pub(crate) async fn answer(mut self, task: String, context: RunContext) -> Result<RawJson, UppError> {
-        let outcome = match &self.left {
-            Left::Nothing => self.session.run(task, context).await.map(|turn| result_of(&turn)),
-            Left::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
-            Left::Answer(answer) => Ok(answer.clone()),
+        let outcome = match &self.resumption {
+            Resumption::None => self.session.run(task, context).await.map(|turn| result_of(&turn)),
+            Resumption::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
+            Resumption::Result(result) => Ok(result.clone()),
         };
         self.status = if outcome.is_ok() { "completed" } else { "failed" };
         Ok(outcome?)
     }
 }
 
-impl Drop for Child {
+impl Drop for SubAgentCall {
     fn drop(&mut self) {
-        lock(&self.facts).insert(STATUS, RawJson::from_str_value(self.status));
-        let mut book = self.parent.book();
-        book.children.retain(|(_, session)| session.id() != self.session.id());
-        if let Some(state) = state_of(&self.session) {
-            book.sub_agents.keep(&self.call, state);
+        lock(&self.metadata).insert(STATUS, RawJson::from_str_value(self.status));
+        let mut state = self.parent.state();
+        state.running_sub_agents.retain(|(_, session)| session.id() != self.session.id());
+        if let Some(snapshot) = snapshot_of(&self.session) {
+            state.sub_agents.insert(&self.tool_call_id, snapshot);
         }
     }
 }
 
-/// The session of a sub-agent as another session holds it.
+/// Returns the snapshot of a sub-agent's session as its parent session stores it.
 ///
-/// Only its last checkpoint holds its own sub-agents: all that it has called stand there, or with the run that is not
-/// finished. Were they in each, every level would multiply what is written by its steps.
-fn state_of(session: &Session) -> Option<Arc<SessionSnapshot>> {
-    // Its metadata are ours, so they have JSON.
-    let mut state = session.snapshot().ok()?;
-    let before = state.checkpoints.len().saturating_sub(1);
-    for checkpoint in state.checkpoints.iter_mut().take(before) {
+/// Only the last checkpoint contains the sub-agent's own sub-agents: it has all of them, except those of the unfinished
+/// run. If each checkpoint contained them, the size of the JSON would grow by a factor of its steps with every level.
+fn snapshot_of(session: &Session) -> Option<Arc<SessionSnapshot>> {
+    // Only turntree writes this metadata, so it has a JSON form.
+    let mut snapshot = session.snapshot().ok()?;
+    let earlier = snapshot.checkpoints.len().saturating_sub(1);
+    for checkpoint in snapshot.checkpoints.iter_mut().take(earlier) {
         if !checkpoint.sub_agent_states.is_empty() {
             Arc::make_mut(checkpoint).sub_agent_states = SubAgentStates::default();
         }
     }
-    Some(Arc::new(state))
+    Some(Arc::new(snapshot))
 }
 
-impl Book {
-    /// The sub-agents of the run that is under way or not finished: those that have ended, and those that run.
+impl SessionState {
+    /// Returns the sub-agents of the active or unfinished run: finished, stopped and running ones.
     pub(super) fn all_sub_agents(&self) -> SubAgentStates {
         let mut states = self.sub_agents.clone();
-        for (call, session) in &self.children {
-            if let Some(state) = state_of(session) {
-                states.keep(call, state);
+        for (call, session) in &self.running_sub_agents {
+            if let Some(snapshot) = snapshot_of(session) {
+                states.insert(call, snapshot);
             }
         }
         states
     }
 }
 
-fn lock(facts: &Mutex<RawObject>) -> MutexGuard<'_, RawObject> {
-    facts.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(metadata: &Mutex<RawObject>) -> MutexGuard<'_, RawObject> {
+    metadata.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn facts(run: &SubAgentRun, message: &Message) -> RawObject {
+fn metadata_of(run: &SubAgentRun, message: &Message) -> RawObject {
     let known = RawJson::from_value(run).ok();
-    let mut facts = known.as_ref().and_then(RawObject::from_raw).unwrap_or_default();
-    facts.insert(MESSAGE, RawJson::from_str_value(&message.id));
-    facts.insert(STATUS, RawJson::from_str_value("running"));
-    facts
+    let mut metadata = known.as_ref().and_then(RawObject::from_raw).unwrap_or_default();
+    metadata.insert(MESSAGE, RawJson::from_str_value(&message.id));
+    metadata.insert(STATUS, RawJson::from_str_value("running"));
+    metadata
 }
 
-fn is(state: &SessionSnapshot, key: &str, text: &str) -> bool {
+fn has_metadata(state: &SessionSnapshot, key: &str, text: &str) -> bool {
     state.metadata.get(key).and_then(RawJson::as_string).as_deref() == Some(text)
 }
 
-/// What a session has left; nothing where the call has to be made anew.
-fn left(state: &SessionSnapshot, agent: &Agent) -> Option<Left> {
+/// Returns how to continue from a snapshot, or `None` if the call must start from the beginning.
+fn resumption_of(state: &SessionSnapshot, agent: &Agent) -> Option<Resumption> {
     match &state.unfinished {
-        Some(unfinished) if unfinished.run.is_some() => Some(Left::Run),
+        Some(unfinished) if unfinished.run.is_some() => Some(Resumption::Run),
         _ => {
             let history = state.tree.history();
             let last = history.last().filter(|message| message.kind() == MessageKind::Assistant)?;
-            (!last.has_tool_calls()).then(|| result_of_text(agent, &last.text()))?.map(Left::Answer)
+            (!last.has_tool_calls()).then(|| result_of_text(agent, &last.text()))?.map(Resumption::Result)
         }
     }
 }

@@ -38,7 +38,7 @@ impl ThreadTree {
     ///
     /// # Errors
     /// [`TreeError::Reserved`] when the metadata holds a branch point.
-    pub fn plant(
+    pub fn add_side_thread(
         &mut self,
         thread: Thread,
         name: Option<String>,

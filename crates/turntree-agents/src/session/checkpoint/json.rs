@@ -14,11 +14,11 @@ use imbl::Vector;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Place;
 use crate::machine::state::{RunState, StateError};
-use crate::session::checkpoint::shared_history::Point;
-use crate::session::checkpoint::{Checkpoint, Stand, SubAgentStates};
+use crate::session::checkpoint::shared_history::RunSnapshot;
+use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
 use crate::session::json::{SessionSnapshot, within};
+use crate::tree::position::{PositionPart, TreePosition};
 use crate::tree::thread_tree::ThreadTree;
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::object::Field;
@@ -92,26 +92,26 @@ impl CheckpointJson {
         let raw = metadata.remove(RESERVED);
         let unknown = unknown(raw.as_ref(), &["messages", "before", "run"]);
         let reserved = raw.map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
-        let stand = match reserved.run {
+        let state = match reserved.run {
             Some(raw) => {
                 let (run, extra) = read_run(&raw, self.state)
                     .map_err(|error| within(error, &["metadata", RESERVED, "run"].map(key)))?;
-                Stand::Unfinished(Box::new(Point::alone(&run)), extra)
+                CheckpointState::Resumable(Box::new(RunSnapshot::new(&run)), extra)
             }
-            None => Stand::Told(Box::new(self.state)),
+            None => CheckpointState::Finished(Box::new(self.state)),
         };
         let sub_agent_states = read_sub_agents(self.sub_agent_states.as_ref())?;
         Ok(Checkpoint {
             id: self.id.into(),
             session_id: self.session_id.into(),
             timestamp: self.timestamp,
-            place: Place { node: self.thread_id.into(), length: reserved.messages },
-            before: reserved.before.into(),
+            position: TreePosition { node: self.thread_id.into(), length: reserved.messages },
+            uncommitted: reserved.before.into(),
             sub_agent_states,
             metadata,
             extra: self.extra,
             reserved: unknown,
-            stand,
+            state,
         })
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn read_sub_agents(states: Option<&RawObject>) -> Result<SubAgentStat
     for (call, raw) in states.into_iter().flat_map(RawObject::iter) {
         let place = [key("subAgentStates"), key(call)];
         let state = SessionSnapshot::read(raw.get()).map_err(|error| within(error, &place))?;
-        read.keep(call, Arc::new(state));
+        read.insert(call, Arc::new(state));
     }
     Ok(read)
 }
@@ -136,32 +136,12 @@ impl Checkpoint {
     /// # Errors
     /// The place in the checkpoint: its node is not in the tree, or has fewer messages.
     pub fn settle(&mut self, tree: &ThreadTree) -> Result<(), ParseError> {
-        let length = settled(&self.place, tree).map_err(|(member, message)| match member {
-            Member::Node => flaw(&["threadId"], message),
-            Member::Length => flaw(&["metadata", RESERVED, "messages"], message),
+        let length = self.position.resolve(tree).map_err(|(member, message)| match member {
+            PositionPart::Node => flaw(&["threadId"], message),
+            PositionPart::Length => flaw(&["metadata", RESERVED, "messages"], message),
         })?;
-        self.place.length = Some(length);
+        self.position.length = Some(length);
         Ok(())
-    }
-}
-
-/// What of a place does not fit.
-pub(crate) enum Member {
-    Node,
-    Length,
-}
-
-/// How many messages of its node a place means.
-pub(crate) fn settled(place: &Place, tree: &ThreadTree) -> Result<usize, (Member, String)> {
-    let Some(node) = tree.node(place.node.as_str()) else {
-        return Err((Member::Node, format!("no node has the id \"{}\"", place.node)));
-    };
-    let most = node.thread.messages.len();
-    match place.length {
-        Some(length) if length > most => {
-            Err((Member::Length, format!("the node has {most} message(s), not {length}")))
-        }
-        length => Ok(length.unwrap_or(most)),
     }
 }
 
@@ -223,14 +203,14 @@ struct ReservedOf<'a>(&'a Checkpoint);
 impl Serialize for ReservedOf<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Some(length) = self.0.place.length {
+        if let Some(length) = self.0.position.length {
             map.serialize_entry("messages", &length)?;
         }
-        if !self.0.before.is_empty() {
-            map.serialize_entry("before", &Listed(&self.0.before))?;
+        if !self.0.uncommitted.is_empty() {
+            map.serialize_entry("before", &Listed(&self.0.uncommitted))?;
         }
-        if let Stand::Unfinished(point, _) = &self.0.stand {
-            map.serialize_entry("run", &bare(&point.run()))?;
+        if let CheckpointState::Resumable(snapshot, _) = &self.0.state {
+            map.serialize_entry("run", &bare(&snapshot.run_state()))?;
         }
         for (name, value) in self.0.reserved.iter() {
             map.serialize_entry(name, value)?;
@@ -278,10 +258,10 @@ impl Serialize for Checkpoint {
         map.serialize_entry("sessionId", &self.session_id)?;
         map.serialize_entry("timestamp", &self.timestamp)?;
         map.serialize_entry("step", &self.step())?;
-        map.serialize_entry("threadId", &self.place.node)?;
+        map.serialize_entry("threadId", &self.position.node)?;
         map.serialize_entry("state", &self.state())?;
         map.serialize_entry("subAgentStates", &self.sub_agent_states)?;
-        let is_needed = self.place.length.is_some() || self.is_resumable() || !self.reserved.is_empty();
+        let is_needed = self.position.length.is_some() || self.is_resumable() || !self.reserved.is_empty();
         let reserved = is_needed.then_some(ReservedOf(self));
         map.serialize_entry("metadata", &WithReserved(&self.metadata, reserved))?;
         self.extra.serialize_into(&mut map)?;

@@ -1,7 +1,9 @@
-//! Checkpoints: points of a run that can be gone back to. UAP-1.0 §6.4 and §13.3.
+//! Checkpoints: points of a run that a session can be restored to.
 //!
-//! A [`Checkpoint`] points: at a node, at how many messages its thread had, and at the state of the run, whose messages
-//! are shared. So it costs the same however long the conversation is. Its JSON, [`json`], holds everything.
+//! A [`Checkpoint`] stores a tree position and the state of the run, whose messages it shares with the run. Its cost does
+//! not depend on the length of the conversation. Its JSON form ([`json`]) contains everything.
+//!
+//! Spec: UAP-1.0 §6.4, §13.3.
 
 pub mod json;
 pub(crate) mod shared_history;
@@ -9,109 +11,100 @@ pub(crate) mod shared_history;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use self::shared_history::Point;
+use crate::session::checkpoint::shared_history::RunSnapshot;
 use crate::session::json::SessionSnapshot;
-use crate::tree::node::NodeId;
+use crate::tree::position::TreePosition;
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
 
-/// A place in a tree: after so many messages of a node's own thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The node.
-    pub node: NodeId,
-    /// How many messages its thread had. `None` in a checkpoint that somebody else wrote and that is in no session yet:
-    /// all that are there when it is loaded.
-    pub length: Option<usize>,
-}
-
-/// A point of a run that can be gone back to.
+/// A point of a run that a session can be restored to.
 ///
-/// Equal to another one when both are written alike.
+/// Two checkpoints are equal when their JSON is equal.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
-    /// A UUIDv4 where it is made here.
+    /// The id: a UUIDv4 if turntree created it.
     pub id: Arc<str>,
-    /// The session.
+    /// The id of the session.
     pub session_id: Arc<str>,
-    /// When it was made.
+    /// When it was created.
     pub timestamp: Timestamp,
-    /// Where the tree stood.
-    pub place: Place,
-    /// What the run went on from beside the thread: messages of a run that was restored and not finished.
-    pub before: History,
-    /// The sub-agents of the run that have ended, by the tool calls that started them.
+    /// The tree position that the run started from; the end of the turn for a finished run.
+    pub position: TreePosition,
+    /// Messages between the tree position and the run's input: those of a restored run that never finished.
+    pub uncommitted: History,
+    /// The sub-agents of the run that have finished, by the ids of the tool calls that started them.
     pub sub_agent_states: SubAgentStates,
-    /// Facts about it.
+    /// The application's metadata.
     pub metadata: RawObject,
-    /// Members this version does not know.
+    /// Members that this version does not know.
     pub extra: Extra,
-    /// What a newer version has written under [`RESERVED`](super::json::RESERVED).
+    /// Members of [`RESERVED`](json::RESERVED) that a newer version has written.
     pub(crate) reserved: RawObject,
-    pub(crate) stand: Stand,
+    pub(crate) state: CheckpointState,
 }
 
-/// How far the run was.
+/// The state of the run at a checkpoint.
 #[derive(Debug, Clone)]
-pub(crate) enum Stand {
-    /// It can go on from here. The members of its state that this version does not know stay with it.
-    Unfinished(Box<Point>, Extra),
-    /// It was over, and its messages are in the thread; or somebody else wrote the checkpoint, and only this is known.
-    Told(Box<ExecutionState>),
+pub(crate) enum CheckpointState {
+    /// The run can be resumed. The second field has the members of the state's JSON that this version does not know.
+    Resumable(Box<RunSnapshot>, Extra),
+    /// The run had finished and its messages are in the thread; or another implementation wrote the checkpoint.
+    Finished(Box<ExecutionState>),
 }
 
-impl Stand {
-    pub(crate) fn state(&self) -> ExecutionState {
+impl CheckpointState {
+    pub(crate) fn execution_state(&self) -> ExecutionState {
         match self {
-            Self::Unfinished(point, extra) => {
-                ExecutionState { extra: extra.clone(), ..point.run().execution_state() }
+            Self::Resumable(snapshot, extra) => {
+                ExecutionState { extra: extra.clone(), ..snapshot.run_state().execution_state() }
             }
-            Self::Told(state) => ExecutionState::clone(state),
+            Self::Finished(state) => ExecutionState::clone(state),
         }
     }
 }
 
 impl Checkpoint {
-    /// The step of the run, from 1; each run counts anew.
+    /// Returns the step of the run. Each run counts from 1.
     pub fn step(&self) -> u32 {
-        match &self.stand {
-            Stand::Unfinished(point, _) => point.step(),
-            Stand::Told(state) => state.step,
+        match &self.state {
+            CheckpointState::Resumable(snapshot, _) => snapshot.step(),
+            CheckpointState::Finished(state) => state.step,
         }
     }
 
-    /// The state of the run, as hooks saw it.
+    /// Returns the state of the run, as strategy hooks see it.
     pub fn state(&self) -> ExecutionState {
-        self.stand.state()
+        self.state.execution_state()
     }
 
-    /// Whether a run can go on from it.
+    /// Returns true if a run can be resumed from here.
     pub const fn is_resumable(&self) -> bool {
-        matches!(self.stand, Stand::Unfinished(..))
+        matches!(self.state, CheckpointState::Resumable(..))
     }
 
-    /// What was said and is not in the thread: what the next run sees beside it. `history` is that of the place.
-    pub(crate) fn pending(&self, history: &History) -> History {
-        let mut pending = self.before.clone();
-        match &self.stand {
-            Stand::Unfinished(point, _) => pending.extend(point.messages()),
-            // What a finished run said is the end of its history: seen so, the rest need not be read.
-            Stand::Told(state) if is_end_of(&state.messages, history) => {}
-            Stand::Told(state) => {
+    /// Returns the messages that are not in the thread and that the next run sees after it. `history` is the history
+    /// at the checkpoint's position.
+    pub(crate) fn messages_outside(&self, history: &History) -> History {
+        let mut outside = self.uncommitted.clone();
+        match &self.state {
+            CheckpointState::Resumable(snapshot, _) => outside.extend(snapshot.messages()),
+            // The messages of a finished run are usually the end of its history: then nothing else is compared.
+            CheckpointState::Finished(state) if is_end_of(&state.messages, history) => {}
+            CheckpointState::Finished(state) => {
                 let known: HashSet<&str> = history.iter().map(|message| &*message.id).collect();
                 let new = state.messages.iter().filter(|message| !known.contains(&*message.id));
-                pending.extend(new.cloned());
+                outside.extend(new.cloned());
             }
         }
-        pending
+        outside
     }
 }
 
 fn is_end_of(messages: &History, history: &History) -> bool {
     let mut pairs = messages.iter().rev().zip(history.iter().rev());
-    messages.len() <= history.len() && pairs.all(|(message, said)| message.id == said.id)
+    messages.len() <= history.len() && pairs.all(|(one, other)| one.id == other.id)
 }
 
 impl PartialEq for Checkpoint {
@@ -120,44 +113,50 @@ impl PartialEq for Checkpoint {
     }
 }
 
-/// Sessions of sub-agents by the tool calls that started them, in the order they ended. Cloning it shares them.
+/// Sessions of sub-agents, by the ids of the tool calls that started them, in the order they finished. Cloning shares
+/// them.
 #[derive(Debug, Clone, Default)]
 pub struct SubAgentStates(Option<Arc<Vec<SubAgentState>>>);
 
-/// The call, and the session.
+/// The id of the tool call and the session.
 type SubAgentState = (Box<str>, Arc<SessionSnapshot>);
 
 impl SubAgentStates {
-    /// The sessions, in order.
+    /// Returns the sessions in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<SessionSnapshot>)> {
         self.0.iter().flat_map(|states| states.iter()).map(|(key, state)| (&**key, state))
     }
 
-    /// The session of one call.
+    /// Returns the session of one call.
     pub fn get(&self, tool_call_id: &str) -> Option<&Arc<SessionSnapshot>> {
         self.iter().find(|(key, _)| *key == tool_call_id).map(|(_, state)| state)
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |states| states.len())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes the last session out that is the one looked for.
-    pub(crate) fn take(&mut self, is_it: impl Fn(&SessionSnapshot) -> bool) -> Option<Arc<SessionSnapshot>> {
+    /// Removes and returns the last session that satisfies the predicate.
+    pub(crate) fn take(
+        &mut self,
+        predicate: impl Fn(&SessionSnapshot) -> bool,
+    ) -> Option<Arc<SessionSnapshot>> {
         let states = self.0.as_mut()?;
-        let place = states.iter().rposition(|(_, state)| is_it(state))?;
-        Some(Arc::make_mut(states).remove(place).1)
+        let index = states.iter().rposition(|(_, state)| predicate(state))?;
+        Some(Arc::make_mut(states).remove(index).1)
     }
 
-    /// Keeps a session under the id of the call that started it; under its own where that call is there already, as
-    /// some vendors number their calls anew in each answer (decision A73).
-    pub fn keep(&mut self, tool_call_id: &str, state: Arc<SessionSnapshot>) {
+    /// Adds a session under the id of the call that started it, or under the session's id if that call id is taken:
+    /// some vendors reuse call ids in each response.
+    ///
+    /// Spec: decision A73.
+    pub fn insert(&mut self, tool_call_id: &str, state: Arc<SessionSnapshot>) {
         let key = if self.get(tool_call_id).is_none() { tool_call_id } else { &state.id };
         let key = Box::from(key);
         Arc::make_mut(self.0.get_or_insert_default()).push((key, state));

@@ -1,68 +1,72 @@
-//! What a run has collected, kept once for all its checkpoints.
+//! Storage that all checkpoints of one run share.
 //!
-//! A run only adds to what it has collected, so the newest state holds those of all earlier points as its beginnings. A
-//! [`Point`] remembers how long its beginning is. Were each to hold the vectors themselves, every step would leave a copy
-//! of their last chunks behind (1.5 KB).
+//! A run only appends to its messages and other collected data, so the newest state contains that of every earlier
+//! checkpoint as a prefix. A [`RunSnapshot`] stores the length of its prefix. If each checkpoint stored its own vectors,
+//! every step would retain a copy of their last chunks (1.5 KB).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::machine::state::{Collected, Mark, RunState};
 use turntree_core::message::message::History;
 
-/// What one run has collected until its newest point.
+/// The collected data of one run up to its newest snapshot.
 #[derive(Debug, Default)]
-pub(crate) struct Record(Mutex<Collected>);
+pub(crate) struct SharedHistory(Mutex<Collected>);
 
-/// The state of a run at one point.
+/// The state of a run at one moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Point {
-    /// The state without what is in the record.
-    rest: RunState,
-    /// How much of the record is of this point.
+pub(crate) struct RunSnapshot {
+    /// The state without the collected data.
+    state: RunState,
+    /// The length of this snapshot's prefix of the shared history.
     mark: Mark,
-    record: Arc<Record>,
+    history: Arc<SharedHistory>,
 }
 
-impl Record {
+impl SharedHistory {
     fn lock(&self) -> MutexGuard<'_, Collected> {
-        // Assigned as a whole, so it is whole at all times.
+        // The data is only replaced as a whole, so a panic cannot leave it half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A point of the run of this record; of a record of its own where the state is not what the last one has become.
-    pub(crate) fn point(self: &Arc<Self>, state: &RunState) -> Point {
+    /// Takes a snapshot of a run. Uses a separate history if `state` does not extend the last snapshot.
+    pub(crate) fn snapshot(self: &Arc<Self>, state: &RunState) -> RunSnapshot {
         let mut collected = self.lock();
         if !state.collected.goes_on_from(&collected) {
             drop(collected);
-            return Point::alone(state);
+            return RunSnapshot::new(state);
         }
         *collected = state.collected.clone();
         drop(collected);
-        Point { rest: state.without_collected(), mark: state.collected.mark(), record: Arc::clone(self) }
+        RunSnapshot {
+            state: state.without_collected(),
+            mark: state.collected.mark(),
+            history: Arc::clone(self),
+        }
     }
 }
 
-impl Point {
-    /// A point with a record of its own.
-    pub(crate) fn alone(state: &RunState) -> Self {
-        let record = Arc::new(Record(Mutex::new(state.collected.clone())));
-        Self { rest: state.without_collected(), mark: state.collected.mark(), record }
+impl RunSnapshot {
+    /// Takes a snapshot with a history of its own.
+    pub(crate) fn new(state: &RunState) -> Self {
+        let history = Arc::new(SharedHistory(Mutex::new(state.collected.clone())));
+        Self { state: state.without_collected(), mark: state.collected.mark(), history }
     }
 
-    /// The state of the run.
-    pub(crate) fn run(&self) -> RunState {
-        let mut run = self.rest.clone();
+    /// Returns the complete state of the run.
+    pub(crate) fn run_state(&self) -> RunState {
+        let mut run = self.state.clone();
         let Collected { data, ending, .. } = run.collected;
-        run.collected = Collected { data, ending, ..self.record.lock().cut(self.mark) };
+        run.collected = Collected { data, ending, ..self.history.lock().cut(self.mark) };
         run
     }
 
     pub(crate) const fn step(&self) -> u32 {
-        self.rest.step()
+        self.state.step()
     }
 
-    /// The input, then everything new, in order.
+    /// Returns the input and all new messages, in order.
     pub(crate) fn messages(&self) -> History {
-        self.record.lock().cut(self.mark).messages
+        self.history.lock().cut(self.mark).messages
     }
 }

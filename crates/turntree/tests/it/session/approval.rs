@@ -157,13 +157,13 @@ fn wrong_decisions_are_refused_and_change_nothing() {
     let answered = world.session.decide("call-1-1", Verdict::Approved, None);
     let another = block_on(world.session.run("more", world.context())).unwrap_err();
 
-    assert!(matches!(again, Err(SessionError::Decided { .. })));
-    assert!(matches!(answered, Err(SessionError::Decided { .. })));
+    assert!(matches!(again, Err(SessionError::AlreadyDecided { .. })));
+    assert!(matches!(answered, Err(SessionError::AlreadyDecided { .. })));
     assert!(unknown.to_string().ends_with("; these do: guarded (call-1-2)"), "{unknown}");
     assert!(
         another.to_string().ends_with(
             "has a run whose calls wait for approval: guarded (call-1-2); are decided and have not run: guarded (call-1-0); \
-             `approve` or `deny` what waits and `resume` it, or `discard` it"
+             `approve` or `deny` the waiting calls and `resume` the run, or `discard` it"
         ),
         "{another}"
     );
@@ -177,9 +177,9 @@ fn a_run_under_way_takes_no_decisions_and_a_discarded_one_is_gone() {
     assert!(poll_at_most(run.as_mut(), 8).is_none());
     assert!(matches!(
         world.session.decide("call-1-0", Verdict::Approved, None),
-        Err(SessionError::UnderWay { .. })
+        Err(SessionError::RunActive { .. })
     ));
-    assert!(matches!(world.session.discard(), Err(SessionError::UnderWay { .. })));
+    assert!(matches!(world.session.discard(), Err(SessionError::RunActive { .. })));
     waiting(block_on(run));
 
     assert!(world.session.discard().unwrap());
@@ -196,7 +196,7 @@ fn runs_in_line_behind_one_that_stops_are_told_and_a_resume_goes_on() {
     let second = world.session.run("more", world.context());
     let (first, second) = block_on(futures_util::future::join(first, second));
     waiting(first);
-    assert!(matches!(second, Err(SessionError::Undecided { .. })));
+    assert!(matches!(second, Err(SessionError::OpenApprovals { .. })));
 
     for call in world.session.pending() {
         world.session.decide(&call.tool_call_id, Verdict::Approved, None).unwrap();

@@ -68,7 +68,7 @@ fn tools_that_have_answered_are_not_called_again() {
         let left = world.session.unfinished();
         let answered: Vec<_> = left
             .iter()
-            .flat_map(turntree::agents::session::Unfinished::messages)
+            .flat_map(turntree::agents::session::UnfinishedRun::messages)
             .flat_map(|message| message.results().to_vec())
             .map(|result| result.tool_call_id)
             .collect();

@@ -183,8 +183,8 @@ fn sessions_of_sub_agents_are_kept_in_checkpoints() {
     let state = std::sync::Arc::new(child.session.snapshot().unwrap());
     let mut run = Box::pin(world.session.run("2", world.context()));
     assert!(super::poll_at_most(run.as_mut(), 3).is_none());
-    world.session.keep_sub_agent("call-1-0", std::sync::Arc::clone(&state));
-    world.session.keep_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    world.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
+    world.session.add_sub_agent("call-1-0", std::sync::Arc::clone(&state));
     block_on(run).unwrap();
 
     let loaded = world.reloaded();

@@ -111,15 +111,15 @@ impl Pair {
 
     fn history_at(&self, point: &turntree::agents::Checkpoint) -> Vec<String> {
         let tree = self.world.session.tree().snapshot();
-        ids_of(&tree.history_of(point.place.node.as_str()).unwrap())
+        ids_of(&tree.history_of(point.position.node.as_str()).unwrap())
     }
 
     fn run(&mut self, text: &str, polls: Option<usize>) -> Result<(), TestCaseError> {
         let (known, before) = (self.world.session.checkpoints().len(), self.history());
         let here = self.world.session.unfinished().is_some_and(|left| {
             let tree = self.world.session.tree().snapshot();
-            left.place.node == tree.current().id
-                && left.place.length == Some(tree.current().thread.messages.len())
+            left.position.node == tree.current().id
+                && left.position.length == Some(tree.current().thread.messages.len())
         });
         let beside = if here { self.pending() } else { Vec::new() };
         let context = self.world.context();
@@ -150,7 +150,7 @@ impl Pair {
     fn is_refused(&self) -> Result<(), TestCaseError> {
         let before = self.world.session.to_json().unwrap();
         let refused = block_on(self.world.session.run("0", self.world.context()));
-        let is_refused = matches!(refused, Err(SessionError::Undecided { .. }));
+        let is_refused = matches!(refused, Err(SessionError::OpenApprovals { .. }));
         prop_assert!(is_refused);
         prop_assert_eq!(self.world.session.to_json().unwrap(), before);
         Ok(())
@@ -187,8 +187,8 @@ impl Pair {
                 let current = self.world.session.tree().snapshot().current().clone();
                 let left = self.world.session.unfinished().filter(|left| {
                     left.restored
-                        && left.place.node == current.id
-                        && left.place.length == Some(current.thread.messages.len())
+                        && left.position.node == current.id
+                        && left.position.length == Some(current.thread.messages.len())
                 });
                 let beside = left.map(|left| ids_of(&left.messages())).unwrap_or_default();
                 let mut stream = self.world.session.stream(rounds.to_string(), self.world.context()).unwrap();
@@ -212,8 +212,8 @@ impl Pair {
                     return Ok(());
                 };
                 let tree = self.world.session.tree().snapshot();
-                let node = tree.node(left.place.node.as_str()).unwrap();
-                let after = node.thread.messages.len() - left.place.length.unwrap();
+                let node = tree.node(left.position.node.as_str()).unwrap();
+                let after = node.thread.messages.len() - left.position.length.unwrap();
                 let whole = ids_of(&tree.history_of(node.id.as_str()).unwrap());
                 let history = whole[..whole.len() - after].to_vec();
                 let ended = block_on(self.world.session.resume(self.world.context()));
@@ -228,7 +228,7 @@ impl Pair {
                         whole
                     );
                 }
-                let beside = ids_of(&left.before);
+                let beside = ids_of(&left.uncommitted);
                 self.note(known, &history, &beside, ended.is_ok());
             }
             Step::Restore(number) => {

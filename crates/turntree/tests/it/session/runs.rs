@@ -274,7 +274,8 @@ fn a_side_conversation_is_kept_and_never_current() {
     let messages = block_on(world.agent.run("aside", world.context())).unwrap().messages.clone();
     let thread = Thread::new(messages.into(), &CountingIds::default(), &clock());
 
-    let node = world.session.plant(thread, [("kind", raw("\"query\""))].into_iter().collect()).unwrap();
+    let node =
+        world.session.add_side_thread(thread, [("kind", raw("\"query\""))].into_iter().collect()).unwrap();
 
     let tree = world.session.tree().snapshot();
     assert_eq!(texts_of(&tree.history_of(node.as_str()).unwrap()), ["aside", "answer to aside"]);
@@ -293,7 +294,10 @@ fn ids_that_are_no_uuids_and_reserved_metadata_are_refused() {
     ));
     let reserved = SessionOptions { metadata, ..SessionOptions::default() };
     let error = Session::new(world.agent.clone(), reserved).unwrap_err();
-    assert_eq!(error.to_string(), "metadata of a session: \"turntree\" is kept by the session; take it out");
+    assert_eq!(
+        error.to_string(),
+        "metadata of a session: the key \"turntree\" is reserved for the session; remove it"
+    );
 }
 
 /// Keeps what it is given, unless it is told to fail.
