@@ -580,8 +580,11 @@ async def test_uap_81_approval_handlers_of_a_sub_agents_tools_are_respected(appr
     assert record.is_error is (approval == "ask")
     # The model of the sub-agent, or of its parent, reads why the call was not made.
     results = [
-        result.result for request in inner.model.requests for message in request.messages
-        if message.type == "tool_result" for result in message.results
+        result.result
+        for request in inner.model.requests
+        for message in request.messages
+        if message.type == "tool_result"
+        for result in message.results
     ]
     assert any("denied" in str(result) for result in results) is (approval != "ask")
     assert ("approval" in str(record.result)) is (approval == "ask")

@@ -50,7 +50,9 @@ async def test_uap_67_upp_events_come_unchanged():
     script = [[{"toolCallId": "call_1", **call("add", a=1, b=2)}], "It is 3."]
     with_agent = await events_of(agent(model=scripted(script), tools=[add]).stream("1 + 2?"))
     alone = await events_of(llm(model=scripted(script), tools=[add]).stream("1 + 2?"))
-    assert [comparable(event.upp) for event in with_agent if event.source == "upp"] == [comparable(event) for event in alone]
+    assert [comparable(event.upp) for event in with_agent if event.source == "upp"] == [
+        comparable(event) for event in alone
+    ]
 
 
 async def test_uap_68_uap_events_have_their_source():

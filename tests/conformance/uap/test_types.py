@@ -130,7 +130,8 @@ ENTRY_POINTS = ["turntree", "turntree.execution", "turntree.middleware"]
 
 @pytest.mark.parametrize("module", ENTRY_POINTS)
 def test_uap_4_each_entry_point_is_imported_by_itself(module):
-    program = f"import json, {module} as m; print(json.dumps([m.__name__, [n for n in m.__all__ if hasattr(m, n)], m.__all__]))"
+    usable = "[name for name in m.__all__ if hasattr(m, name)]"
+    program = f"import json, {module} as m; print(json.dumps([m.__name__, {usable}, m.__all__]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
 
     name, usable, exported = json.loads(done.stdout)
@@ -168,7 +169,10 @@ def test_uap_5_the_required_names_are_exported(module, names):
 async def test_uap_5_the_required_names_are_what_they_are_called():
     helper = turntree.agent(model=scripted(["Hi."] * 3))
     sess = turntree.session(helper)
-    answers = [(await turntree.ask(helper, "Hello")).response.text, (await turntree.query(helper, "Hello")).turn.response.text]
+    answers = [
+        (await turntree.ask(helper, "Hello")).response.text,
+        (await turntree.query(helper, "Hello")).turn.response.text,
+    ]
     await sess.run("Hello")
 
     assert isinstance(helper, turntree.Agent)
@@ -177,7 +181,11 @@ async def test_uap_5_the_required_names_are_what_they_are_called():
     assert isinstance(sess.tree.current, turntree.ThreadNode)
     assert isinstance(sess.checkpoints[0], turntree.Checkpoint)
     assert answers == ["Hi.", "Hi."]
-    assert [strategy().name for strategy in (execution.loop, execution.react, execution.plan)] == ["loop", "react", "plan"]
+    assert [strategy().name for strategy in (execution.loop, execution.react, execution.plan)] == [
+        "loop",
+        "react",
+        "plan",
+    ]
     assert middleware.logging().name == "logging"
 
 
