@@ -1,0 +1,32 @@
+"""Fixtures of the conformance tests of UPP-1.2."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from turntree.testing import serve
+
+from .providers import PROVIDERS
+
+
+@pytest.fixture(params=list(PROVIDERS))
+def provider(request):
+    """Each provider in its turn."""
+    return PROVIDERS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_this_machine(monkeypatch):
+    """No variable of this machine replaces the key or the address of a test."""
+    for provider in PROVIDERS.values():
+        if provider.variable:
+            monkeypatch.delenv(provider.variable, raising=False)
+    for name in ("OLLAMA_HOST", "OLLAMA_API_KEY", "GEMINI_API_KEY", "KIMI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def loopback():
+    """Starts loopback servers, which are as strict as the vendors, and closes them after the test."""
+    with ExitStack() as stack:
+        yield lambda script: stack.enter_context(serve(script))
