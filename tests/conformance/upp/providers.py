@@ -37,6 +37,8 @@ class Provider:
     variable: str | None = None
     #: False where the vendor sends usage at the end of each stream unasked, which the loopback server does not do.
     asks_for_usage: bool = True
+    #: Whether the provider takes images.
+    images: bool = True
     #: Whether the provider has embedding models.
     embeds: bool = False
 
@@ -64,10 +66,10 @@ PROVIDERS = {
         Provider("xai-responses", xai, ("responses",), variable="XAI_API_KEY"),
         Provider("xai-messages", xai, ("messages",), params=MAX_TOKENS, variable="XAI_API_KEY"),
         Provider("groq", groq, variable="GROQ_API_KEY"),
-        Provider("cerebras", cerebras, variable="CEREBRAS_API_KEY"),
+        Provider("cerebras", cerebras, variable="CEREBRAS_API_KEY", images=False),
         Provider("moonshot", moonshot, variable="MOONSHOT_API_KEY"),
         Provider("mistral", mistral, variable="MISTRAL_API_KEY", asks_for_usage=False, embeds=True),
-        Provider("deepseek", deepseek, variable="DEEPSEEK_API_KEY"),
+        Provider("deepseek", deepseek, variable="DEEPSEEK_API_KEY", images=False),
         Provider("responses", responses, variable="OPENRESPONSES_API_KEY"),
         Provider("openai-compatible", openai_compatible, embeds=True),
     ]

@@ -1,7 +1,7 @@
 """UPP-1.2 §18: what every provider of language models does, level by level, over real HTTP.
 
-A test is one promise of the protocol. It runs for every provider, against a loopback server that speaks the vendor's API and refuses what
-the vendor would refuse.
+A test is one promise of the protocol. It runs for every provider, against a loopback server that speaks the vendor's
+API and refuses what the vendor would refuse.
 """
 
 import asyncio
@@ -275,12 +275,15 @@ async def test_upp_l4_a_structure_gives_data(provider, loopback):
 async def test_upp_l5_an_image_is_sent(provider, loopback):
     server = loopback(["A pixel."])
 
-    try:
-        turn = await asked(provider, server).generate(UserMessage([Image.from_bytes(PIXEL, "image/png")]))
-    except UPPError as error:
+    message = UserMessage([Image.from_bytes(PIXEL, "image/png")])
+    if not provider.images:
         # A provider that cannot take images says so before it sends anything.
-        assert error.code == "INVALID_REQUEST"
-        assert server.requests == []
-    else:
-        assert turn.response.text == "A pixel."
-        assert base64.b64encode(PIXEL).decode() in server.requests[0].body.decode()
+        with pytest.raises(UPPError, match="image") as caught:
+            await asked(provider, server).generate(message)
+        assert (caught.value.code, server.requests) == ("INVALID_REQUEST", [])
+        return
+
+    turn = await asked(provider, server).generate(message)
+
+    assert turn.response.text == "A pixel."
+    assert base64.b64encode(PIXEL).decode() in server.requests[0].body.decode()
