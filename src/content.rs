@@ -6,7 +6,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 
 use super::convert::json::{document_raw, limits};
 use super::data::Data;
-use super::show::{Show, data_class};
+use super::to_python::{ToPython, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
@@ -75,16 +75,16 @@ data_class! {
     const KIND: &'static str = "binary";
 }
 
-impl Show for ContentBlock {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for ContentBlock {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Text(block) => block.show(py),
-            Self::Reasoning(block) => block.show(py),
-            Self::Image(block) => block.show(py),
-            Self::Document(block) => block.show(py),
-            Self::Audio(block) => block.show(py),
-            Self::Video(block) => block.show(py),
-            Self::Binary(block) => block.show(py),
+            Self::Text(block) => block.to_python(py),
+            Self::Reasoning(block) => block.to_python(py),
+            Self::Image(block) => block.to_python(py),
+            Self::Document(block) => block.to_python(py),
+            Self::Audio(block) => block.to_python(py),
+            Self::Video(block) => block.to_python(py),
+            Self::Binary(block) => block.to_python(py),
             Self::Unknown(Unknown { .. }) => source(py, self),
         }
     }
@@ -93,7 +93,7 @@ impl Show for ContentBlock {
 /// Plain data of a value.
 pub(crate) fn source<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(value).map_err(|error| super::error::serialization(py, &error))?;
-    Ok(super::convert::json::to_python(py, &text)?.into_bound(py))
+    Ok(super::convert::json::json_to_python(py, &text)?.into_bound(py))
 }
 
 /// Bytes from `bytes` or `bytearray`.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::convert::any::tree_to_python;
-use super::convert::json::{document_raw, document_text, limits, to_python};
+use super::convert::json::{document_raw, document_text, json_to_python, limits};
 use super::dump::{self, Dump};
 use turntree_core::json::schema::{self, JsonSchema};
 
@@ -147,22 +147,22 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
 }
 
 /// What the shared face must know of a class.
-struct Face {
+struct ClassEntry {
     parse: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
     schema: fn() -> serde_json::Value,
     frozen: bool,
 }
 
-static FACES: PyOnceLock<HashMap<usize, Face>> = PyOnceLock::new();
+static REGISTRY: PyOnceLock<HashMap<usize, ClassEntry>> = PyOnceLock::new();
 
 /// Collects the classes of the module.
 #[derive(Default)]
-pub(crate) struct Faces(HashMap<usize, Face>);
+pub(crate) struct ClassRegistry(HashMap<usize, ClassEntry>);
 
-impl Faces {
+impl ClassRegistry {
     /// Adds a class.
     pub(crate) fn add<C: DataClass>(&mut self, py: Python<'_>) {
-        let face = Face {
+        let face = ClassEntry {
             parse: |py, text| C::wrap(py, Arc::new(parse::<C>(py, text)?)),
             schema: C::json_schema,
             frozen: C::FROZEN,
@@ -172,12 +172,12 @@ impl Faces {
 
     /// Makes them known. Once a process.
     pub(crate) fn publish(self, py: Python<'_>) {
-        FACES.get_or_init(py, || self.0);
+        REGISTRY.get_or_init(py, || self.0);
     }
 }
 
-fn face_of(class: &Bound<'_, PyType>) -> PyResult<&'static Face> {
-    FACES.get(class.py()).and_then(|faces| faces.get(&(class.as_type_ptr() as usize))).ok_or_else(|| {
+fn entry_of(class: &Bound<'_, PyType>) -> PyResult<&'static ClassEntry> {
+    REGISTRY.get(class.py()).and_then(|faces| faces.get(&(class.as_type_ptr() as usize))).ok_or_else(|| {
         PyTypeError::new_err(format!("{class} is not a data class; use one of its subclasses"))
     })
 }
@@ -193,7 +193,7 @@ impl Data {
         exclude_none: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let plain = to_python(py, &slf.get().to_json(slf.py())?)?.into_bound(py);
+        let plain = json_to_python(py, &slf.get().to_json(slf.py())?)?.into_bound(py);
         let python = match mode {
             "python" => true,
             "json" => false,
@@ -205,7 +205,7 @@ impl Data {
         if !python && by_alias && !exclude_none {
             return Ok(plain);
         }
-        let schema = (face_of(&slf.get_type())?.schema)();
+        let schema = (entry_of(&slf.get_type())?.schema)();
         Dump { schema: &schema, python, by_alias, exclude_none, from_names: false }.apply(&plain)
     }
 
@@ -231,7 +231,7 @@ impl Data {
         if obj.is_instance(class)? {
             return Ok(obj.clone().unbind());
         }
-        let face = face_of(class)?;
+        let face = entry_of(class)?;
         let text = document_raw(obj, "obj")?;
         let error = match (face.parse)(class.py(), text.get()) {
             Ok(value) => return Ok(value),
@@ -239,7 +239,7 @@ impl Data {
         };
         // Perhaps it is written with Python's names, as `model_dump(by_alias=False)` gives.
         let schema = (face.schema)();
-        let plain = to_python(class.py(), text.get())?.into_bound(class.py());
+        let plain = json_to_python(class.py(), text.get())?.into_bound(class.py());
         let dump =
             Dump { schema: &schema, python: false, by_alias: true, exclude_none: false, from_names: true };
         let renamed = document_raw(&dump.apply(&plain)?, "obj")?;
@@ -257,18 +257,18 @@ impl Data {
                 "json_data must be str or bytes; use model_validate for a dict",
             ));
         }
-        (face_of(class)?.parse)(class.py(), &document_text(json_data, "json_data")?)
+        (entry_of(class)?.parse)(class.py(), &document_text(json_data, "json_data")?)
     }
 
     /// JSON Schema (2020-12) of the class.
     #[classmethod]
     fn model_json_schema(class: &Bound<'_, PyType>) -> PyResult<Py<PyAny>> {
-        tree_to_python(class.py(), &(face_of(class)?.schema)())
+        tree_to_python(class.py(), &(entry_of(class)?.schema)())
     }
 
     /// Plain Python data.
     fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        to_python(py, &self.to_json(py)?)
+        json_to_python(py, &self.to_json(py)?)
     }
 
     /// JSON text.
@@ -280,7 +280,7 @@ impl Data {
     /// A value from `str`, `bytes` or a dict.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        (face_of(class)?.parse)(class.py(), &document_text(data, "data")?)
+        (entry_of(class)?.parse)(class.py(), &document_text(data, "data")?)
     }
 
     /// Gives pydantic the schema of the class; only pydantic calls it.
@@ -321,7 +321,7 @@ impl Data {
     #[pyo3(signature = (_memo = None))]
     fn __deepcopy__(slf: Py<Self>, py: Python<'_>, _memo: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let class = slf.bind(py).get_type();
-        let face = face_of(&class)?;
+        let face = entry_of(&class)?;
         if face.frozen {
             return Ok(slf.into_any());
         }
@@ -340,7 +340,7 @@ impl Data {
 
     fn __hash__(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let class = slf.get_type();
-        if !face_of(&class)?.frozen {
+        if !entry_of(&class)?.frozen {
             return Err(PyTypeError::new_err(format!("unhashable type: '{}'", class.name()?)));
         }
         let tree: serde_json::Value = serde_json::from_str(&slf.get().to_json(slf.py())?).unwrap_or_default();
@@ -380,5 +380,5 @@ fn hash_tree(tree: &serde_json::Value, hasher: &mut DefaultHasher) {
 /// Rebuilds a pickled value.
 #[pyfunction]
 pub(crate) fn _restore(class: &Bound<'_, PyType>, text: &str) -> PyResult<Py<PyAny>> {
-    (face_of(class)?.parse)(class.py(), text)
+    (entry_of(class)?.parse)(class.py(), text)
 }

@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList};
 
-use super::bridge::guard;
+use super::bridge::gc::Collect;
+use super::bridge::gil;
 use super::data::DataClass as _;
 use super::records::ToolCall;
 use turntree_agents::SessionError;
@@ -51,10 +52,12 @@ impl Raised {
     pub(crate) fn error(&self, py: Python<'_>) -> PyErr {
         PyErr::from_value(self.value(py).clone().into_any())
     }
+}
 
-    /// For `__traverse__` of the one Python object that keeps the error for good.
-    pub(crate) fn traverse(error: &UppError, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        match error.host.as_deref().and_then(|host| host.downcast_ref::<Self>()) {
+/// The exception that an error carries.
+impl Collect for UppError {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) {
             Some(raised) => visit.call(&raised.value),
             None => Ok(()),
         }
@@ -143,7 +146,7 @@ fn upp_or_host_failure(py: Python<'_>, error: &UppError) -> PyErr {
 /// An exception of the application's own code as an error of the core.
 pub(crate) fn to_host_failure(error: PyErr) -> HostFailure {
     let mut error = Some(error);
-    let kept = guard::held(|py| error.take().map(|error| HostFailure::new(Raised::new(py, error))));
+    let kept = gil::if_held(|py| error.take().map(|error| HostFailure::new(Raised::new(py, error))));
     kept.flatten().unwrap_or_else(|| {
         let text = error.map(|error| error.to_string()).unwrap_or_default();
         HostFailure::new(std::io::Error::other(text))

@@ -17,10 +17,10 @@ mod media;
 mod message;
 mod records;
 mod render;
-mod show;
 mod thread;
 mod thread_protocol;
 mod time;
+mod to_python;
 mod upp;
 
 /// Documents and streams are many small values; the system's allocator took a fifth of a conversion.
@@ -33,7 +33,7 @@ mod _core {
     use pyo3::prelude::*;
 
     use super::agents::{checkpoint, state, tree};
-    use super::data::Faces;
+    use super::data::ClassRegistry;
     use super::upp::{embedding, image};
     use super::{content, media, message, records, thread};
 
@@ -109,7 +109,7 @@ mod _core {
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let mut faces = Faces::default();
+        let mut faces = ClassRegistry::default();
         data_classes!(module, faces:
             content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,

@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use super::bridge::coroutine::Coroutine;
-use super::bridge::guard;
-use super::bridge::kept::Kept;
+use super::bridge::gc::GcRoots;
+use super::bridge::gil;
 use super::content::{binary, block_from, source};
 use super::convert::json::{limits, to_raw};
 use super::data::DataClass;
-use super::show::{Show, data_class};
+use super::to_python::{ToPython, data_class};
 use turntree_core::message::content::{
     AudioBlock, ContentBlock, DocumentBlock, DocumentSource, ImageBlock, ImageSource, VideoBlock,
 };
@@ -110,7 +110,7 @@ data_class! {
 
     /// The data; `ValueError` for an image at a URL.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.to_bytes().map_err(raised)?.show(slf.py())
+        Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
     }
 
     /// The data as a `data:` URL; `ValueError` for an image at a URL.
@@ -231,7 +231,7 @@ data_class! {
 
     /// The data, a text as UTF-8; `ValueError` for a document at a URL.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.to_bytes().map_err(raised)?.show(slf.py())
+        Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
     }
 
     /// The text; `ValueError` for a document that was not given as text.
@@ -327,7 +327,7 @@ data_class! {
 
     /// The data.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.data.show(slf.py())
+        Self::of(slf)?.data.to_python(slf.py())
     }
 
     /// The block that stands in messages: itself.
@@ -457,7 +457,7 @@ data_class! {
 
     /// The data.
     fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.data.show(slf.py())
+        Self::of(slf)?.data.to_python(slf.py())
     }
 
     /// The block that stands in messages: itself.
@@ -473,9 +473,9 @@ fn wrap<C: DataClass>(py: Python<'_>, block: Result<C::Value, MediaError>) -> Py
 /// Reads in a thread that is kept for blocking work.
 fn reading<C: DataClass>(read: impl FnOnce() -> Result<C::Value, MediaError> + Send + 'static) -> Coroutine {
     let task = runtime::spawn_blocking(read);
-    Coroutine::keeping("from_path_async", Kept::default(), async move {
+    Coroutine::new("from_path_async", GcRoots::default(), async move {
         let read = task.await;
-        guard::expect_held(|py| wrap::<C>(py, read.map_err(|error| PyOSError::new_err(error.to_string()))?))
+        gil::require_held(|py| wrap::<C>(py, read.map_err(|error| PyOSError::new_err(error.to_string()))?))
     })
 }
 

@@ -11,7 +11,7 @@ use super::content::content_from;
 use super::convert::json::to_raw_object;
 use super::data::{Data, DataClass, extract, value_of};
 use super::records::{ToolCall, ToolResult};
-use super::show::Show;
+use super::to_python::ToPython;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{ParseError, PathSegment};
@@ -49,8 +49,8 @@ pub(crate) fn wrap(py: Python<'_>, message: Arc<CoreMessage>) -> PyResult<Py<PyA
     })
 }
 
-impl Show for Arc<CoreMessage> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Arc<CoreMessage> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(wrap(py, Self::clone(self))?.into_bound(py))
     }
 }
@@ -127,7 +127,7 @@ fn of<'a>(slf: &'a Bound<'_, Message>) -> PyResult<&'a CoreMessage> {
 /// Blocks that pass a test, as handles.
 fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> PyResult<Bound<'py, PyAny>> {
     let found: Vec<ContentBlock> = of(slf)?.content().iter().filter(|block| wanted(block)).cloned().collect();
-    found.show(slf.py())
+    found.to_python(slf.py())
 }
 
 #[pymethods]
@@ -135,7 +135,7 @@ impl Message {
     /// A UUIDv4, or what the vendor gave.
     #[getter]
     fn id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.id.show(slf.py())
+        of(slf)?.id.to_python(slf.py())
     }
 
     /// Whose message: "user", "assistant" or `tool_result`.
@@ -153,13 +153,13 @@ impl Message {
     /// When it was made, in UTC.
     #[getter]
     fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.timestamp.show(slf.py())
+        of(slf)?.timestamp.to_python(slf.py())
     }
 
     /// Vendor facts by provider name.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf)?.metadata.show(slf.py())
+        of(slf)?.metadata.to_python(slf.py())
     }
 
     /// The blocks; of a kind that this version does not know, a dict. Empty for tool results.
@@ -240,7 +240,7 @@ impl AssistantMessage {
     #[getter]
     fn tool_calls<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &of(slf.as_super())?.body {
-            Body::Assistant { tool_calls, .. } => tool_calls.show(slf.py()),
+            Body::Assistant { tool_calls, .. } => tool_calls.to_python(slf.py()),
             _ => Ok(slf.py().None().into_bound(slf.py())),
         }
     }
@@ -269,7 +269,7 @@ impl ToolResultMessage {
     /// One result a call, in the order of the calls.
     #[getter]
     fn results<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        of(slf.as_super())?.results().to_vec().show(slf.py())
+        of(slf.as_super())?.results().to_vec().to_python(slf.py())
     }
 }
 

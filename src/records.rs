@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-use super::convert::json::{to_python, to_raw};
+use super::bridge::gc::garbage_collected;
+use super::convert::json::{json_to_python, to_raw};
 use super::data::{Data, DataClass, value_of};
-use super::show::{Show, data_class};
+use super::to_python::{ToPython, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
 
@@ -159,8 +159,8 @@ impl Turn {
     }
 }
 
-impl Show for message::Turn {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for message::Turn {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(wrap_turn(py, Arc::new(self.clone()))?.into_bound(py))
     }
 }
@@ -170,19 +170,19 @@ impl Turn {
     /// Everything new, in order, starting with the user's message.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.messages.show(slf.py())
+        Self::of(slf)?.messages.to_python(slf.py())
     }
 
     /// Records of the tools that ran, in the order they finished.
     #[getter]
     fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.tool_executions.show(slf.py())
+        Self::of(slf)?.tool_executions.to_python(slf.py())
     }
 
     /// Tokens over all model calls.
     #[getter]
     fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.usage.show(slf.py())
+        Self::of(slf)?.usage.to_python(slf.py())
     }
 
     /// How many model calls.
@@ -196,21 +196,18 @@ impl Turn {
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &slf.get().data {
             Some(data) => Ok(data.bind(slf.py()).clone()),
-            None => Self::of(slf)?.data.show(slf.py()),
+            None => Self::of(slf)?.data.to_python(slf.py()),
         }
     }
 
     /// The last assistant message.
     #[getter]
     fn response<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.response().show(slf.py())
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.data)
+        Self::of(slf)?.response().to_python(slf.py())
     }
 }
+
+garbage_collected!(Turn: data);
 
 data_class! {
     /// One step of a stream. UPP-1.2 §11.1.
@@ -251,7 +248,7 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
             dict.set_item(pyo3::intern!(py, "text"), &piece.text)?;
         }
         Delta::Image(piece) | Delta::Audio(piece) | Delta::Video(piece) => {
-            dict.set_item(pyo3::intern!(py, "data"), piece.data.show(py)?)?;
+            dict.set_item(pyo3::intern!(py, "data"), piece.data.to_python(py)?)?;
         }
         Delta::ToolCall(piece) if piece.extra.is_empty() => {
             dict.set_item(pyo3::intern!(py, "toolCallId"), &*piece.tool_call_id)?;
@@ -266,7 +263,7 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
 fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
     let event = CoreEvent::new(0, delta.clone());
     let text = serde_json::to_string(&event).map_err(|error| super::error::serialization(py, &error))?;
-    to_python(py, &text)?.into_bound(py).get_item("delta")
+    json_to_python(py, &text)?.into_bound(py).get_item("delta")
 }
 
 /// A turn as a handle.

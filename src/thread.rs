@@ -8,12 +8,12 @@ use pyo3::types::PyTuple;
 use serde::{Deserialize, Serialize};
 
 use super::agents::tree::Place;
-use super::bridge::guard::lock;
+use super::bridge::gil::lock;
 use super::content::content_from;
 use super::data::{Data, DataClass, extract, value_of};
 use super::message::message_from;
 use super::records::Turn;
-use super::show::Show;
+use super::to_python::ToPython;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::message::message::History;
@@ -123,7 +123,7 @@ fn show_all<'a, 'py>(
     py: Python<'py>,
     messages: impl Iterator<Item = &'a Arc<Message>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    messages.cloned().collect::<Vec<_>>().show(py)
+    messages.cloned().collect::<Vec<_>>().to_python(py)
 }
 
 #[pymethods]
@@ -152,13 +152,13 @@ impl Thread {
     /// When it was made, in UTC.
     #[getter]
     fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.read()?.created_at.show(slf.py())
+        Self::of(slf)?.read()?.created_at.to_python(slf.py())
     }
 
     /// When it last changed, in UTC.
     #[getter]
     fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.read()?.updated_at.show(slf.py())
+        Self::of(slf)?.read()?.updated_at.to_python(slf.py())
     }
 
     /// Adds all messages of a turn.
@@ -236,7 +236,7 @@ impl Thread {
             usize::try_from(index).ok()
         };
         let message = place.and_then(|place| messages.get(place));
-        message.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+        message.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.to_python(slf.py())
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -13,19 +13,20 @@ use super::host::{Place, PyHost, RunMetadata, show_turn};
 use super::middleware::hooks::onion_from;
 use super::strategy::strategy_from;
 use super::stream::AgentStream;
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::Collect as _;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::bridge::sync;
 use crate::content::content_from;
-use crate::convert::json::{to_python, to_raw, to_raw_object};
+use crate::convert::json::{json_to_python, to_raw, to_raw_object};
 use crate::data::extract;
 use crate::message::{Message, message_from};
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::config::config_from;
-use crate::upp::held::Held;
 use crate::upp::model::{ModelReference, system_from};
 use turntree_agents::driver::{Driver, drive};
 use turntree_agents::host::RunContext;
@@ -46,7 +47,7 @@ pub(crate) struct AgentCore {
     agent: CoreAgent,
     callables: Arc<Mutex<Callables>>,
     /// The model's object, and what the agent's own configuration was given.
-    held: Held,
+    held: Callbacks,
 }
 
 impl AgentCore {
@@ -166,7 +167,7 @@ impl AgentCore {
     ) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
         let (kept, machine, driver) = Self::prepare(slf, history, input, caller, false)?;
-        Ok(Coroutine::keeping("run", kept, perform(machine, driver, Arc::clone(&slf.get().callables))))
+        Ok(Coroutine::new("run", kept, perform(machine, driver, Arc::clone(&slf.get().callables))))
     }
 
     /// Runs on this thread, without an event loop.
@@ -192,7 +193,7 @@ impl AgentCore {
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let start = Start::from_python(history, input)?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
         let context = RunContext { sub_agent_events, ..run_context(py, Arc::new(host), !on_loop)? };
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
@@ -214,7 +215,7 @@ impl AgentCore {
         }
         let options = ToToolOptions { name, description, parameter_schema: schema };
         let ToolDefinition { name, description, parameters, .. } = self.agent.to_tool(options).definition;
-        Ok((name, description, to_python(py, parameters.get())?.into_bound(py)))
+        Ok((name, description, json_to_python(py, parameters.get())?.into_bound(py)))
     }
 
     /// The task that arguments name, for a tool that is called by hand.
@@ -226,7 +227,7 @@ impl AgentCore {
     /// What the tool answers for a turn, as plain data.
     #[staticmethod]
     fn result_of(py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        to_python(py, result_of(&*extract::<PyTurn>(turn, "turn")?).get())
+        json_to_python(py, result_of(&*extract::<PyTurn>(turn, "turn")?).get())
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
@@ -253,9 +254,9 @@ impl AgentCore {
         input: &Bound<'_, PyAny>,
         caller: CallerContext,
         waits: bool,
-    ) -> PyResult<(Kept, Machine, Driver)> {
+    ) -> PyResult<(GcRoots, Machine, Driver)> {
         let start = Start::from_python(history, input)?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let metadata = RunMetadata::new(slf.py(), &kept, Arc::default())?;
         let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
         let context = run_context(slf.py(), Arc::new(host), waits)?;
@@ -272,7 +273,7 @@ pub(super) async fn perform(
     callables: Arc<Mutex<Callables>>,
 ) -> PyResult<Py<PyAny>> {
     let turn = drive(&mut machine, &driver).await;
-    guard::expect_held(|py| match turn {
+    gil::require_held(|py| match turn {
         Ok(turn) => show_turn(py, &callables, turn),
         Err(error) => Err(crate::error::upp(py, &error)),
     })
@@ -315,5 +316,5 @@ fn core_tool(tool: &Bound<'_, PyAny>, binding: &ToolBinding) -> PyResult<CoreToo
 
 /// An error of the core as the exception Python sees; for futures that are polled with the GIL held.
 pub(crate) fn raised(error: &UppError) -> PyErr {
-    guard::expect_held(|py| Ok(crate::error::upp(py, error))).unwrap_or_else(|error| error)
+    gil::require_held(|py| Ok(crate::error::upp(py, error))).unwrap_or_else(|error| error)
 }

@@ -9,7 +9,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
 use super::agent::AgentCore;
-use crate::bridge::callback::CallMode;
+use crate::bridge::call::CallMode;
 use turntree_agents::host::HookSet;
 
 /// One tool: the object, how to call it, who approves.

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::state::PyExecutionState;
-use crate::convert::json::to_python;
+use crate::convert::json::json_to_python;
 use crate::data::{Data, DataClass, value_of};
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_agents::Checkpoint as CoreCheckpoint;
 use turntree_agents::session::checkpoint::SubAgentStates;
 use turntree_core::json;
@@ -38,7 +38,7 @@ pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyRes
     let shown = PyDict::new(py);
     for (call, state) in states.iter() {
         let text = json::write(&**state).map_err(|error| crate::error::serialization(py, &error))?;
-        shown.set_item(call, to_python(py, &text)?)?;
+        shown.set_item(call, json_to_python(py, &text)?)?;
     }
     Ok(shown)
 }
@@ -60,7 +60,7 @@ impl Checkpoint {
     /// When it was made, in UTC.
     #[getter]
     fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.timestamp.show(slf.py())
+        Self::of(slf)?.timestamp.to_python(slf.py())
     }
 
     /// The step of the run, from 1; each run counts anew.
@@ -90,7 +90,7 @@ impl Checkpoint {
     /// Facts about it; a dict of its own.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.metadata.show(slf.py())
+        Self::of(slf)?.metadata.to_python(slf.py())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

@@ -17,16 +17,16 @@ use super::enclosing;
 use super::state::PyExecutionState;
 use super::strategy::{Lease, StrategyContext, arguments, performed};
 use super::tracing::PyTracer;
-use crate::bridge::callback::{Arguments, Call, call};
+use crate::bridge::call::{Arguments, Call, call};
 use crate::bridge::context::CallerContext;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
-use crate::bridge::names::cancelled_error;
-use crate::convert::json::{to_python, to_raw, to_raw_object};
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
+use crate::bridge::imports::cancelled_error;
+use crate::convert::json::{json_to_python, to_raw, to_raw_object};
 use crate::data::extract;
 use crate::error::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_agents::driver::{Span, Tracer};
 use turntree_agents::host::HostFuture;
 use turntree_agents::host::{
@@ -98,7 +98,7 @@ pub(crate) struct PyHost {
 
 /// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
 pub(crate) struct RunMetadata {
-    kept: Kept,
+    kept: GcRoots,
     index: usize,
     /// What it held when it was last read.
     seen: Mutex<Arc<RawObject>>,
@@ -109,8 +109,8 @@ impl RunMetadata {
     ///
     /// # Errors
     /// Only when Python fails, as out of memory.
-    pub(crate) fn new(py: Python<'_>, kept: &Kept, metadata: Arc<RawObject>) -> PyResult<Self> {
-        let index = kept.add(metadata.show(py)?.unbind());
+    pub(crate) fn new(py: Python<'_>, kept: &GcRoots, metadata: Arc<RawObject>) -> PyResult<Self> {
+        let index = kept.add(metadata.to_python(py)?.unbind());
         Ok(Self { kept: kept.clone(), index, seen: Mutex::new(metadata) })
     }
 
@@ -247,7 +247,7 @@ impl PyHost {
         name: &'static str,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> PyResult<Call> {
-        guard::expect_held(|py| {
+        gil::require_held(|py| {
             let (callable, mode) = self.look(|callables| {
                 callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
@@ -258,14 +258,14 @@ impl PyHost {
 
     /// Starts `_call` of a tool.
     fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
-        guard::expect_held(|py| {
+        gil::require_held(|py| {
             let (tool, mode, takes_context) = self.look(|callables| {
                 callables
                     .tools
                     .get(invocation.tool)
                     .map(|tool| (tool.tool.clone_ref(py), tool.mode, tool.takes_context))
             })?;
-            let arguments = to_python(py, invocation.call.arguments.get())?;
+            let arguments = json_to_python(py, invocation.call.arguments.get())?;
             let context = if takes_context {
                 Py::new(py, ToolContext::new(Arc::clone(invocation), self.metadata.dict(py)?))?.into_any()
             } else {
@@ -280,7 +280,7 @@ impl PyHost {
 
     /// Asks the function that approves a tool's calls; none where a person does.
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
-        guard::expect_held(|py| {
+        gil::require_held(|py| {
             let approver = self.look(|callables| {
                 Some(match callables.tools.get(invocation.tool)?.approval.as_ref()? {
                     Approver::Function(function) => Some((function.callable.clone_ref(py), function.mode)),
@@ -288,7 +288,7 @@ impl PyHost {
                 })
             })?;
             let Some((callable, mode)) = approver else { return Ok(None) };
-            let arguments = to_python(py, invocation.call.arguments.get())?;
+            let arguments = json_to_python(py, invocation.call.arguments.get())?;
             let positional = PyTuple::new(py, [arguments])?.unbind();
             let arguments = Arguments { positional, keywords: None };
             let caller = self.caller(py, invocation.span.as_ref())?;
@@ -300,7 +300,7 @@ impl PyHost {
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
         let tool =
             self.look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
-        Ok(vec![tool, to_python(py, invocation.call.arguments.get())?])
+        Ok(vec![tool, json_to_python(py, invocation.call.arguments.get())?])
     }
 }
 
@@ -313,7 +313,7 @@ pub(super) async fn value_of<T>(
         Ok(call) => call.await,
         Err(error) => Err(error),
     };
-    let held = guard::expect_held(|py| {
+    let held = gil::require_held(|py| {
         let read = value.and_then(|value| read(value.bind(py)));
         Ok(read.map_err(|error| host_error(py, error)))
     });
@@ -339,7 +339,7 @@ pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
 fn is_cancellation(error: &HostError) -> bool {
     let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
     let Some(raised) = raised else { return false };
-    guard::expect_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
+    gil::require_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
 }
 
 /// A turn of a run with these functions, as Python sees it: with its data as the type that was asked for.
@@ -377,7 +377,7 @@ impl Host for PyHost {
     }
 
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
-        let found = guard::held(|py| PyTracer::of(py, Some(self.place.start()))).flatten()?;
+        let found = gil::if_held(|py| PyTracer::of(py, Some(self.place.start()))).flatten()?;
         Some(Arc::clone(self.tracer.get_or_init(|| found)) as _)
     }
 
@@ -416,7 +416,7 @@ impl Host for PyHost {
         invocation: &ToolInvocation,
         metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
-        let made = guard::expect_held(|py| {
+        let made = gil::require_held(|py| {
             Ok(self.host_of(py, invocation, metadata).map_err(|error| host_error(py, error)))
         });
         let made = made.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
@@ -425,7 +425,7 @@ impl Host for PyHost {
 
     fn sub_agent_failure(&self, error: UppError) -> HostError {
         // What is no `Exception` ends the run that called the agent too.
-        let made = guard::expect_held(|py| Ok(host_error(py, crate::error::upp(py, &error))));
+        let made = gil::require_held(|py| Ok(host_error(py, crate::error::upp(py, &error))));
         made.unwrap_or_else(|_| HostError::raised("UPPError", error.message))
     }
 
@@ -453,7 +453,7 @@ impl Host for PyHost {
     ) -> HostFuture<'_, Option<RawJson>> {
         let started = self.hook("on_after_call", |py| {
             let mut arguments = self.tool_and_arguments(py, &invocation)?;
-            arguments.push(to_python(py, result.get())?);
+            arguments.push(json_to_python(py, result.get())?);
             tuple(py, arguments)
         });
         Box::pin(value_of(started, |value| {
@@ -490,12 +490,13 @@ impl Host for PyHost {
     }
 
     fn on_act(&self, step: u32, calls: Vec<ToolCall>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_act", |py| Ok((step, calls.show(py)?).into_pyobject(py)?.unbind()));
+        let started = self.hook("on_act", |py| Ok((step, calls.to_python(py)?).into_pyobject(py)?.unbind()));
         Box::pin(value_of(started, |_| Ok(())))
     }
 
     fn on_observe(&self, step: u32, results: Vec<ToolResult>) -> HostFuture<'_, ()> {
-        let started = self.hook("on_observe", |py| Ok((step, results.show(py)?).into_pyobject(py)?.unbind()));
+        let started =
+            self.hook("on_observe", |py| Ok((step, results.to_python(py)?).into_pyobject(py)?.unbind()));
         Box::pin(value_of(started, |_| Ok(())))
     }
 
@@ -526,7 +527,7 @@ impl Host for PyHost {
             kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
         };
         let checked: PyResult<Result<Found, HostError>> =
-            guard::expect_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
+            gil::require_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
         let checked =
             checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
         let violations = |found: Found| {
@@ -557,7 +558,7 @@ impl Host for PyHost {
     }
 
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {
-        guard::held(|py| self.metadata.changed(py).ok()).flatten().flatten()
+        gil::if_held(|py| self.metadata.changed(py).ok()).flatten().flatten()
     }
 }
 

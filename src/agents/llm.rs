@@ -12,17 +12,18 @@ use super::callables::Callables;
 use super::enclosing;
 use super::host::{Place, PyHost, RunMetadata};
 use super::stream::AgentStream;
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::lock;
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::Collect as _;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::lock;
 use crate::bridge::sync;
 use crate::content::block_from;
 use crate::convert::json::to_raw;
 use crate::message::{Message, message_from};
 use crate::thread::history_from;
 use crate::upp::config::config_from;
-use crate::upp::held::Held;
 use crate::upp::middleware::chain::MiddlewareChain;
 use crate::upp::model::{ModelReference, system_from};
 use turntree_agents::driver::Driver;
@@ -42,7 +43,7 @@ pub(crate) struct LlmCore {
     llm: Llm,
     callables: Arc<Mutex<Callables>>,
     /// The model's object, and what the LLM's own configuration was given.
-    held: Held,
+    held: Callbacks,
     middleware: Py<MiddlewareChain>,
 }
 
@@ -87,16 +88,16 @@ impl LlmCore {
     /// Starts a call; the coroutine gives its turn.
     fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
         let turn = perform(machine, driver, Arc::clone(&slf.get().callables));
-        Ok(Coroutine::keeping("generate", kept, turn))
+        Ok(Coroutine::new("generate", kept, turn))
     }
 
     /// Calls on this thread, without an event loop.
     fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
-        let (machine, driver) = Self::start(slf, arguments, caller, &Kept::default())?;
+        let (machine, driver) = Self::start(slf, arguments, caller, &GcRoots::default())?;
         sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
     }
 
@@ -106,7 +107,7 @@ impl LlmCore {
         let caller = CallerContext::without_loop(py)?;
         let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
         let mut context = RunContext::new(Arc::new(host));
         context.enclosing = enclosing::current(py)?;
@@ -153,7 +154,7 @@ impl LlmCore {
         };
         let llm = Llm::new(options, &RandomIds).map_err(|error| crate::error::upp(py, &error))?;
         let callables = Arc::new(Mutex::new(lock(agent.get().callables()).without_steps(py)));
-        let mut held = Held::default();
+        let mut held = Callbacks::default();
         // Its model may lead to functions that the agent holds.
         held.objects.push(agent.clone_ref(py).into_any());
         let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
@@ -164,7 +165,7 @@ impl LlmCore {
         slf: &Bound<'_, Self>,
         arguments: &Bound<'_, PyTuple>,
         caller: CallerContext,
-        kept: &Kept,
+        kept: &GcRoots,
     ) -> PyResult<(Machine, Driver)> {
         let this = slf.get();
         let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;

@@ -9,27 +9,27 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use super::host::Place;
-use crate::bridge::callback::{Arguments, Call, CallMode, call};
-use crate::bridge::guard;
-use crate::bridge::kept::Kept;
+use crate::bridge::call::{Arguments, Call, CallMode, call};
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil;
 use crate::error::Raised;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 
-/// A store that a run keeps at a place of its [`Kept`]. Its synchronous methods are called in a thread: they may block.
+/// A store that a run keeps at a place of its [`GcRoots`]. Its synchronous methods are called in a thread: they may block.
 pub(crate) struct PyPersistence {
-    kept: Kept,
+    kept: GcRoots,
     index: usize,
     place: Arc<Place>,
 }
 
 impl PyPersistence {
     /// The store at this place of what a run keeps.
-    pub(crate) const fn new(kept: Kept, index: usize, place: Arc<Place>) -> Self {
+    pub(crate) const fn new(kept: GcRoots, index: usize, place: Arc<Place>) -> Self {
         Self { kept, index, place }
     }
 
     fn start(&self, method: &str, arguments: &[&str]) -> PyResult<Call> {
-        guard::expect_held(|py| {
+        gil::require_held(|py| {
             let callable = self.kept.get(py, self.index)?.getattr(method)?;
             let mode = CallMode::of(&callable, false)?;
             let positional = PyTuple::new(py, arguments)?.unbind();
@@ -51,14 +51,14 @@ impl PyPersistence {
         };
         Box::pin(async move {
             let answer = started.await;
-            let read = guard::expect_held(|py| answer.and_then(|answer| read(answer.bind(py))));
+            let read = gil::require_held(|py| answer.and_then(|answer| read(answer.bind(py))));
             read.map_err(|error| failed(method, &key, error))
         })
     }
 }
 
 fn failed(method: &str, key: &str, error: PyErr) -> PersistenceError {
-    let told = guard::held(|py| {
+    let told = gil::if_held(|py| {
         let message = format!("{method} of \"{key}\" failed: {}", error.value(py));
         PersistenceError { message, payload: Some(Arc::new(Raised::new(py, error))) }
     });

@@ -19,15 +19,15 @@ use super::stream::AgentStream;
 use super::tree::wrap_tree;
 use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::bridge::sync;
 use crate::convert::json::{document_text, limits, to_raw_object};
 use crate::data::DataClass;
 use crate::error::Raised;
 use crate::records::{ToolCall, wrap_turn};
-use crate::show::Show;
 use crate::thread::Thread;
+use crate::to_python::ToPython;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::host::{HostError, RunContext};
 use turntree_agents::session::{CheckpointInterval, SaveInterval, SessionMetadata, SessionSnapshot};
@@ -71,12 +71,12 @@ impl fmt::Debug for Owned {
 /// The metadata are a dict that the application may change at any time.
 impl SessionMetadata for Owned {
     fn read(&self) -> Result<RawObject, HostError> {
-        let read = guard::expect_held(|py| {
+        let read = gil::require_held(|py| {
             let metadata = self.get(|objects| objects.metadata.clone_ref(py))?;
             to_raw_object(metadata.bind(py).as_any(), "metadata")
         });
         read.map_err(|error| {
-            let told = guard::held(|py| {
+            let told = gil::if_held(|py| {
                 let message = error.value(py).to_string();
                 HostError::raised("ValueError", message).with_payload(Arc::new(Raised::new(py, error)))
             });
@@ -117,7 +117,7 @@ pub(crate) fn raised(py: Python<'_>, error: &SessionError) -> PyErr {
 struct Begun {
     session: CoreSession,
     context: RunContext,
-    kept: Kept,
+    kept: GcRoots,
     /// The functions of the agent.
     callables: Arc<Mutex<Callables>>,
 }
@@ -147,7 +147,7 @@ impl SessionCore {
             save_interval: saves.unwrap_or_default(),
             ..SessionOptions::default()
         };
-        let session = guard::holding(py, || session(options)).map_err(|error| raised(py, &error))?;
+        let session = gil::mark_held(py, || session(options)).map_err(|error| raised(py, &error))?;
         Ok(Self { session, owned, saves })
     }
 
@@ -164,7 +164,7 @@ impl SessionCore {
         let agent = objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
         let store = objects.get(|objects| objects.store.clone_ref(py))?;
         let callables = Arc::clone(agent.get().callables());
-        let kept = Kept::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
         let place = || {
             if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) }
         };
@@ -256,7 +256,7 @@ impl Entry {
 }
 
 fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
-    guard::expect_held(|py| match outcome {
+    gil::require_held(|py| match outcome {
         Ok(turn) => show_turn(py, callables, turn),
         Err(error) => Err(raised(py, &error)),
     })
@@ -301,7 +301,7 @@ impl SessionCore {
             if strict { snapshot.check_ids().map(|()| snapshot) } else { Ok(snapshot) }
         });
         let snapshot = read.map_err(|error| crate::error::validation(py, &error, Some(&text)))?;
-        let metadata = snapshot.metadata.show(py)?.cast_into::<PyDict>()?;
+        let metadata = snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
         Self::made(py, agent, &metadata, store, saves, |options| {
             Ok(CoreSession::from_snapshot(snapshot, core, options))
@@ -335,13 +335,13 @@ impl SessionCore {
     /// When it was made, in UTC.
     #[getter]
     fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.session.created_at().show(py)
+        self.session.created_at().to_python(py)
     }
 
     /// When it last changed, in UTC.
     #[getter]
     fn updated_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.session.updated_at().show(py)
+        self.session.updated_at().to_python(py)
     }
 
     /// All checkpoints, oldest first.
@@ -368,13 +368,13 @@ impl SessionCore {
     fn restored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
         let messages = restored.map(|restored| restored.messages()).unwrap_or_default();
-        messages.iter().cloned().collect::<Vec<_>>().show(py)
+        messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls.
     #[getter]
     fn sub_agent_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let states = guard::holding(py, || self.session.sub_agent_states());
+        let states = gil::mark_held(py, || self.session.sub_agent_states());
         sub_agents(py, &states)
     }
 
@@ -424,11 +424,7 @@ impl SessionCore {
         let input = input_from(input)?;
         let Begun { session, context, kept, callables } =
             Self::begin_here(slf, ticket, inside, Arc::default())?;
-        Ok(Coroutine::keeping(
-            "run",
-            kept,
-            async move { ended(session.run(input, context).await, &callables) },
-        ))
+        Ok(Coroutine::new("run", kept, async move { ended(session.run(input, context).await, &callables) }))
     }
 
     /// Runs on this thread, without an event loop.
@@ -475,11 +471,7 @@ impl SessionCore {
     fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
         let metadata = slf.get().metadata_of_run();
         let Begun { session, context, kept, callables } = Self::begin_here(slf, ticket, inside, metadata)?;
-        Ok(Coroutine::keeping(
-            "resume",
-            kept,
-            async move { ended(session.resume(context).await, &callables) },
-        ))
+        Ok(Coroutine::new("resume", kept, async move { ended(session.resume(context).await, &callables) }))
     }
 
     /// As `resume`, on this thread.
@@ -493,10 +485,10 @@ impl SessionCore {
     /// Goes back to a checkpoint; a coroutine.
     fn restore(slf: &Bound<'_, Self>, checkpoint_id: String) -> Coroutine {
         let session = slf.get().session.clone();
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
-        Coroutine::keeping("restore", kept, async move {
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
+        Coroutine::new("restore", kept, async move {
             let restored = session.restore(&checkpoint_id).await;
-            guard::expect_held(|py| restored.map_err(|error| raised(py, &error)))
+            gil::require_held(|py| restored.map_err(|error| raised(py, &error)))
         })
     }
 
@@ -516,19 +508,19 @@ impl SessionCore {
     fn save(slf: &Bound<'_, Self>) -> PyResult<Coroutine> {
         let py = slf.py();
         let store = slf.get().owned.get(|objects| objects.store.clone_ref(py))?;
-        let kept = Kept::new([store, slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([store, slf.clone().into_any().unbind()]);
         let place = Arc::new(Place::Started(CallerContext::capture(py)?));
         let persistence = Arc::new(PyPersistence::new(kept.clone(), 0, place));
         let session = slf.get().session.with_persistence(Some(persistence));
-        Ok(Coroutine::keeping("save", kept, async move {
+        Ok(Coroutine::new("save", kept, async move {
             let saved = session.save().await;
-            guard::expect_held(|py| saved.map_err(|error| raised(py, &error)))
+            gil::require_held(|py| saved.map_err(|error| raised(py, &error)))
         }))
     }
 
     /// Its JSON.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        let snapshot = guard::holding(py, || self.session.snapshot()).map_err(|error| raised(py, &error))?;
+        let snapshot = gil::mark_held(py, || self.session.snapshot()).map_err(|error| raised(py, &error))?;
         let written = py.detach(|| json::write(&snapshot));
         written.map_err(|error| crate::error::serialization(py, &error))
     }

@@ -8,7 +8,7 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
 use crate::data::{Data, DataClass, value_of};
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
 use turntree_core::json::Extra;
 
@@ -44,9 +44,9 @@ data_class! {
     }
 }
 
-impl Show for PlanStatus {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.as_str().show(py)
+impl ToPython for PlanStatus {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_str().to_python(py)
     }
 }
 
@@ -91,7 +91,7 @@ impl PyExecutionState {
     /// The input, then everything new, in order.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.messages.iter().cloned().collect::<Vec<_>>().show(slf.py())
+        Self::of(slf)?.messages.iter().cloned().collect::<Vec<_>>().to_python(slf.py())
     }
 
     /// What the application keeps with the run. Given to a hook it is the run's own dict, and may be changed.
@@ -99,7 +99,7 @@ impl PyExecutionState {
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &slf.get().metadata {
             Some(metadata) => Ok(metadata.bind(slf.py()).clone().into_any()),
-            None => Self::of(slf)?.metadata.show(slf.py()),
+            None => Self::of(slf)?.metadata.to_python(slf.py()),
         }
     }
 
@@ -107,14 +107,14 @@ impl PyExecutionState {
     #[getter]
     fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let thoughts = Self::of(slf)?.reasoning.as_ref();
-        thoughts.map(|thoughts| thoughts.iter().cloned().collect::<Vec<_>>()).show(slf.py())
+        thoughts.map(|thoughts| thoughts.iter().cloned().collect::<Vec<_>>()).to_python(slf.py())
     }
 
     /// The steps of the plan; None where the strategy makes none.
     #[getter]
     fn plan<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let plan = Self::of(slf)?.plan.as_ref();
-        plan.map(|plan| plan.iter().cloned().collect::<Vec<_>>()).show(slf.py())
+        plan.map(|plan| plan.iter().cloned().collect::<Vec<_>>()).to_python(slf.py())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

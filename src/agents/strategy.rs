@@ -15,13 +15,13 @@ use super::llm::LlmCore;
 use super::state::PlanStep;
 use super::stream::AgentStreamEvent;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::convert::json::to_raw;
 use crate::data::extract;
 use crate::records::{StreamEvent, Turn as PyTurn};
-use crate::show::Show;
 use crate::thread::history_from;
+use crate::to_python::ToPython;
 use turntree_agents::host::HostError;
 use turntree_agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
 use turntree_agents::types::{AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent};
@@ -148,8 +148,8 @@ impl StrategyContext {
 
     fn push(slf: &Bound<'_, Self>, event: CoreEvent) -> PyResult<Coroutine> {
         let events = slf.get().lease.get()?.events;
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
-        Ok(Coroutine::keeping("emit", kept, async move {
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
+        Ok(Coroutine::new("emit", kept, async move {
             if let Some(events) = events {
                 events.push(event).await;
             }
@@ -163,13 +163,13 @@ impl StrategyContext {
     /// What was said before.
     #[getter]
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.setup.history.iter().cloned().collect::<Vec<_>>().show(py)
+        self.lease.get()?.setup.history.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// What is to be answered.
     #[getter]
     fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.state.messages.iter().cloned().collect::<Vec<_>>().show(py)
+        self.lease.get()?.state.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// The run's own dict.
@@ -217,10 +217,10 @@ impl StrategyContext {
             None => context.state.messages.clone(),
         };
         let callables = Arc::clone(slf.get().agent.get().callables());
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
-        Ok(Coroutine::keeping("run", kept, async move {
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
+        Ok(Coroutine::new("run", kept, async move {
             let turn = context.run(&strategy, history, input).await;
-            guard::expect_held(|py| match turn {
+            gil::require_held(|py| match turn {
                 Ok(turn) => show_turn(py, &callables, turn),
                 Err(error) => Err(crate::error::upp(py, &error)),
             })

@@ -16,13 +16,13 @@ use super::agent::raised;
 use super::callables::Callables;
 use super::host::show_turn;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::Collect as _;
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
-use crate::bridge::sync::go_on;
-use crate::error::Raised;
-use crate::show::Show;
+use crate::bridge::sync::run_in_background;
+use crate::to_python::ToPython;
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
@@ -131,7 +131,7 @@ impl AgentStream {
         py: Python<'_>,
         stream: R,
         callables: &Arc<Mutex<Callables>>,
-        kept: Kept,
+        kept: GcRoots,
     ) -> PyResult<Self> {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let answer = Arc::clone(stream.answer());
@@ -151,7 +151,7 @@ impl AgentStream {
             let ended = lock(&outcome).clone();
             // A stream that was closed before its end has no outcome: whoever closed it stopped the run.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
-            guard::expect_held(|py| match ended {
+            gil::require_held(|py| match ended {
                 Ok(turn) => show_turn(py, &callables, turn),
                 Err(error) => Err(crate::error::upp(py, &error)),
             })
@@ -176,7 +176,7 @@ impl AgentStream {
     #[getter]
     fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.answer.read() {
-            Some(partial) => partial.value.show(py),
+            Some(partial) => partial.value.to_python(py),
             None => Ok(py.None().into_bound(py)),
         }
     }
@@ -184,7 +184,7 @@ impl AgentStream {
     /// A coroutine that gives the turn. The run goes on while it is awaited.
     fn turn(slf: &Bound<'_, Self>) -> Coroutine {
         let turn = slf.get().turn_of(slf.py());
-        Coroutine::keeping("turn", Kept::new([slf.clone().into_any().unbind()]), turn)
+        Coroutine::new("turn", GcRoots::new([slf.clone().into_any().unbind()]), turn)
     }
 
     /// The turn, waited for on this thread.
@@ -197,7 +197,7 @@ impl AgentStream {
         visit.call(&self.events)?;
         // Never wait inside the collector; whoever holds the lock is alive.
         match self.outcome.try_lock().as_deref() {
-            Ok(Some(Err(error))) => Raised::traverse(error, &visit),
+            Ok(Some(Err(error))) => error.traverse(&visit),
             _ => Ok(()),
         }
     }
@@ -210,19 +210,19 @@ impl AgentStream {
     /// Stops the run; the turn is what there is.
     fn abort(&self, py: Python<'_>) {
         // Tools that are dropped by it say so to Python.
-        guard::holding(py, || self.abort.cancel());
+        gil::mark_held(py, || self.abort.cancel());
     }
 
     /// Stops a run that is not over, at once: its connection is given up though nobody waits for the run.
     fn leave(&self, py: Python<'_>) {
         if lock(&self.outcome).is_none() {
-            guard::holding(py, || self.abort.cancel());
+            gil::mark_held(py, || self.abort.cancel());
             self.events.get().settle(py);
             // Middleware that waits hears of it to the end.
             if lock(&self.outcome).is_none() {
                 let finished = self.events.get().finished();
                 let rest = async move { drop(finished.await) };
-                if let Err(error) = go_on(py, "leave", Box::pin(rest)) {
+                if let Err(error) = run_in_background(py, "leave", Box::pin(rest)) {
                     error.write_unraisable(py, None);
                 }
             }
@@ -280,7 +280,7 @@ impl AgentStreamEvent {
     /// The model's or the tool's event, or None.
     #[getter]
     fn upp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.as_upp().cloned().show(py)
+        self.0.as_upp().cloned().to_python(py)
     }
 
     fn __repr__(&self) -> String {
@@ -393,7 +393,7 @@ impl UapEvent {
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let data = self.0.data.to_raw().map_err(|error| crate::error::serialization(py, &error))?;
-        data.show(py)
+        data.to_python(py)
     }
 
     fn __repr__(&self) -> String {

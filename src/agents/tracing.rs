@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList};
 
 use crate::bridge::context::CallerContext;
-use crate::bridge::guard;
+use crate::bridge::gil;
 use crate::error::Raised;
 use turntree_agents::driver::{Attributes, Value};
 use turntree_agents::driver::{Open, Outcome, Span, Tracer, Work};
@@ -88,7 +88,7 @@ impl Tracer for PyTracer {
     fn begin(&self, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
         // What belongs to nothing else belongs to the run.
         let parent = parent.or_else(|| self.run.get());
-        let started = guard::held(|py| told(py, self.start(py, work, parent))).flatten();
+        let started = gil::if_held(|py| told(py, self.start(py, work, parent))).flatten();
         let span: Arc<dyn Span> = match started {
             Some(span) => Arc::new(PySpan { span, content: self.content }),
             None => Arc::new(Lost),
@@ -143,19 +143,19 @@ impl PySpan {
 
 impl Span for PySpan {
     fn first_chunk(&self) {
-        guard::held(|py| told(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop)));
+        gil::if_held(|py| told(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop)));
     }
 
     fn failed(&self, error: &HostError) {
         let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
-        guard::held(|py| {
+        gil::if_held(|py| {
             let arguments = (&error.type_name, &error.message, raised.map(|raised| raised.value(py)));
             told(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
         });
     }
 
     fn end(&self, outcome: &Outcome<'_>) {
-        guard::held(|py| told(py, self.finish(py, outcome)));
+        gil::if_held(|py| told(py, self.finish(py, outcome)));
     }
 }
 

@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::bridge::guard::lock;
+use crate::bridge::gil::lock;
 use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::records::Turn;
-use crate::show::{Show, data_class};
 use crate::thread::{Shared, Thread, history_from};
+use crate::to_python::{ToPython, data_class};
 use turntree_agents::tree::{
     NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
     ThreadTree as CoreTree, ThreadTreeJson, TreeError,
@@ -178,7 +178,7 @@ fn done<T>(result: Result<T, TreeError>) -> PyResult<T> {
 }
 
 fn list<'py>(py: Python<'py>, messages: &History) -> PyResult<Bound<'py, PyAny>> {
-    messages.iter().cloned().collect::<Vec<_>>().show(py)
+    messages.iter().cloned().collect::<Vec<_>>().to_python(py)
 }
 
 /// A conversation with branches. UAP-1.0 §7.
@@ -320,7 +320,7 @@ impl ThreadTree {
 
     /// The histories of two nodes, compared.
     fn diff<'py>(slf: &Bound<'py, Self>, a: &str, b: &str) -> PyResult<Bound<'py, PyAny>> {
-        done(Self::of(slf)?.snapshot().diff(a, b))?.show(slf.py())
+        done(Self::of(slf)?.snapshot().diff(a, b))?.to_python(slf.py())
     }
 
     /// Adds all messages of a turn to the current node.
@@ -439,7 +439,7 @@ impl ThreadNode {
     /// Facts about the node; a dict of its own, to be assigned when it is changed.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.metadata.show(slf.py())
+        Self::of(slf)?.metadata.to_python(slf.py())
     }
 
     #[setter]

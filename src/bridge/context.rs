@@ -6,8 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3_async_runtimes::TaskLocals;
 
-use super::bell::Bell;
-use super::{names, sync};
+use super::loop_waker::LoopWaker;
+use super::{imports, sync};
 
 /// The caller's event loop and a snapshot of its context variables, taken when the run is started.
 ///
@@ -16,7 +16,7 @@ use super::{names, sync};
 pub(crate) struct CallerContext {
     /// Loop (`None` for `run_sync`) and context.
     locals: TaskLocals,
-    bell: Option<Arc<Bell>>,
+    loop_waker: Option<Arc<LoopWaker>>,
 }
 
 impl CallerContext {
@@ -28,10 +28,10 @@ impl CallerContext {
     /// What hanging up the loop's bell raises at its first use.
     pub(crate) fn capture(py: Python<'_>) -> PyResult<Self> {
         // A loop that stands still under `run_sync` would never come to run what it is asked to.
-        let running = if sync::is_blocking_loop(py)? { None } else { Bell::current(py)? };
-        let Some((event_loop, bell)) = running else { return Self::without_loop(py) };
-        let context = names::copy_context(py)?.call0()?;
-        Ok(Self { locals: TaskLocals::new(event_loop).with_context(context), bell: Some(bell) })
+        let running = if sync::is_blocking_loop(py)? { None } else { LoopWaker::current(py)? };
+        let Some((event_loop, loop_waker)) = running else { return Self::without_loop(py) };
+        let context = imports::copy_context(py)?.call0()?;
+        Ok(Self { locals: TaskLocals::new(event_loop).with_context(context), loop_waker: Some(loop_waker) })
     }
 
     /// For `run_sync`: async tools run on a loop of ours, whatever loop is running on this thread.
@@ -39,8 +39,8 @@ impl CallerContext {
     /// # Errors
     /// Only what importing `contextvars` raises.
     pub(crate) fn without_loop(py: Python<'_>) -> PyResult<Self> {
-        let context = names::copy_context(py)?.call0()?;
-        Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), bell: None })
+        let context = imports::copy_context(py)?.call0()?;
+        Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), loop_waker: None })
     }
 
     /// The same context variables on the loop that is running now; without one, as it is.
@@ -48,9 +48,9 @@ impl CallerContext {
     /// # Errors
     /// As [`CallerContext::capture`].
     pub(crate) fn on_running_loop(&self, py: Python<'_>) -> PyResult<Self> {
-        let Some((event_loop, bell)) = Bell::current(py)? else { return Ok(self.clone()) };
+        let Some((event_loop, loop_waker)) = LoopWaker::current(py)? else { return Ok(self.clone()) };
         let locals = TaskLocals::new(event_loop).with_context(self.locals.context(py));
-        Ok(Self { locals, bell: Some(bell) })
+        Ok(Self { locals, loop_waker: Some(loop_waker) })
     }
 
     /// The same place with a context variable set.
@@ -66,7 +66,7 @@ impl CallerContext {
         let context = self.context_copy(py)?;
         context.call_method1(intern!(py, "run"), (variable.getattr(intern!(py, "set"))?, value))?;
         let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(context);
-        Ok(Self { locals, bell: self.bell.clone() })
+        Ok(Self { locals, loop_waker: self.loop_waker.clone() })
     }
 
     /// A fresh copy of the context: one context cannot be entered twice at a time, and parallel tools do.
@@ -80,7 +80,7 @@ impl CallerContext {
     /// `MemoryError` only.
     pub(crate) fn forked(&self, py: Python<'_>) -> PyResult<Self> {
         let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(self.context_copy(py)?);
-        Ok(Self { locals, bell: self.bell.clone() })
+        Ok(Self { locals, loop_waker: self.loop_waker.clone() })
     }
 
     /// Calls `function` with these context variables. Not for functions that come to run it again: a context cannot be
@@ -94,7 +94,7 @@ impl CallerContext {
     }
 
     /// The bell of the caller's loop; `None` for `run_sync`.
-    pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
-        self.bell.as_ref()
+    pub(crate) fn loop_waker(&self) -> Option<&Arc<LoopWaker>> {
+        self.loop_waker.as_ref()
     }
 }

@@ -15,9 +15,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::{BoundObject, IntoPyObject};
 
-use super::guard::{self, lock};
-use super::kept::Kept;
-use super::parker::Parker;
+use super::gc::{Collect as _, GcRoots};
+use super::gil::{self, lock};
+use super::task_waker::TaskWaker;
 
 /// What a coroutine runs.
 pub(crate) type BoxedRun = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
@@ -30,9 +30,9 @@ pub(crate) type BoxedRun = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Se
 pub(crate) struct Coroutine {
     name: &'static str,
     run: Mutex<Run>,
-    parker: Arc<Parker>,
+    task_waker: Arc<TaskWaker>,
     waker: Waker,
-    kept: Kept,
+    roots: GcRoots,
 }
 
 enum Run {
@@ -43,50 +43,50 @@ enum Run {
 
 impl Coroutine {
     /// A coroutine called `name` (as it appears in reprs of tasks) that runs `future` and converts its value. The
-    /// future reaches Python objects through `kept`.
-    pub(crate) fn keeping<T>(
+    /// future reaches Python objects through `roots`.
+    pub(crate) fn new<T>(
         name: &'static str,
-        kept: Kept,
+        roots: GcRoots,
         future: impl Future<Output = PyResult<T>> + Send + 'static,
     ) -> Self
     where
         T: for<'py> IntoPyObject<'py> + Send + 'static,
     {
-        Self::boxed(
+        Self::from_boxed(
             name,
-            kept,
+            roots,
             Box::pin(async move {
                 let value = future.await?;
-                guard::expect_held(|py| into_any(py, value))
+                gil::require_held(|py| into_any(py, value))
             }),
         )
     }
 
-    /// As [`Coroutine::keeping`], for a future that is boxed already and gives a Python object.
-    pub(crate) fn boxed(name: &'static str, kept: Kept, run: BoxedRun) -> Self {
-        let parker = Parker::new();
-        let waker = parker.waker();
-        Self { name, run: Mutex::new(Run::Suspended(run)), parker, waker, kept }
+    /// As [`Coroutine::new`], for a future that is boxed already and gives a Python object.
+    pub(crate) fn from_boxed(name: &'static str, roots: GcRoots, run: BoxedRun) -> Self {
+        let task_waker = TaskWaker::new();
+        let waker = task_waker.waker();
+        Self { name, run: Mutex::new(Run::Suspended(run)), task_waker, waker, roots }
     }
 
     /// Polls once. `Ok(Ok(object))` is what to yield, `Ok(Err(value))` the result.
     fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
         let mut polling = self.check_out()?;
-        self.parker.begin();
-        let polled = guard::holding(py, || polling.poll(&self.waker));
+        self.task_waker.start_poll();
+        let polled = gil::mark_held(py, || polling.poll(&self.waker));
         match polled {
-            Poll::Pending => match self.parker.park(py) {
+            Poll::Pending => match self.task_waker.suspend(py) {
                 Ok(suspension) => {
                     polling.suspend();
                     Ok(Ok(suspension))
                 }
                 Err(error) => {
-                    guard::holding(py, || drop(polling));
+                    gil::mark_held(py, || drop(polling));
                     Err(error)
                 }
             },
             Poll::Ready(outcome) => {
-                guard::holding(py, || drop(polling));
+                gil::mark_held(py, || drop(polling));
                 outcome.map(Err).map_err(|error| no_stop_iteration(py, error))
             }
         }
@@ -107,16 +107,16 @@ impl Coroutine {
     /// Drops the future and forgets the suspended task.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let polling = self.check_out()?;
-        guard::holding(py, || drop(polling));
-        self.parker.clear();
+        gil::mark_held(py, || drop(polling));
+        self.task_waker.clear();
         Ok(())
     }
 
     fn end(&self) {
         let run = std::mem::replace(&mut *lock(&self.run), Run::Over);
         drop(run);
-        self.parker.clear();
-        self.kept.clear();
+        self.task_waker.clear();
+        self.roots.clear();
     }
 }
 
@@ -220,24 +220,24 @@ impl Coroutine {
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.parker.traverse(&visit)?;
-        self.kept.traverse(&visit)
+        self.task_waker.traverse(&visit)?;
+        self.roots.traverse(&visit)
     }
 
     fn __clear__(&self) {
-        guard::release(Ending(self));
+        gil::drop_held(Ending(self));
     }
 }
 
 impl Drop for Coroutine {
     fn drop(&mut self) {
         if !matches!(*lock(&self.run), Run::Over) {
-            guard::release(Ending(self));
+            gil::drop_held(Ending(self));
         }
     }
 }
 
-/// Ends a coroutine when dropped, inside [`guard::release`].
+/// Ends a coroutine when dropped, inside [`gil::release`].
 struct Ending<'a>(&'a Coroutine);
 
 impl Drop for Ending<'_> {

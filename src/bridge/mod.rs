@@ -4,36 +4,37 @@
 //! [`coroutine::Coroutine`] is a coroutine object whose `send` polls, [`stream::PyEventStream`] an asynchronous
 //! iterator whose `anext` polls. So a ready value costs half a microsecond, tools are called where they are, and a
 //! cancelled task has dropped its future before it goes on. Sockets live on other threads; what arrives there wakes
-//! the loop through a file descriptor ([`bell`]). [`sync`] drives the same future without an event loop.
+//! the loop through a file descriptor ([`loop_waker`]). [`sync`] drives the same future without an event loop.
 //!
 //! The laws:
 //!
-//! 1. A network thread never takes the GIL. It wakes a [`parker`] or posts an errand, and rings a bell.
-//! 2. [`guard`] is the only room that attaches to the interpreter, and it closes when the process exits.
+//! 1. A network thread never takes the GIL. It wakes a [`task_waker`] or posts an errand, and rings a bell.
+//! 2. [`gil`] is the only room that attaches to the interpreter, and it closes when the process exits.
 //! 3. Python is never called while one of our mutexes is locked: the call may give the GIL away, and who gets it may
 //!    want the mutex.
 //! 4. What is taken out to be polled is dropped, not put back, when the poll panics or the owner was closed meanwhile.
 //! 5. Nothing outlives a fork: bells, threads and pools belong to the process that made them.
 //! 6. asyncio is imported at first use, never when turntree is.
 
-pub(crate) mod bell;
-mod bell_thread;
-pub(crate) mod callback;
+mod background_loop;
+pub(crate) mod call;
+pub(crate) mod callbacks;
 pub(crate) mod context;
 pub(crate) mod coroutine;
 #[cfg(feature = "bridge-selftest")]
 mod emitter;
-mod flight;
-pub(crate) mod guard;
-mod helper_loop;
-pub(crate) mod kept;
-pub(crate) mod names;
-pub(crate) mod parker;
+pub(crate) mod gc;
+pub(crate) mod gil;
+pub(crate) mod imports;
+pub(crate) mod loop_waker;
+mod pending_call;
 #[cfg(feature = "bridge-selftest")]
 pub(crate) mod selftest;
 mod source;
 pub(crate) mod stream;
 pub(crate) mod sync;
-mod tool_threads;
+pub(crate) mod task_waker;
+mod thread_pool;
+mod waker_thread;
 
-pub(crate) use guard::install;
+pub(crate) use gil::install;

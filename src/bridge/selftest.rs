@@ -11,12 +11,12 @@ use futures_util::StreamExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::callback::{Arguments, CallMode, call};
+use super::call::{Arguments, CallMode, call};
 use super::context::CallerContext;
 use super::coroutine::Coroutine;
 use super::emitter::driven;
-use super::guard::{self, lock};
-use super::kept::Kept;
+use super::gc::GcRoots;
+use super::gil::{self, lock};
 use super::stream::{BlockingEvents, PyEventStream};
 use super::sync;
 
@@ -145,7 +145,7 @@ fn live_source(
         }
         drop(probe);
         match error {
-            Some(error) => guard::expect_held(|py| Err(PyErr::from_value(error.into_bound(py)))),
+            Some(error) => gil::require_held(|py| Err(PyErr::from_value(error.into_bound(py)))),
             None => Ok(()),
         }
     })
@@ -174,23 +174,23 @@ pub(crate) mod _bridge_selftest {
 
     #[pyfunction]
     fn ready(value: Py<PyAny>) -> Coroutine {
-        Coroutine::keeping("ready", Kept::default(), async move { Ok(value) })
+        Coroutine::new("ready", GcRoots::default(), async move { Ok(value) })
     }
 
     #[pyfunction]
     fn ready_number(value: u64) -> Coroutine {
-        Coroutine::keeping("ready_number", Kept::default(), async move { Ok(value) })
+        Coroutine::new("ready_number", GcRoots::default(), async move { Ok(value) })
     }
 
     #[pyfunction]
     fn fails(error: Bound<'_, PyAny>) -> Coroutine {
         let error = PyErr::from_value(error);
-        Coroutine::keeping("fails", Kept::default(), async move { Err::<u64, _>(error) })
+        Coroutine::new("fails", GcRoots::default(), async move { Err::<u64, _>(error) })
     }
 
     #[pyfunction]
     fn panics() -> Coroutine {
-        Coroutine::keeping("panics", Kept::default(), async move {
+        Coroutine::new("panics", GcRoots::default(), async move {
             let probe = Probe::new();
             yield_now().await;
             drop(probe);
@@ -205,7 +205,7 @@ pub(crate) mod _bridge_selftest {
     #[pyfunction]
     #[pyo3(signature = (microseconds, times=1))]
     fn sleeps(microseconds: u64, times: u64) -> Coroutine {
-        Coroutine::keeping("sleeps", Kept::default(), async move {
+        Coroutine::new("sleeps", GcRoots::default(), async move {
             let _probe = Probe::new();
             for _ in 0..times {
                 after(microseconds).await;
@@ -216,7 +216,7 @@ pub(crate) mod _bridge_selftest {
 
     #[pyfunction]
     fn yields(times: u64) -> Coroutine {
-        Coroutine::keeping("yields", Kept::default(), async move {
+        Coroutine::new("yields", GcRoots::default(), async move {
             for _ in 0..times {
                 yield_now().await;
             }
@@ -227,12 +227,12 @@ pub(crate) mod _bridge_selftest {
     /// Never ready; keeps `object` where the collector sees it.
     #[pyfunction]
     fn forever(object: Py<PyAny>) -> Coroutine {
-        let kept = Kept::new([object]);
-        let own = kept.clone();
-        Coroutine::keeping("forever", kept, async move {
+        let roots = GcRoots::new([object]);
+        let own = roots.clone();
+        Coroutine::new("forever", roots, async move {
             let _probe = Probe::new();
             std::future::pending::<()>().await;
-            guard::expect_held(|py| own.get(py, 0).map(Bound::unbind))
+            gil::require_held(|py| own.get(py, 0).map(Bound::unbind))
         })
     }
 
@@ -266,7 +266,7 @@ pub(crate) mod _bridge_selftest {
         keywords: Option<Py<PyDict>>,
     ) -> PyResult<Coroutine> {
         let run = calls(py, CallerContext::capture(py)?, callable, mode, positional, keywords)?;
-        Ok(Coroutine::boxed("tool", Kept::default(), Box::pin(run)))
+        Ok(Coroutine::from_boxed("tool", GcRoots::default(), Box::pin(run)))
     }
 
     /// Several tool calls at once.
@@ -277,7 +277,7 @@ pub(crate) mod _bridge_selftest {
             .into_iter()
             .map(|callable| calls(py, caller.clone(), callable, mode, Vec::new(), None))
             .collect::<PyResult<Vec<_>>>()?;
-        Ok(Coroutine::keeping("tools", Kept::default(), async move {
+        Ok(Coroutine::new("tools", GcRoots::default(), async move {
             futures_util::future::join_all(runs).await.into_iter().collect::<PyResult<Vec<_>>>()
         }))
     }
@@ -300,7 +300,7 @@ pub(crate) mod _bridge_selftest {
     #[pyfunction]
     fn tool_from_elsewhere(py: Python<'_>, callable: Py<PyAny>, mode: &str) -> PyResult<Coroutine> {
         let run = calls(py, CallerContext::capture(py)?, callable, mode, Vec::new(), None)?;
-        Ok(Coroutine::keeping("tool_from_elsewhere", Kept::default(), async move {
+        Ok(Coroutine::new("tool_from_elsewhere", GcRoots::default(), async move {
             let slot = Arc::new(Mutex::new((None, None::<Waker>)));
             let other = Arc::clone(&slot);
             std::thread::spawn(move || {
@@ -362,13 +362,13 @@ pub(crate) mod _bridge_selftest {
         error: Option<Py<PyAny>>,
         keep: Option<Py<PyAny>>,
     ) -> PyResult<PyEventStream> {
-        PyEventStream::new(py, live_source(count, microseconds, burst, error), number, Kept::new(keep))
+        PyEventStream::new(py, live_source(count, microseconds, burst, error), number, GcRoots::new(keep))
     }
 
     /// As `numbers`, without a driver in between: the cheapest source there is.
     #[pyfunction]
     fn ready_numbers(py: Python<'_>, count: u64) -> PyResult<PyEventStream> {
-        PyEventStream::new(py, futures_util::stream::iter(0..count).map(Ok), number, Kept::default())
+        PyEventStream::new(py, futures_util::stream::iter(0..count).map(Ok), number, GcRoots::default())
     }
 
     #[pyfunction]
@@ -381,7 +381,7 @@ pub(crate) mod _bridge_selftest {
         error: Option<Py<PyAny>>,
     ) -> PyResult<BlockingEvents> {
         let source = live_source(count, microseconds, burst, error);
-        let stream = PyEventStream::new(py, source, number, Kept::default())?;
+        let stream = PyEventStream::new(py, source, number, GcRoots::default())?;
         Ok(PyEventStream::blocking(Py::new(py, stream)?))
     }
 
@@ -389,7 +389,7 @@ pub(crate) mod _bridge_selftest {
     #[pyfunction]
     fn finished(stream: Py<PyEventStream>) -> Coroutine {
         let finished = stream.get().finished();
-        Coroutine::keeping("finished", Kept::new([stream.into_any()]), async move {
+        Coroutine::new("finished", GcRoots::new([stream.into_any()]), async move {
             finished.await?;
             Ok("finished")
         })

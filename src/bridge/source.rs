@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyList;
 
-use super::guard::{self, lock};
+use super::gil::{self, lock};
 
 /// A source with its type erased. Items stay Rust values until somebody takes them.
 trait Source: Send {
@@ -57,7 +57,7 @@ where
             }
             Poll::Ready(end) => {
                 let error = end.and_then(Result::err);
-                self.error = error.and_then(|error| guard::held(|py| error.into_value(py)));
+                self.error = error.and_then(|error| gil::if_held(|py| error.into_value(py)));
                 self.stream = None;
                 Poll::Ready(Advance::End)
             }
@@ -126,59 +126,59 @@ impl Wake for Waiters {
 }
 
 /// What the Python objects of one stream share.
-pub(super) struct Shared {
-    place: Mutex<Place>,
+pub(super) struct EventSource {
+    state: Mutex<SourceState>,
     waiters: Arc<Waiters>,
     /// Wakes all waiters; what the source is polled with.
     waker: Waker,
 }
 
-enum Place {
-    Home(Box<dyn Source>),
+enum SourceState {
+    Idle(Box<dyn Source>),
     /// Being polled or converted from; `bool`: closed meanwhile.
-    Out(bool),
+    CheckedOut(bool),
     Closed,
 }
 
 /// The source while it is out of its place; goes back when dropped.
-struct CheckedOut<'a> {
-    shared: &'a Shared,
+struct SourceGuard<'a> {
+    shared: &'a EventSource,
     source: Option<Box<dyn Source>>,
 }
 
-impl Drop for CheckedOut<'_> {
+impl Drop for SourceGuard<'_> {
     fn drop(&mut self) {
         let Some(source) = self.source.take() else { return };
-        let mut place = lock(&self.shared.place);
+        let mut state = lock(&self.shared.state);
         // A poll that panicked leaves a source nobody may poll again.
-        let keep = matches!(*place, Place::Out(false)) && !std::thread::panicking();
+        let keep = matches!(*state, SourceState::CheckedOut(false)) && !std::thread::panicking();
         if keep {
-            *place = Place::Home(source);
+            *state = SourceState::Idle(source);
         } else {
-            *place = Place::Closed;
-            drop(place);
+            *state = SourceState::Closed;
+            drop(state);
             drop(source);
         }
     }
 }
 
 /// What asking for events gives.
-pub(super) enum Answer {
+pub(super) enum Next {
     Value(Py<PyAny>),
     End,
 }
 
-impl Shared {
-    fn check_out(&self) -> PyResult<Option<CheckedOut<'_>>> {
-        let mut place = lock(&self.place);
-        match std::mem::replace(&mut *place, Place::Out(false)) {
-            Place::Home(source) => Ok(Some(CheckedOut { shared: self, source: Some(source) })),
-            Place::Closed => {
-                *place = Place::Closed;
+impl EventSource {
+    fn check_out(&self) -> PyResult<Option<SourceGuard<'_>>> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, SourceState::CheckedOut(false)) {
+            SourceState::Idle(source) => Ok(Some(SourceGuard { shared: self, source: Some(source) })),
+            SourceState::Closed => {
+                *state = SourceState::Closed;
                 Ok(None)
             }
-            Place::Out(closed) => {
-                *place = Place::Out(closed);
+            SourceState::CheckedOut(closed) => {
+                *state = SourceState::CheckedOut(closed);
                 Err(PyRuntimeError::new_err("this stream is being advanced already"))
             }
         }
@@ -194,7 +194,7 @@ impl Shared {
             Converting { stream: Some(Box::pin(source)), ready: VecDeque::new(), error: None, convert };
         let waiters = Arc::new(Waiters::default());
         let waker = Waker::from(Arc::clone(&waiters));
-        Arc::new(Self { place: Mutex::new(Place::Home(Box::new(source))), waiters, waker })
+        Arc::new(Self { state: Mutex::new(SourceState::Idle(Box::new(source))), waiters, waker })
     }
 
     /// One event, or with `batch` a list of all that are ready, up to that many. Holds the GIL.
@@ -203,26 +203,26 @@ impl Shared {
         py: Python<'_>,
         batch: Option<NonZeroUsize>,
         waker: &Waker,
-    ) -> Poll<PyResult<Answer>> {
+    ) -> Poll<PyResult<Next>> {
         let mut out = match self.check_out() {
             Ok(Some(out)) => out,
-            Ok(None) => return Poll::Ready(Ok(Answer::End)),
+            Ok(None) => return Poll::Ready(Ok(Next::End)),
             Err(error) => return Poll::Ready(Err(error)),
         };
-        let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(Answer::End)) };
+        let Some(source) = out.source.as_mut() else { return Poll::Ready(Ok(Next::End)) };
         let wanted = batch.map_or(1, NonZeroUsize::get);
-        let ended = guard::holding(py, || self.fill(source.as_mut(), wanted, waker));
+        let ended = gil::mark_held(py, || self.fill(source.as_mut(), wanted, waker));
         let answer = match batch {
             _ if source.ready() == 0 => {
                 if ended.is_pending() {
                     return Poll::Pending;
                 }
-                source.take_error(py).map_or(Ok(Answer::End), Err)
+                source.take_error(py).map_or(Ok(Next::End), Err)
             }
-            None => source.take(py).map_or(Ok(Answer::End), |item| item.map(Answer::Value)),
-            Some(limit) => take_batch(py, source.as_mut(), limit).map(Answer::Value),
+            None => source.take(py).map_or(Ok(Next::End), |item| item.map(Next::Value)),
+            Some(limit) => take_batch(py, source.as_mut(), limit).map(Next::Value),
         };
-        guard::holding(py, || drop(out));
+        gil::mark_held(py, || drop(out));
         Poll::Ready(answer)
     }
 
@@ -266,8 +266,8 @@ impl Shared {
     /// For `__traverse__` of the one Python object that owns the stream.
     pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Never wait inside the collector; whoever holds the lock is alive.
-        match self.place.try_lock().as_deref() {
-            Ok(Place::Home(source)) => source.traverse(visit),
+        match self.state.try_lock().as_deref() {
+            Ok(SourceState::Idle(source)) => source.traverse(visit),
             _ => Ok(()),
         }
     }
@@ -275,14 +275,14 @@ impl Shared {
     /// Drops the source, and with it everything behind it; waiters see the end.
     pub(super) fn close(&self) {
         let source = {
-            let mut place = lock(&self.place);
-            match std::mem::replace(&mut *place, Place::Closed) {
-                Place::Home(source) => Some(source),
-                Place::Out(_) => {
-                    *place = Place::Out(true);
+            let mut state = lock(&self.state);
+            match std::mem::replace(&mut *state, SourceState::Closed) {
+                SourceState::Idle(source) => Some(source),
+                SourceState::CheckedOut(_) => {
+                    *state = SourceState::CheckedOut(true);
                     None
                 }
-                Place::Closed => None,
+                SourceState::Closed => None,
             }
         };
         drop(source);
@@ -290,11 +290,11 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for EventSource {
     fn drop(&mut self) {
-        let place = std::mem::replace(&mut *lock(&self.place), Place::Closed);
-        if let Place::Home(source) = place {
-            guard::release(source);
+        let state = std::mem::replace(&mut *lock(&self.state), SourceState::Closed);
+        if let SourceState::Idle(source) = state {
+            gil::drop_held(source);
         }
     }
 }

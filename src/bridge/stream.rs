@@ -20,11 +20,11 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
 
 use super::coroutine::{Coroutine, no_stop_iteration, thrown};
-use super::guard;
-use super::kept::Kept;
-use super::parker::Parker;
-use super::source::{Answer, Shared};
+use super::gc::{Collect as _, GcRoots, garbage_collected};
+use super::gil;
+use super::source::{EventSource, Next};
 use super::sync::block_on;
+use super::task_waker::TaskWaker;
 
 /// Events, one `async for` at a time.
 ///
@@ -32,38 +32,38 @@ use super::sync::block_on;
 /// `anext` loses nothing when cancelled. Closing or dropping the stream drops the source at once.
 #[pyclass(frozen, weakref, name = "EventStream", module = "turntree._core")]
 pub(crate) struct PyEventStream {
-    shared: Arc<Shared>,
+    shared: Arc<EventSource>,
     reader: Arc<Reader>,
     /// The awaitable that every `__anext__` gives.
     next: Py<NextEvents>,
-    kept: Kept,
+    roots: GcRoots,
 }
 
 /// Where the one reader waits.
 struct Reader {
-    parker: Arc<Parker>,
+    task_waker: Arc<TaskWaker>,
     waker: Waker,
 }
 
 impl PyEventStream {
     /// A stream of what `source` yields; `convert` makes the Python object when somebody takes the item.
     ///
-    /// `kept` holds the Python objects through which the source may lead back to this stream.
+    /// `roots` holds the Python objects through which the source may lead back to this stream.
     ///
     /// # Errors
     /// `MemoryError` only.
-    pub(crate) fn new<S, T, C>(py: Python<'_>, source: S, convert: C, kept: Kept) -> PyResult<Self>
+    pub(crate) fn new<S, T, C>(py: Python<'_>, source: S, convert: C, roots: GcRoots) -> PyResult<Self>
     where
         S: Stream<Item = PyResult<T>> + Send + 'static,
         T: Send + 'static,
         C: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     {
-        let shared = Shared::new(source, convert);
-        let parker = Parker::new();
-        let waker = parker.waker();
-        let reader = Arc::new(Reader { parker, waker });
+        let shared = EventSource::new(source, convert);
+        let task_waker = TaskWaker::new();
+        let waker = task_waker.waker();
+        let reader = Arc::new(Reader { task_waker, waker });
         let next = NextEvents { shared: Arc::clone(&shared), reader: Arc::clone(&reader), batch: None };
-        Ok(Self { next: Py::new(py, next)?, shared, reader, kept })
+        Ok(Self { next: Py::new(py, next)?, shared, reader, roots })
     }
 
     /// Ends when the source has ended or the stream is closed; drives the source and leaves its events to the reader,
@@ -79,7 +79,7 @@ impl PyEventStream {
     /// Lets the source learn at once that it was aborted, though nobody waits for it. Holds the GIL.
     pub(crate) fn settle(&self, py: Python<'_>) {
         // A source that is being polled learns of it from whoever polls it.
-        let _reached = guard::holding(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
+        let _reached = gil::mark_held(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
     }
 
     /// The synchronous twin: each `next` drives the source on the calling thread.
@@ -89,16 +89,16 @@ impl PyEventStream {
 
     /// Drops the source and everything behind it; whoever waits sees the end. Holds the GIL.
     pub(crate) fn stop(&self, py: Python<'_>) {
-        guard::holding(py, || self.shared.close());
+        gil::mark_held(py, || self.shared.close());
     }
 
     fn closing(slf: &Bound<'_, Self>, name: &'static str) -> Coroutine {
         let shared = Arc::clone(&slf.get().shared);
         let close = async move {
             shared.close();
-            guard::expect_held(|py| Ok(py.None()))
+            gil::require_held(|py| Ok(py.None()))
         };
-        Coroutine::boxed(name, Kept::default(), Box::pin(close))
+        Coroutine::from_boxed(name, GcRoots::default(), Box::pin(close))
     }
 }
 
@@ -136,10 +136,10 @@ impl PyEventStream {
     }
 
     fn __aenter__(slf: Py<Self>) -> Coroutine {
-        let kept = Kept::new([slf.into_any()]);
-        let own = kept.clone();
-        let enter = async move { guard::expect_held(|py| own.get(py, 0).map(Bound::unbind)) };
-        Coroutine::boxed("__aenter__", kept, Box::pin(enter))
+        let roots = GcRoots::new([slf.into_any()]);
+        let own = roots.clone();
+        let enter = async move { gil::require_held(|py| own.get(py, 0).map(Bound::unbind)) };
+        Coroutine::from_boxed("__aenter__", roots, Box::pin(enter))
     }
 
     #[pyo3(signature = (*_exception))]
@@ -151,30 +151,30 @@ impl PyEventStream {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.next)?;
         self.shared.traverse(&visit)?;
-        self.reader.parker.traverse(&visit)?;
-        self.kept.traverse(&visit)
+        self.reader.task_waker.traverse(&visit)?;
+        self.roots.traverse(&visit)
     }
 
     fn __clear__(&self) {
-        guard::release(Clearing(self));
+        gil::drop_held(Clearing(self));
     }
 }
 
-/// Clears a stream when dropped, inside [`guard::release`].
+/// Clears a stream when dropped, inside [`gil::release`].
 struct Clearing<'a>(&'a PyEventStream);
 
 impl Drop for Clearing<'_> {
     fn drop(&mut self) {
         self.0.shared.close();
-        self.0.reader.parker.clear();
-        self.0.kept.clear();
+        self.0.reader.task_waker.clear();
+        self.0.roots.clear();
     }
 }
 
 impl Reader {
     /// One reader at a time: a second would take events from between those of the first.
     fn check_free(&self) -> PyResult<()> {
-        if self.parker.is_occupied() {
+        if self.task_waker.is_suspended() {
             return Err(PyRuntimeError::new_err(
                 "another task is waiting for the next event of this stream; iterate a stream in one task",
             ));
@@ -186,7 +186,7 @@ impl Reader {
 /// What `__anext__` gives: an awaitable that may be awaited again and again.
 #[pyclass(frozen, name = "_NextEvents", module = "turntree._core")]
 struct NextEvents {
-    shared: Arc<Shared>,
+    shared: Arc<EventSource>,
     reader: Arc<Reader>,
     batch: Option<NonZeroUsize>,
 }
@@ -195,11 +195,11 @@ impl NextEvents {
     /// `Ok(Ok(object))` is what to yield, `Ok(Err(value))` the result.
     fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
         self.reader.check_free()?;
-        self.reader.parker.begin();
+        self.reader.task_waker.start_poll();
         match self.shared.poll_events(py, self.batch, &self.reader.waker) {
-            Poll::Pending => self.reader.parker.park(py).map(Ok),
-            Poll::Ready(Ok(Answer::Value(value))) => Ok(Err(value)),
-            Poll::Ready(Ok(Answer::End)) => Err(PyStopAsyncIteration::new_err(())),
+            Poll::Pending => self.reader.task_waker.suspend(py).map(Ok),
+            Poll::Ready(Ok(Next::Value(value))) => Ok(Err(value)),
+            Poll::Ready(Ok(Next::End)) => Err(PyStopAsyncIteration::new_err(())),
             Poll::Ready(Err(error)) => Err(no_stop_iteration(py, error)),
         }
     }
@@ -236,13 +236,13 @@ impl NextEvents {
         value: Option<Bound<'_, PyAny>>,
         traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        self.reader.parker.dismiss(kind.py());
+        self.reader.task_waker.abandon(kind.py());
         Err(thrown(kind, value, traceback))
     }
 
     /// Stops waiting.
     fn close(&self, py: Python<'_>) {
-        self.reader.parker.dismiss(py);
+        self.reader.task_waker.abandon(py);
     }
 }
 
@@ -264,13 +264,9 @@ impl Batches {
         self.stream.get().reader.check_free()?;
         Ok(self.next.clone_ref(py))
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.next)?;
-        visit.call(&self.stream)
-    }
 }
+
+garbage_collected!(Batches: next, stream);
 
 /// Synchronous iterator of events; the calling thread drives the source while it waits, without the GIL.
 #[pyclass(frozen, weakref, name = "BlockingEvents", module = "turntree._core")]
@@ -289,8 +285,8 @@ impl BlockingEvents {
         let shared = &self.stream.get().shared;
         let answer = block_on(py, |context| shared.poll_events(py, None, context.waker()));
         match answer.map_err(|error| no_stop_iteration(py, error))? {
-            Answer::Value(value) => Ok(Some(value)),
-            Answer::End => Ok(None),
+            Next::Value(value) => Ok(Some(value)),
+            Next::End => Ok(None),
         }
     }
 
@@ -307,9 +303,6 @@ impl BlockingEvents {
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.close(py);
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.stream)
-    }
 }
+
+garbage_collected!(BlockingEvents: stream);

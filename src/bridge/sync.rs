@@ -14,20 +14,20 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::coroutine::Coroutine;
-use super::guard::{self, lock};
-use super::kept::Kept;
-use super::names;
+use super::gc::GcRoots;
+use super::gil::{self, lock};
+use super::imports;
 
 /// How soon Ctrl-C is noticed. A signal does not end a wait on a condition variable, so the main thread looks.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
-struct Doorstep {
+struct ThreadWaker {
     woken: Mutex<bool>,
     change: Condvar,
 }
 
-impl Doorstep {
+impl ThreadWaker {
     /// Waits until woken, or until `limit` is over. Tells whether it was woken, and consumes the wake-up.
     fn wait(&self, limit: Option<Duration>) -> bool {
         let woken = lock(&self.woken);
@@ -42,7 +42,7 @@ impl Doorstep {
     }
 }
 
-impl Wake for Doorstep {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -63,7 +63,7 @@ where
     T: Send,
 {
     // The future must also be dropped where its destructors may call Python.
-    guard::holding(py, || {
+    gil::mark_held(py, || {
         let mut future = pin!(future);
         block_on(py, |context| future.as_mut().poll(context))
     })
@@ -74,13 +74,13 @@ pub(crate) fn block_on<T>(
     py: Python<'_>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<PyResult<T>>,
 ) -> PyResult<T> {
-    let doorstep = Arc::new(Doorstep::default());
-    let waker = Waker::from(Arc::clone(&doorstep));
+    let thread_waker = Arc::new(ThreadWaker::default());
+    let waker = Waker::from(Arc::clone(&thread_waker));
     let mut context = Context::from_waker(&waker);
     let mut signals = None;
-    let _blocking = Blocking::begin(py)?;
+    let _blocking = BlockedLoop::begin(py)?;
     loop {
-        if let Poll::Ready(outcome) = guard::holding(py, || poll(&mut context)) {
+        if let Poll::Ready(outcome) = gil::mark_held(py, || poll(&mut context)) {
             return outcome;
         }
         let receives_signals = match signals {
@@ -88,7 +88,7 @@ pub(crate) fn block_on<T>(
             None => *signals.insert(is_main_thread(py)?),
         };
         let limit = receives_signals.then_some(SIGNAL_INTERVAL);
-        while !py.detach(|| doorstep.wait(limit)) {
+        while !py.detach(|| thread_waker.wait(limit)) {
             py.check_signals()?;
         }
         py.check_signals()?;
@@ -100,20 +100,20 @@ pub(crate) fn block_on<T>(
 ///
 /// # Errors
 /// What starting the task raises.
-pub(crate) fn go_on(
+pub(crate) fn run_in_background(
     py: Python<'_>,
     name: &'static str,
     rest: Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> PyResult<()> {
     let rest = async move {
         rest.await;
-        guard::expect_held(|py| Ok(py.None()))
+        gil::require_held(|py| Ok(py.None()))
     };
     if address_of_running_loop(py)? == 0 || is_blocking_loop(py)? {
         return run_sync(py, rest).map(drop);
     }
-    let coroutine = Coroutine::boxed(name, Kept::default(), Box::pin(rest));
-    names::ensure_future(py)?.call1((coroutine,)).map(drop)
+    let coroutine = Coroutine::from_boxed(name, GcRoots::default(), Box::pin(rest));
+    imports::ensure_future(py)?.call1((coroutine,)).map(drop)
 }
 
 thread_local! {
@@ -134,25 +134,25 @@ fn address_of_running_loop(py: Python<'_>) -> PyResult<usize> {
     if !py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.contains(intern!(py, "asyncio"))? {
         return Ok(0);
     }
-    Ok(names::running_loop(py)?.map_or(0, |event_loop| event_loop.as_ptr().addr()))
+    Ok(imports::running_loop(py)?.map_or(0, |event_loop| event_loop.as_ptr().addr()))
 }
 
 /// Marks the running loop as blocked while it lives.
-struct Blocking(usize);
+struct BlockedLoop(usize);
 
-impl Blocking {
+impl BlockedLoop {
     fn begin(py: Python<'_>) -> PyResult<Self> {
         Ok(Self(BLOCKED.replace(address_of_running_loop(py)?)))
     }
 }
 
-impl Drop for Blocking {
+impl Drop for BlockedLoop {
     fn drop(&mut self) {
         BLOCKED.set(self.0);
     }
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    let main = names::main_thread(py)?.call0()?.getattr(intern!(py, "ident"))?;
-    names::get_ident(py)?.call0()?.eq(main)
+    let main = imports::main_thread(py)?.call0()?.getattr(intern!(py, "ident"))?;
+    imports::get_ident(py)?.call0()?.eq(main)
 }

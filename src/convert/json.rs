@@ -257,15 +257,15 @@ pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a,
 ///
 /// # Errors
 /// Only when Python itself fails, as out of memory.
-pub(crate) fn to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+pub(crate) fn json_to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Builder { py, reader: Reader::new(text), for_browsers: false }.value()
 }
 
-/// As [`to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
+/// As [`json_to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
 /// Python would write the infinity that it reads there as a word that no browser takes.
 ///
 /// # Errors
-/// As [`to_python`].
+/// As [`json_to_python`].
 pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Builder { py, reader: Reader::new(text), for_browsers: true }.value()
 }

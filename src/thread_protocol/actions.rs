@@ -9,7 +9,7 @@ use pyo3::types::PyString;
 use super::content::{Attachment, content_from};
 use crate::convert::json::{document_raw, limits, to_raw, to_raw_object};
 use crate::data::{Data, DataClass, extract, value_of};
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::json::{Extra, ParseError, RawJson, RawObject};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_thread_protocol::action as core;
@@ -34,8 +34,8 @@ pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
     }
 }
 
-impl Show for Arc<Action> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Arc<Action> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(wrap(py, Self::clone(self))?.into_bound(py))
     }
 }
@@ -164,32 +164,32 @@ macro_rules! action_class {
             /// Its id, if it was given one.
             #[getter]
             fn action_id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.action_id.show(slf.py())
+                Self::of(slf)?.action_id.to_python(slf.py())
             }
 
             /// When, as it was written.
             #[getter]
             fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.timestamp.show(slf.py())
+                Self::of(slf)?.timestamp.to_python(slf.py())
             }
 
             /// Its place in the thread, from 1.
             #[getter]
             fn sequence<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.sequence.show(slf.py())
+                Self::of(slf)?.sequence.to_python(slf.py())
             }
 
             /// Facts of applications, by namespace.
             #[getter]
             fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.metadata.show(slf.py())
+                Self::of(slf)?.metadata.to_python(slf.py())
             }
 
             $(
                 $(#[doc = $field_doc])*
                 #[getter]
                 fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    Self::of(slf)?.$field.show(slf.py())
+                    Self::of(slf)?.$field.to_python(slf.py())
                 }
             )*
 

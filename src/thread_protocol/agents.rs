@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use super::actions::timestamp_from;
 use crate::data::extract;
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::Extra;
 use turntree_thread_protocol::document as core;
@@ -57,11 +57,11 @@ fn identifier(name: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-impl Show for AgentRegistry {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for AgentRegistry {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dict = PyDict::new(py);
         for (key, agent) in self.iter() {
-            dict.set_item(key, agent.show(py)?)?;
+            dict.set_item(key, agent.to_python(py)?)?;
         }
         Ok(dict.into_any())
     }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::bulk::{Arguments, Watcher, released};
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_thread_protocol::bulk::{Column, Values, values};
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -295,5 +295,5 @@ pub(super) fn _convert_column<'py>(
         }
         _ => None,
     };
-    Ok((ArrowColumn { column: Arc::new(written), small, format }, report.show(py)?))
+    Ok((ArrowColumn { column: Arc::new(written), small, format }, report.to_python(py)?))
 }

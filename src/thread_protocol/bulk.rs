@@ -10,10 +10,10 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use super::bulk_files::{Sink, Source};
 use super::pydantic_ai::choose;
-use crate::bridge::guard;
+use crate::bridge::gil;
 use crate::convert::json::document_raw;
 use crate::error::Raised;
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_thread_protocol::bulk::{
     BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, Options, OutputFile,
     Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open, size_of_file,
@@ -150,7 +150,7 @@ impl Watcher {
 
 /// Runs code of the caller; what it raises comes out of the conversion as it is.
 pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Stop> {
-    let held = guard::held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as Stop));
+    let held = gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as Stop));
     held.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
 }
 
@@ -159,7 +159,7 @@ impl Observer for Watcher {
         called(|py| {
             py.check_signals()?;
             match &self.progress {
-                Some(progress) => progress.call1(py, (so_far.show(py)?,)).map(drop),
+                Some(progress) => progress.call1(py, (so_far.to_python(py)?,)).map(drop),
                 None => Ok(()),
             }
         })
@@ -170,7 +170,7 @@ impl Observer for Watcher {
             OnError::Raise => Ok(Verdict::Stop),
             OnError::Skip => Ok(Verdict::Skip),
             OnError::Call(function) => called(|py| {
-                let answer = function.bind(py).call1((error.show(py)?, PyBytes::new(py, text)))?;
+                let answer = function.bind(py).call1((error.to_python(py)?, PyBytes::new(py, text)))?;
                 verdict(&answer)
             }),
         }
@@ -243,7 +243,7 @@ pub(super) fn released<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, BulkError> + Send,
 ) -> PyResult<T> {
-    guard::holding(py, || py.detach(work)).map_err(|error| raised(py, error))
+    gil::mark_held(py, || py.detach(work)).map_err(|error| raised(py, error))
 }
 
 /// Converts, or with `to=None` validates, the documents of one file or file object.
@@ -308,7 +308,7 @@ pub(super) fn _convert_lines<'py>(
         let mut sink = Sink::new(target)?;
         released(py, || lines(&mut reader, &mut sink, &options, &mut watcher))?
     };
-    report.show(py)
+    report.to_python(py)
 }
 
 /// Converts, or with `to=None` validates, files of one document each: `(source, target, overwrite, gzip)`.
@@ -332,7 +332,7 @@ pub(super) fn _convert_files<'py>(
         .map(|(source, target, overwrite, gzip)| FilePair { source, target, overwrite, gzip })
         .collect();
     let mut watcher = Watcher::new(on_error, progress)?;
-    released(py, || files(&pairs, &options, &mut watcher))?.show(py)
+    released(py, || files(&pairs, &options, &mut watcher))?.to_python(py)
 }
 
 /// The names of the formats that can be read, and of those that can be written.

@@ -6,9 +6,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::convert::json::{document_raw, limits, to_python};
+use crate::convert::json::{document_raw, json_to_python, limits};
 use crate::data::Data;
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::media::Binary;
 use turntree_thread_protocol::content as core;
@@ -75,13 +75,13 @@ macro_rules! media_class {
             /// Where it is served.
             #[getter]
             fn $url<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.url.show(slf.py())
+                Self::of(slf)?.url.to_python(slf.py())
             }
 
             /// Its data: base64, standard alphabet, padded.
             #[getter]
             fn $base64<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                Self::of(slf)?.base64.show(slf.py())
+                Self::of(slf)?.base64.to_python(slf.py())
             }
         }
     };
@@ -148,28 +148,28 @@ fn base64_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     Err(PyTypeError::new_err(format!("{what} must be base64 text or bytes, not {found}")))
 }
 
-impl Show for ContentPart {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for ContentPart {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Text(part) => part.show(py),
-            Self::Image(part) => part.show(py),
-            Self::File(part) => part.show(py),
-            Self::Audio(part) => part.show(py),
-            Self::Video(part) => part.show(py),
+            Self::Text(part) => part.to_python(py),
+            Self::Image(part) => part.to_python(py),
+            Self::File(part) => part.to_python(py),
+            Self::Audio(part) => part.to_python(py),
+            Self::Video(part) => part.to_python(py),
             Self::Unknown(_) => {
                 let text =
                     serde_json::to_string(self).map_err(|error| crate::error::serialization(py, &error))?;
-                Ok(to_python(py, &text)?.into_bound(py))
+                Ok(json_to_python(py, &text)?.into_bound(py))
             }
         }
     }
 }
 
-impl Show for MessageContent {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for MessageContent {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Text(text) => text.show(py),
-            Self::Parts(parts) => parts.show(py),
+            Self::Text(text) => text.to_python(py),
+            Self::Parts(parts) => parts.to_python(py),
         }
     }
 }

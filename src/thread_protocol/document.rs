@@ -13,7 +13,7 @@ use super::pydantic_ai::{TITLES, View};
 use super::shared::Shared;
 use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_thread_protocol::action::Action;
 use turntree_thread_protocol::document as core;
@@ -154,14 +154,14 @@ impl Thread {
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let thread = Self::of(slf)?.now();
-        thread.metadata.show(slf.py())
+        thread.metadata.to_python(slf.py())
     }
 
     /// The agents by id; a dict of its own.
     #[getter]
     fn agents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let thread = Self::of(slf)?.now();
-        thread.agents.show(slf.py())
+        thread.agents.to_python(slf.py())
     }
 
     /// The actions at this moment, in order; a list of its own.
@@ -196,7 +196,7 @@ impl Thread {
     fn validate<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyList>> {
         let thread = Self::of(slf)?.now();
         let issues = slf.py().detach(|| if strict { thread.validate_strictly() } else { thread.validate() });
-        let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).show(slf.py()));
+        let issues = issues.into_iter().map(|issue| IssueRecord::from(issue).to_python(slf.py()));
         PyList::new(slf.py(), issues.collect::<PyResult<Vec<_>>>()?)
     }
 
@@ -239,7 +239,7 @@ impl Thread {
 
     /// Tokens of the whole thread.
     fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.now().usage().show(slf.py())
+        Self::of(slf)?.now().usage().to_python(slf.py())
     }
 
     /// Joins two branches of one thread.
@@ -417,7 +417,7 @@ impl Thread {
             _ => thread.actions.len().checked_sub(index.unsigned_abs()),
         };
         let action = place.and_then(|place| thread.actions.get(place));
-        action.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.show(slf.py())
+        action.ok_or_else(|| PyIndexError::new_err("thread index out of range"))?.to_python(slf.py())
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::show::data_class;
+use crate::to_python::data_class;
 use turntree_core::json::{Extra, json_object};
 
 json_object! {

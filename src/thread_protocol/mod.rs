@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule, PyString};
 
-use super::data::{DataClass, Faces, extract};
+use super::data::{ClassRegistry, DataClass, extract};
 use turntree_core::json::PathSegment;
 use turntree_thread_protocol::ThreadError;
 
@@ -30,7 +30,7 @@ mod versions;
 ///
 /// # Errors
 /// Only when Python fails, as out of memory.
-pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut Faces) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) -> PyResult<()> {
     macro_rules! data_classes {
         ($($class:ty),* $(,)?) => {
             $( module.add_class::<$class>()?; faces.add::<$class>(module.py()); )*

@@ -6,7 +6,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 
 use super::document::Thread;
 use crate::convert::pydantic_ai as convert;
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::json::{Extra, json_object};
 use turntree_core::limits::Limits;
 use turntree_thread_protocol::convert::pydantic_ai::{
@@ -109,6 +109,6 @@ pub(super) fn downgrade_pydantic_ai<'py>(
         write_history(&mut bytes, &older);
         (bytes, changes)
     })?;
-    let changes = changes.into_iter().map(|change| ChangeRecord::from(change).show(py));
+    let changes = changes.into_iter().map(|change| ChangeRecord::from(change).to_python(py));
     Ok((PyBytes::new(py, &bytes), PyList::new(py, changes.collect::<PyResult<Vec<_>>>()?)?))
 }

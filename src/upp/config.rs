@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyMapping, PyString};
 
-use super::held::Held;
 use super::keys::keys_from;
 use super::replay::Replay;
 use super::retry::{seconds, strategy_from};
-use crate::bridge::guard::lock;
+use crate::bridge::callbacks::Callbacks;
+use crate::bridge::gc::garbage_collected;
+use crate::bridge::gil::lock;
 use turntree_core::http::{CaCertificates, Proxy};
 use turntree_core::secret::Secret;
 use turntree_upp::ProviderConfig as CoreConfig;
@@ -44,7 +44,7 @@ const OPTIONS: [&str; 14] = [
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct ProviderConfig {
     config: CoreConfig,
-    held: Held,
+    held: Callbacks,
 }
 
 #[pymethods]
@@ -63,28 +63,21 @@ impl ProviderConfig {
     fn __repr__(&self) -> String {
         format!("{:?}", self.config)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(ProviderConfig: held);
 
 /// A configuration from an object or a dict, keys as Python or as the specification spells them; and what the
 /// collector must see of it.
 ///
 /// # Errors
 /// `TypeError` naming an option that is unknown or of the wrong type.
-pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
+pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Callbacks)> {
     if value.is_none() {
         return Ok(Default::default());
     }
     if let Ok(config) = value.cast::<ProviderConfig>() {
-        let held = Held { objects: vec![value.clone().unbind()], ..Held::default() };
+        let held = Callbacks { objects: vec![value.clone().unbind()], ..Callbacks::default() };
         return Ok((config.get().config.clone(), held));
     }
     if value.cast::<PyMapping>().is_err() {
@@ -95,8 +88,8 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Hel
 }
 
 /// From any mapping.
-fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
-    let (mut config, mut held) = (CoreConfig::default(), Held::default());
+fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Callbacks)> {
+    let (mut config, mut held) = (CoreConfig::default(), Callbacks::default());
     for (name, value) in items(options)? {
         let name = text(&name, "the name of an option")?;
         if !value.is_none() {
@@ -106,7 +99,7 @@ fn from_items(options: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Held)> {
     Ok((config, held))
 }
 
-fn set(config: &mut CoreConfig, held: &mut Held, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+fn set(config: &mut CoreConfig, held: &mut Callbacks, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match name {
         "api_key" | "apiKey" => config.api_key = Some(keys_from(value, held)?),
         "base_url" | "baseUrl" => config.base_url = Some(url(value)?),

@@ -18,11 +18,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::custom_media::MediaFunctions;
-use super::held::{Function, Held};
 use super::model::{ModelReference, ModelRequest};
 use super::scripted::said;
-use crate::bridge::callback::Call;
-use crate::bridge::guard::{self, lock};
+use crate::bridge::call::Call;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gil::{self, lock};
 use crate::convert::json::{to_raw, to_raw_object};
 use crate::data::extract;
 use crate::records::{StreamEvent, TokenUsage as PyTokenUsage};
@@ -47,8 +47,8 @@ pub(crate) struct CustomModel {
     provider: Arc<str>,
     model_id: Arc<str>,
     capabilities: Capabilities,
-    generate: Option<Arc<Function>>,
-    stream: Option<Arc<Function>>,
+    generate: Option<Arc<PyCallback>>,
+    stream: Option<Arc<PyCallback>>,
     media: MediaFunctions,
 }
 
@@ -62,9 +62,9 @@ pub(crate) fn custom_model(
     stream: Option<&Bound<'_, PyAny>>,
     media: &Bound<'_, PyDict>,
 ) -> PyResult<ModelReference> {
-    let mut held = Held::default();
-    let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<Function>>> {
-        let function = callable.map(Function::patient).transpose()?;
+    let mut held = Callbacks::default();
+    let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<PyCallback>>> {
+        let function = callable.map(PyCallback::patient).transpose()?;
         held.functions.extend(function.clone());
         Ok(function)
     };
@@ -129,7 +129,7 @@ impl CustomModel {
 
     /// Does something with Python; what goes wrong is an error of this provider.
     pub(crate) fn held<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, UppError> {
-        let done = guard::held(|py| work(py).map_err(|error| self.raised(py, error)));
+        let done = gil::if_held(|py| work(py).map_err(|error| self.raised(py, error)));
         done.unwrap_or_else(|| {
             let message =
                 "a provider that is written in Python was called from a thread that Python does not know";
@@ -144,7 +144,7 @@ impl CustomModel {
 
     async fn generate(
         self,
-        function: Arc<Function>,
+        function: Arc<PyCallback>,
         request: CoreRequest,
     ) -> Result<ModelResponse, UppError> {
         let request = self.settle(&request)?;
@@ -155,7 +155,7 @@ impl CustomModel {
     }
 
     /// The stream of the provider's own.
-    fn open(self, function: &Arc<Function>, request: &CoreRequest) -> Result<CustomStream, UppError> {
+    fn open(self, function: &Arc<PyCallback>, request: &CoreRequest) -> Result<CustomStream, UppError> {
         let request = self.settle(request)?;
         let queue = Arc::new(Queue::default());
         let (shown, sink) = (ModelRequest(request.clone()), EventSink(Arc::clone(&queue)));
@@ -455,7 +455,7 @@ impl CustomStream {
 
 /// Tells Python that there is room; an error there is the function's own affair.
 fn call_room(room: Py<PyAny>) {
-    let _ = guard::held(move |py| room.call0(py).map(drop));
+    let _ = gil::if_held(move |py| room.call0(py).map(drop));
 }
 
 impl Stream for CustomStream {

@@ -11,11 +11,11 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::custom::CustomModel;
 use super::embedding::EmbeddingResult as PyEmbeddingResult;
-use super::held::Function;
 use super::image::{GeneratedImage as PyGeneratedImage, ImageResult as PyImageResult};
+use crate::bridge::callbacks::PyCallback;
 use crate::content::block_from;
 use crate::data::extract;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_core::json::Extra;
 use turntree_core::message::ContentBlock;
 use turntree_upp::embedding::{
@@ -33,20 +33,20 @@ use turntree_upp::result_stream::Step;
 #[derive(Clone, Default)]
 pub(crate) struct MediaFunctions {
     /// Vectors of inputs.
-    pub(crate) embed: Option<Arc<Function>>,
+    pub(crate) embed: Option<Arc<PyCallback>>,
     /// Most inputs of one call of `embed`.
     pub(crate) batch_size: Option<usize>,
     /// Pictures of a prompt.
-    pub(crate) draw: Option<Arc<Function>>,
+    pub(crate) draw: Option<Arc<PyCallback>>,
     /// Another picture of a picture.
-    pub(crate) edit: Option<Arc<Function>>,
+    pub(crate) edit: Option<Arc<PyCallback>>,
 }
 
 impl CustomModel {
     /// Calls a function of the application and reads what it gives.
     async fn ask<T>(
         self,
-        function: Arc<Function>,
+        function: Arc<PyCallback>,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>> + Send,
         read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
     ) -> Result<T, UppError> {
@@ -86,12 +86,14 @@ impl EmbeddingModel for CustomEmbeddings {
                 .inputs
                 .iter()
                 .map(|input| match input {
-                    EmbeddingInput::Text(text) => text.show(py),
-                    EmbeddingInput::Image(image) => (**image).clone().show(py),
+                    EmbeddingInput::Text(text) => text.to_python(py),
+                    EmbeddingInput::Image(image) => (**image).clone().to_python(py),
                 })
                 .collect::<PyResult<_>>()?;
             let input_type = request.input_type.map(EmbeddingInputType::as_str);
-            Ok((PyList::new(py, inputs)?, request.params.show(py)?, input_type).into_pyobject(py)?.unbind())
+            Ok((PyList::new(py, inputs)?, request.params.to_python(py)?, input_type)
+                .into_pyobject(py)?
+                .unbind())
         };
         let read = |given: &Bound<'_, PyAny>| {
             extract::<PyEmbeddingResult>(given, "what embed gives").map(|result| (*result).clone())
@@ -116,10 +118,12 @@ impl CustomImages {
             let function = function.ok_or(missing)?;
             let arguments = move |py: Python<'_>| {
                 let source = request.source.as_deref();
-                let picture = source.map(|source| source.image.clone().show(py)).transpose()?;
+                let picture = source.map(|source| source.image.clone().to_python(py)).transpose()?;
                 let mask = source.and_then(|source| source.mask.clone());
-                let mask = mask.map(|mask| mask.show(py)).transpose()?;
-                Ok((&*request.prompt, request.params.show(py)?, picture, mask).into_pyobject(py)?.unbind())
+                let mask = mask.map(|mask| mask.to_python(py)).transpose()?;
+                Ok((&*request.prompt, request.params.to_python(py)?, picture, mask)
+                    .into_pyobject(py)?
+                    .unbind())
             };
             model.ask(function, arguments, pictures).await
         }

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::bridge::guard;
+use crate::bridge::gil;
 use turntree_upp::producer::{DropObserver, Dropped, observe_drops};
 
 const LOGGER: &str = "turntree.upp";
@@ -18,7 +18,7 @@ struct Logger;
 impl DropObserver for Logger {
     fn is_listening(&self) -> bool {
         let listens =
-            guard::held(|py| logger(py)?.call_method1(intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy());
+            gil::if_held(|py| logger(py)?.call_method1(intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy());
         matches!(listens, Some(Ok(true)))
     }
 
@@ -26,7 +26,7 @@ impl DropObserver for Logger {
         let Dropped { made_by, made_by_model, message_id, provider, model_id } = dropped;
         let words = "opaque parts of message %s, made by %s:%s, are not sent to %s:%s";
         // A logger that fails must not fail the request.
-        let _ = guard::held(|py| {
+        let _ = gil::if_held(|py| {
             let arguments = (words, message_id, made_by, made_by_model, provider, model_id);
             logger(py)?.call_method1(intern!(py, "debug"), arguments).map(drop)
         });

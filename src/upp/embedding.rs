@@ -6,23 +6,22 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use super::config::config_from;
-use super::held::Held;
 use super::middleware::chain::MiddlewareChain;
 use super::model::ModelReference;
 use super::result_stream::ResultStream;
 use crate::agents::tracing;
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard;
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil;
 use crate::bridge::sync;
 use crate::content::block_from;
 use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass as _};
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::json::RawObject;
 use turntree_core::message::ContentBlock;
 use turntree_upp::embedding::{
@@ -100,23 +99,23 @@ data_class! {
     }
 }
 
-impl Show for Vector {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Vector {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyList::new(py, self.iter())?.into_any())
     }
 }
 
-impl Show for EmbeddingInput {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for EmbeddingInput {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Text(text) => Ok(PyString::new(py, text).into_any()),
-            Self::Image(image) => image.show(py),
+            Self::Image(image) => image.to_python(py),
         }
     }
 }
 
-impl Show for Arc<embedding::Embedding> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Arc<embedding::Embedding> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(Embedding::wrap(py, Self::clone(self))?.into_bound(py))
     }
 }
@@ -145,7 +144,7 @@ pub(crate) struct EmbedderCore {
     model: Arc<dyn EmbeddingModel>,
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
-    held: Held,
+    held: Callbacks,
     middleware: Py<MiddlewareChain>,
 }
 
@@ -175,10 +174,10 @@ impl EmbedderCore {
         concurrency: &Bound<'_, PyAny>,
         input_type: Option<&str>,
     ) -> PyResult<Coroutine> {
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let options = options_from(batch_size, concurrency, input_type)?;
         let stream = slf.get().start(inputs, options, &kept)?;
-        Ok(Coroutine::keeping("embed", kept, slf.get().result(slf.py(), stream)))
+        Ok(Coroutine::new("embed", kept, slf.get().result(slf.py(), stream)))
     }
 
     /// As `embed`, waited for on this thread.
@@ -190,7 +189,7 @@ impl EmbedderCore {
         input_type: Option<&str>,
     ) -> PyResult<Py<PyAny>> {
         let options = options_from(batch_size, concurrency, input_type)?;
-        let stream = self.start(inputs, options, &Kept::default())?;
+        let stream = self.start(inputs, options, &GcRoots::default())?;
         sync::run_sync(inputs.py(), self.result(inputs.py(), stream))
     }
 
@@ -202,29 +201,21 @@ impl EmbedderCore {
         concurrency: &Bound<'_, PyAny>,
         input_type: Option<&str>,
     ) -> PyResult<ResultStream> {
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let options = options_from(batch_size, concurrency, input_type)?;
         let stream = slf.get().start(inputs, EmbedOptions { chunked: true, ..options }, &kept)?;
         ResultStream::new::<EmbeddingProgress, EmbeddingResult>(slf.py(), stream, Modality::Embedding, kept)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.middleware)?;
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(EmbedderCore: middleware, held);
 
 impl EmbedderCore {
     fn start(
         &self,
         inputs: &Bound<'_, PyAny>,
         mut options: EmbedOptions,
-        kept: &Kept,
+        kept: &GcRoots,
     ) -> PyResult<EmbeddingStream> {
         options.middleware = self.middleware.get().for_call(kept);
         let params = Arc::clone(&self.params);
@@ -246,7 +237,7 @@ impl EmbedderCore {
         let call = tracing::media(py, ("embeddings", None), model, tokens, call);
         async move {
             let result: Result<_, UppError> = call.await;
-            guard::expect_held(|py| match result {
+            gil::require_held(|py| match result {
                 Ok(result) => EmbeddingResult::wrap(py, result),
                 Err(error) => Err(crate::error::upp(py, &error)),
             })

@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
 use super::config::config_from;
-use super::held::Held;
 use super::middleware::chain::MiddlewareChain;
 use super::model::ModelReference;
 use super::result_stream::ResultStream;
 use crate::agents::tracing;
+use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard;
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil;
 use crate::bridge::sync;
 use crate::content::block_from;
 use crate::convert::json::to_raw_object;
 use crate::data::DataClass as _;
-use crate::show::{Show, data_class};
+use crate::to_python::{ToPython, data_class};
 use turntree_core::json::RawObject;
 use turntree_core::message::ContentBlock;
 use turntree_core::message::content::ImageBlock;
@@ -79,8 +78,8 @@ data_class! {
     #[getter]
     fn image<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::of(slf)? {
-            CoreEvent::Preview(event) => event.image.show(slf.py()),
-            CoreEvent::Complete(event) => event.image.show(slf.py()),
+            CoreEvent::Preview(event) => event.image.to_python(slf.py()),
+            CoreEvent::Complete(event) => event.image.to_python(slf.py()),
             CoreEvent::Unknown(_) => Ok(slf.py().None().into_bound(slf.py())),
         }
     }
@@ -99,8 +98,8 @@ data_class! {
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::of(slf)? {
-            CoreEvent::Preview(event) => event.metadata.show(slf.py()),
-            CoreEvent::Complete(event) => event.image.metadata.show(slf.py()),
+            CoreEvent::Preview(event) => event.metadata.to_python(slf.py()),
+            CoreEvent::Complete(event) => event.image.metadata.to_python(slf.py()),
             CoreEvent::Unknown(_) => Ok(slf.py().None().into_bound(slf.py())),
         }
     }
@@ -112,7 +111,7 @@ pub(crate) struct ImageMakerCore {
     model: Arc<dyn ImageModel>,
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
-    held: Held,
+    held: Callbacks,
     middleware: Py<MiddlewareChain>,
 }
 
@@ -153,9 +152,9 @@ impl ImageMakerCore {
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Coroutine> {
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let call = slf.get().call(prompt, image, mask, &kept)?;
-        Ok(Coroutine::keeping("draw", kept, call))
+        Ok(Coroutine::new("draw", kept, call))
     }
 
     /// As `draw`, waited for on this thread.
@@ -165,29 +164,21 @@ impl ImageMakerCore {
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        sync::run_sync(prompt.py(), self.call(prompt, image, mask, &Kept::default())?)
+        sync::run_sync(prompt.py(), self.call(prompt, image, mask, &GcRoots::default())?)
     }
 
     /// Starts a call that is listened to.
     fn stream(slf: &Bound<'_, Self>, prompt: &Bound<'_, PyAny>) -> PyResult<ResultStream> {
         let this = slf.get();
-        let kept = Kept::new([slf.clone().into_any().unbind()]);
+        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let middleware = this.middleware.get().for_call(&kept);
         let stream = image::stream(&this.model, this.request(prompt, None, None)?, middleware);
         let stream = stream.map_err(|error| crate::error::upp(slf.py(), &error))?;
         ResultStream::new::<ImageEvent, ImageResult>(slf.py(), stream, Modality::Image, kept)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.middleware)?;
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(ImageMakerCore: middleware, held);
 
 impl ImageMakerCore {
     fn request(
@@ -211,7 +202,7 @@ impl ImageMakerCore {
         prompt: &Bound<'_, PyAny>,
         image: Option<&Bound<'_, PyAny>>,
         mask: Option<&Bound<'_, PyAny>>,
-        kept: &Kept,
+        kept: &GcRoots,
     ) -> PyResult<impl Future<Output = PyResult<Py<PyAny>>> + Send + use<>> {
         let (model, request) = (Arc::clone(&self.model), self.request(prompt, image, mask)?);
         let middleware = self.middleware.get().for_call(kept);
@@ -225,7 +216,7 @@ impl ImageMakerCore {
         let call = tracing::media(prompt.py(), ("generate_content", Some("image")), asked, |_| None, call);
         Ok(async move {
             let result: Result<_, UppError> = call.await;
-            guard::expect_held(|py| match result {
+            gil::require_held(|py| match result {
                 Ok(result) => ImageResult::wrap(py, result),
                 Err(error) => Err(crate::error::upp(py, &error)),
             })

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::held::{Function, Held};
-use crate::bridge::guard;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::garbage_collected;
+use crate::bridge::gil;
 use crate::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
@@ -29,7 +29,7 @@ pub(crate) struct WeightedKeys;
 
 /// A key from a function, sync or async, that is asked before each request. UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
-pub(crate) struct DynamicKey(Held);
+pub(crate) struct DynamicKey(Callbacks);
 
 fn refused(error: &KeyError) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -91,28 +91,21 @@ impl DynamicKey {
     #[new]
     fn new(function: &Bound<'_, PyAny>) -> PyResult<PyClassInitializer<Self>> {
         let function = key_function(function)?;
-        let held = Held { functions: vec![Arc::clone(&function)], ..Held::default() };
+        let held = Callbacks { functions: vec![Arc::clone(&function)], ..Callbacks::default() };
         Ok(PyClassInitializer::from(KeyStrategy(Arc::new(KeyFunction(function)))).add_subclass(Self(held)))
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.0.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.0.clear();
     }
 }
 
-/// A Python function as a source of keys.
-struct KeyFunction(Arc<Function>);
+garbage_collected!(DynamicKey: 0);
 
-fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<Function>> {
+/// A Python function as a source of keys.
+struct KeyFunction(Arc<PyCallback>);
+
+fn key_function(function: &Bound<'_, PyAny>) -> PyResult<Arc<PyCallback>> {
     if !function.is_callable() {
         return Err(PyTypeError::new_err("the source of a key must be a function"));
     }
-    Function::new(function)
+    PyCallback::new(function)
 }
 
 impl fmt::Debug for KeyFunction {
@@ -123,13 +116,13 @@ impl fmt::Debug for KeyFunction {
 
 impl http::KeyStrategy for KeyFunction {
     fn key(&self) -> KeyFuture {
-        let started = guard::expect_held(|py| self.0.call(py, PyTuple::empty(py).unbind()));
+        let started = gil::require_held(|py| self.0.call(py, PyTuple::empty(py).unbind()));
         Box::pin(async move {
             let given = match started {
                 Ok(call) => call.await,
                 Err(error) => Err(error),
             };
-            let key = guard::expect_held(|py| {
+            let key = gil::require_held(|py| {
                 let given = given?;
                 let key = given
                     .bind(py)
@@ -146,7 +139,10 @@ impl http::KeyStrategy for KeyFunction {
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn keys_from(value: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Arc<dyn http::KeyStrategy>> {
+pub(crate) fn keys_from(
+    value: &Bound<'_, PyAny>,
+    held: &mut Callbacks,
+) -> PyResult<Arc<dyn http::KeyStrategy>> {
     if let Ok(key) = value.cast::<PyString>() {
         return Ok(Arc::new(http::StaticKey(Secret::from(key.to_str()?))));
     }

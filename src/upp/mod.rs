@@ -5,7 +5,6 @@ pub(crate) mod custom;
 pub(crate) mod custom_media;
 pub(crate) mod drops;
 pub(crate) mod embedding;
-pub(crate) mod held;
 pub(crate) mod image;
 pub(crate) mod keys;
 pub(crate) mod middleware;

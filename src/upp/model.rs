@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 
 use super::config::{config_from, text, warn_of_plain_http};
 use super::custom::CustomModel;
 use super::custom_media::{CustomEmbeddings, CustomImages};
-use super::held::Held;
 use super::prices::rows_from;
 use super::replay::Ambient;
+use crate::bridge::callbacks::Callbacks;
+use crate::bridge::gc::garbage_collected;
 use crate::convert::json::to_raw;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_core::http::EnvironmentKey;
 use turntree_core::json::RawJson;
 use turntree_upp::costs::{Price, Prices};
@@ -49,12 +49,12 @@ pub(crate) struct ModelReference {
     config: ProviderConfig,
     /// Prices that go before those of the process.
     prices: Vec<Price>,
-    held: Held,
+    held: Callbacks,
 }
 
 impl ModelReference {
     /// A model from a script.
-    pub(crate) fn scripted(script: Scripted, held: Held) -> Self {
+    pub(crate) fn scripted(script: Scripted, held: Callbacks) -> Self {
         Self {
             model_id: script.model_id().into(),
             source: Source::Scripted(script),
@@ -65,7 +65,7 @@ impl ModelReference {
     }
 
     /// A model of a provider that is written in Python.
-    pub(crate) fn custom(model: CustomModel, held: Held) -> Self {
+    pub(crate) fn custom(model: CustomModel, held: Callbacks) -> Self {
         Self {
             model_id: model.model_id().into(),
             source: Source::Custom(model),
@@ -306,16 +306,9 @@ impl ModelReference {
     fn __hash__(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(ModelReference: held);
 
 /// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
 #[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
@@ -327,15 +320,15 @@ impl ModelRequest {
     /// The conversation, oldest first.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.messages.iter().cloned().collect::<Vec<_>>().show(py)
+        self.0.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// The system prompt: a text, or a list of blocks.
     #[getter]
     fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.system.as_deref() {
-            Some(System::Text(text)) => text.show(py),
-            Some(System::Blocks(blocks)) => blocks.show(py),
+            Some(System::Text(text)) => text.to_python(py),
+            Some(System::Blocks(blocks)) => blocks.to_python(py),
             None => Ok(py.None().into_bound(py)),
         }
     }
@@ -343,7 +336,7 @@ impl ModelRequest {
     /// The model's own parameters.
     #[getter]
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.params.show(py)
+        self.0.params.to_python(py)
     }
 
     /// The tools as dicts with name, description and parameters.
@@ -351,13 +344,13 @@ impl ModelRequest {
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let tools =
             RawJson::from_value(&*self.0.tools).map_err(|error| crate::error::serialization(py, &error))?;
-        tools.show(py)
+        tools.to_python(py)
     }
 
     /// JSON Schema of the structured answer, where one is wanted.
     #[getter]
     fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.structure.as_deref().cloned().show(py)
+        self.0.structure.as_deref().cloned().to_python(py)
     }
 
     fn __repr__(&self) -> String {

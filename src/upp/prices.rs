@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::convert::json::to_raw;
 use crate::data::extract;
 use crate::records::TokenUsage;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_core::message;
 use turntree_upp::costs::{Price, Prices};
@@ -27,7 +27,7 @@ pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
 pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let rows =
         RawJson::from_value(&*Prices::current()).map_err(|error| crate::error::serialization(py, &error))?;
-    rows.show(py)
+    rows.to_python(py)
 }
 
 /// Puts rows before those of the package, in place of what was put there before.

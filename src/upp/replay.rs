@@ -9,12 +9,12 @@ use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::held::{Function, Held};
-use crate::bridge::guard::{self, lock};
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::garbage_collected;
+use crate::bridge::gil::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
 use crate::error::Raised;
@@ -38,7 +38,7 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 #[pyclass(frozen, module = "turntree.upp")]
 pub(crate) struct Replay {
     core: Cassette,
-    held: Held,
+    held: Callbacks,
     /// One for each `with` that is open.
     tokens: Mutex<Vec<Py<PyAny>>>,
 }
@@ -65,16 +65,16 @@ pub(crate) fn replay(
             return Err(PyValueError::new_err(message));
         }
     };
-    let function = redact.map(Function::new).transpose()?;
+    let function = redact.map(PyCallback::new).transpose()?;
     let redact = function.clone().map(hook);
     let options = CassetteOptions { mode, ignore, repeat, redact };
     let opened = py.detach(|| Cassette::open(path, options));
-    let held = Held { functions: function.into_iter().collect(), ..Held::default() };
+    let held = Callbacks { functions: function.into_iter().collect(), ..Callbacks::default() };
     Ok(Replay { core: opened.map_err(|error| raised(py, &error))?, held, tokens: Mutex::default() })
 }
 
 /// The redaction hook of the application; called where the request is polled, and where the file is saved.
-fn hook(function: Arc<Function>) -> RedactionHook {
+fn hook(function: Arc<PyCallback>) -> RedactionHook {
     Arc::new(move |exchange| {
         let change = |py: Python<'_>| -> PyResult<serde_json::Value> {
             let exchange = tree_to_python(py, &exchange)?;
@@ -84,7 +84,7 @@ fn hook(function: Arc<Function>) -> RedactionHook {
         };
         let call = |py: Python<'_>| change(py).map_err(|error| HostFailure::new(Raised::new(py, error)));
         let exiting = || HostFailure::new(std::io::Error::other("the interpreter is exiting"));
-        guard::held(call).or_else(|| guard::foreign(call)).unwrap_or_else(|| Err(exiting()))
+        gil::if_held(call).or_else(|| gil::attach(call)).unwrap_or_else(|| Err(exiting()))
     })
 }
 
@@ -207,22 +207,9 @@ impl Replay {
         let (path, mode) = (self.core.path().display(), self.mode());
         format!("Replay(\"{path}\", mode=\"{mode}\", recorded={}, played={})", self.recorded(), self.played())
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Tokens hold contexts, which hold this object while it is entered.
-        if let Ok(tokens) = self.tokens.try_lock() {
-            tokens.iter().try_for_each(|token| visit.call(token))?;
-        }
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        let tokens = std::mem::take(&mut *lock(&self.tokens));
-        drop(tokens);
-        self.held.clear();
-    }
 }
+
+garbage_collected!(Replay: tokens, held);
 
 /// A model over HTTP, of any modality.
 pub(crate) trait OverHttp: Clone {
@@ -258,7 +245,7 @@ impl<M: OverHttp> Ambient<M> {
         if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
             return Ok(self.0.clone());
         }
-        match guard::held(|py| ambient(py).map_err(|error| crate::error::to_upp(py, error))).transpose()? {
+        match gil::if_held(|py| ambient(py).map_err(|error| crate::error::to_upp(py, error))).transpose()? {
             Some(Some(replay)) => Ok(self.0.clone().with_transport(Arc::new(replay))),
             _ => Ok(self.0.clone()),
         }

@@ -6,17 +6,15 @@ use std::task::{Context, Poll};
 
 use futures_util::Stream;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::agent::raised;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::data::DataClass;
-use crate::error::Raised;
 use turntree_upp::result_stream::ResultStream as CoreStream;
 use turntree_upp::{Modality, UppError};
 
@@ -63,7 +61,7 @@ impl ResultStream {
         py: Python<'_>,
         stream: CoreStream<E::Value, R::Value>,
         modality: Modality,
-        kept: Kept,
+        kept: GcRoots,
     ) -> PyResult<Self> {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let source = Source::<E::Value, R> { stream, outcome: Arc::clone(&outcome) };
@@ -82,7 +80,7 @@ impl ResultStream {
             let ended = lock(&outcome).clone();
             // A stream that was closed before its end has no outcome: whoever closed it stopped the work.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("").with_modality(modality)));
-            guard::expect_held(|py| match ended {
+            gil::require_held(|py| match ended {
                 Ok(shown) => shown(py),
                 Err(error) => Err(crate::error::upp(py, &error)),
             })
@@ -106,7 +104,7 @@ impl ResultStream {
     /// A coroutine that gives the result. The work goes on while it is awaited.
     fn result(slf: &Bound<'_, Self>) -> Coroutine {
         let result = slf.get().result_of(slf.py());
-        Coroutine::keeping("result", Kept::new([slf.clone().into_any().unbind()]), result)
+        Coroutine::new("result", GcRoots::new([slf.clone().into_any().unbind()]), result)
     }
 
     /// The result, waited for on this thread.
@@ -116,21 +114,8 @@ impl ResultStream {
 
     /// Stops the work: it ends with CANCELLED.
     fn abort(&self, py: Python<'_>) {
-        guard::holding(py, || self.abort.cancel());
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.events)?;
-        // Never wait inside the collector; whoever holds the lock is alive.
-        match self.outcome.try_lock().as_deref() {
-            Ok(Some(Err(error))) => Raised::traverse(error, &visit),
-            _ => Ok(()),
-        }
-    }
-
-    fn __clear__(&self) {
-        let outcome = lock(&self.outcome).take();
-        drop(outcome);
+        gil::mark_held(py, || self.abort.cancel());
     }
 }
+
+garbage_collected!(ResultStream: events, outcome);

@@ -8,9 +8,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::held::{Function, Held};
-use crate::bridge::callback::Call;
-use crate::bridge::guard;
+use crate::bridge::call::Call;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gil;
 use crate::error::{to_host_failure, upp};
 use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
@@ -63,7 +63,7 @@ pub(crate) fn seconds(value: f64, what: &str) -> PyResult<Duration> {
 /// `TypeError` for anything else.
 pub(crate) fn strategy_from(
     value: &Bound<'_, PyAny>,
-    held: &mut Held,
+    held: &mut Callbacks,
 ) -> PyResult<Arc<dyn http::RetryStrategy>> {
     if let Ok(strategy) = value.cast::<RetryStrategy>() {
         return Ok(Arc::clone(&strategy.get().0));
@@ -80,18 +80,18 @@ pub(crate) fn strategy_from(
 
 /// A strategy of the application. UPP-1.2 §13.2: its `on_retry`, and the other methods where it has them.
 struct Custom {
-    on_retry: Arc<Function>,
-    before_request: Option<Arc<Function>>,
-    set_retry_after: Option<Arc<Function>>,
-    reset: Option<Arc<Function>>,
-    fork: Option<Arc<Function>>,
+    on_retry: Arc<PyCallback>,
+    before_request: Option<Arc<PyCallback>>,
+    set_retry_after: Option<Arc<PyCallback>>,
+    reset: Option<Arc<PyCallback>>,
+    fork: Option<Arc<PyCallback>>,
 }
 
 impl Custom {
     /// The object's methods; `None` without `on_retry`.
     fn new(value: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let method = |name: &str| match value.getattr_opt(name)? {
-            Some(method) if method.is_callable() => Function::new(&method).map(Some),
+            Some(method) if method.is_callable() => PyCallback::new(&method).map(Some),
             _ => Ok(None),
         };
         let Some(on_retry) = method("on_retry")? else { return Ok(None) };
@@ -104,7 +104,7 @@ impl Custom {
         }))
     }
 
-    fn functions(&self) -> impl Iterator<Item = &Arc<Function>> {
+    fn functions(&self) -> impl Iterator<Item = &Arc<PyCallback>> {
         let others = [&self.before_request, &self.set_retry_after, &self.reset, &self.fork];
         std::iter::once(&self.on_retry).chain(others.into_iter().flatten())
     }
@@ -126,7 +126,7 @@ fn answer<T: Send + 'static>(
             Ok(call) => call.await,
             Err(error) => Err(error),
         };
-        let read = guard::expect_held(|py| returned.and_then(|value| read(value.bind(py))));
+        let read = gil::require_held(|py| returned.and_then(|value| read(value.bind(py))));
         read.map_err(to_host_failure)
     })
 }
@@ -146,7 +146,7 @@ fn wait(value: &Bound<'_, PyAny>, method: &str) -> PyResult<Option<Duration>> {
 impl http::RetryStrategy for Custom {
     fn before_request(&self) -> RetryFuture<()> {
         let Some(function) = &self.before_request else { return Box::pin(std::future::ready(Ok(()))) };
-        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        let started = gil::require_held(|py| function.call(py, PyTuple::empty(py).unbind()));
         let told = answer(started, |value| wait(value, "before_request"));
         Box::pin(async move {
             runtime::sleep(told.await?.unwrap_or_default()).await;
@@ -162,7 +162,7 @@ impl http::RetryStrategy for Custom {
     fn on_failure(&self, failure: &FailedAttempt<'_>) -> RetryFuture<Option<Duration>> {
         let error = describe("", failure.error);
         let (attempt, retry_after) = (failure.attempt, failure.retry_after);
-        let started = guard::expect_held(|py| {
+        let started = gil::require_held(|py| {
             if let (Some(set), Some(retry_after)) = (&self.set_retry_after, retry_after) {
                 set.bound(py)?.call1((retry_after.as_secs_f64(),))?;
             }
@@ -174,16 +174,16 @@ impl http::RetryStrategy for Custom {
 
     fn succeeded(&self) -> RetryFuture<()> {
         let Some(function) = &self.reset else { return Box::pin(std::future::ready(Ok(()))) };
-        let started = guard::expect_held(|py| function.call(py, PyTuple::empty(py).unbind()));
+        let started = gil::require_held(|py| function.call(py, PyTuple::empty(py).unbind()));
         answer(started, |_| Ok(()))
     }
 
     fn fork(&self) -> Option<Arc<dyn http::RetryStrategy>> {
         let function = self.fork.as_ref()?;
-        let forked = guard::expect_held(|py| {
+        let forked = gil::require_held(|py| {
             let forked = function.bound(py)?.call0()?;
             // The fork lives as long as its request, whose future keeps the model alive: nobody else holds it.
-            strategy_from(&forked, &mut Held::default())
+            strategy_from(&forked, &mut Callbacks::default())
         });
         Some(forked.unwrap_or_else(|error| Arc::new(Unforked(to_host_failure(error)))))
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyBaseException, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::held::{Function, Held};
 use super::model::{ModelReference, ModelRequest};
 use super::retry::seconds;
-use crate::bridge::guard;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::garbage_collected;
+use crate::bridge::gil;
 use crate::content::block_from;
 use crate::convert::json::to_raw;
 use crate::data::{Data, extract};
@@ -56,15 +56,12 @@ impl PyReply {
         self.says.clone_ref(py)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.says)
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("Reply({}, delay={}, pace={})", self.says.bind(py).repr()?, self.delay, self.pace))
     }
 }
+
+garbage_collected!(PyReply: says);
 
 /// A model that answers from a script.
 ///
@@ -73,7 +70,7 @@ impl PyReply {
 #[pyfunction]
 #[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
 pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
-    let mut held = Held::default();
+    let mut held = Callbacks::default();
     let script = if replies.is_callable() {
         function(replies, &mut held)?
     } else if replies.is_instance_of::<PyString>() || replies.is_instance_of::<PyDict>() {
@@ -85,26 +82,26 @@ pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult
     Ok(ModelReference::scripted(script.named(model_id), held))
 }
 
-fn function(callable: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Scripted> {
-    let function = Function::new(callable)?;
+fn function(callable: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Scripted> {
+    let function = PyCallback::new(callable)?;
     held.functions.push(Arc::clone(&function));
     Ok(Scripted::function(Arc::new(move |request| {
         let request = ModelRequest(request.clone());
         let started =
-            guard::expect_held(|py| function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind()));
+            gil::require_held(|py| function.call(py, PyTuple::new(py, [Py::new(py, request)?])?.unbind()));
         Box::pin(async move {
             let given = match started {
                 Ok(call) => call.await,
                 Err(error) => Err(error),
             };
             // What the function raises is what the model fails with, as a reply that is an exception would.
-            let reply = guard::expect_held(|py| match given {
+            let reply = gil::require_held(|py| match given {
                 Ok(reply) => reply_from(reply.bind(py)),
                 Err(error) => Ok(Reply::from(crate::error::to_upp(py, error))),
             });
             reply.map_err(|error| {
                 let message = error.to_string();
-                let held = guard::held(|py| crate::error::to_upp(py, error));
+                let held = gil::if_held(|py| crate::error::to_upp(py, error));
                 held.unwrap_or_else(|| UppError::invalid_request("scripted", message))
             })
         })

@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::functions::{PyCounter, PyRule, PySummarizer};
-use crate::bridge::guard;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::Collect as _;
+use crate::bridge::gil;
 use crate::convert::json::to_raw;
-use crate::upp::held::{Function, Held};
 use turntree_agents::middleware::{
     Budget, Guardrails, Line, Logging, Memory, Middleware as CoreMiddleware, Overflow, Rule,
 };
@@ -19,7 +20,7 @@ use turntree_upp::middleware::Level;
 #[pyclass(frozen, weakref, module = "turntree.middleware")]
 pub(crate) struct AgentMiddleware {
     core: Arc<dyn CoreMiddleware>,
-    held: Held,
+    held: Callbacks,
 }
 
 impl AgentMiddleware {
@@ -27,21 +28,21 @@ impl AgentMiddleware {
         Arc::clone(&self.core)
     }
 
-    fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<Function>>) -> Self {
-        Self { core: Arc::new(core), held: Held { functions, objects: Vec::new() } }
+    fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<PyCallback>>) -> Self {
+        Self { core: Arc::new(core), held: Callbacks { functions, objects: Vec::new() } }
     }
 }
 
 /// A rule as Python gives it: a name, and a function or a schema.
 type GivenRule<'py> = (String, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
-fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<Function>>) -> PyResult<Vec<Rule>> {
+fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<PyCallback>>) -> PyResult<Vec<Rule>> {
     let rules = rules.into_iter().map(|(name, function, schema)| {
         let Some(function) = function else {
             let schema = to_raw(&schema, "schema")?;
             return Rule::of_data(name, schema).map_err(|error| PyValueError::new_err(error.message));
         };
-        let function = Function::new(&function)?;
+        let function = PyCallback::new(&function)?;
         functions.push(Arc::clone(&function));
         Ok(Rule::of_text(name.clone(), Arc::new(PyRule { name, function })))
     });
@@ -59,17 +60,17 @@ impl AgentMiddleware {
         include_messages: bool,
         include_timing: bool,
     ) -> PyResult<Self> {
-        let function = Function::new(logger)?;
+        let function = PyCallback::new(logger)?;
         let sink = Arc::clone(&function);
         let write = move |line: &Line<'_>| {
-            let written = guard::held(|py| -> PyResult<()> {
+            let written = gil::if_held(|py| -> PyResult<()> {
                 let error = line.error.map(|error| crate::error::upp(py, error).into_value(py));
                 sink.bound(py)?.call1((line.level.as_str(), line.message, error))?;
                 Ok(())
             });
             if let Some(Err(error)) = written {
                 // A logger that fails must not end a run.
-                guard::held(|py| error.write_unraisable(py, None));
+                gil::if_held(|py| error.write_unraisable(py, None));
             }
         };
         let known = Level::ALL.into_iter().find(|known| known.as_str() == level);
@@ -125,12 +126,12 @@ impl AgentMiddleware {
         core.summary_input_tokens = summary_input_tokens;
         let mut functions = Vec::new();
         if let Some(counter) = counter {
-            let function = Function::new(counter)?;
+            let function = PyCallback::new(counter)?;
             functions.push(Arc::clone(&function));
             core = core.with_counter(Arc::new(PyCounter(function)));
         }
         if let Some(summarize) = summarize {
-            let function = Function::patient(summarize)?;
+            let function = PyCallback::patient(summarize)?;
             functions.push(Arc::clone(&function));
             core = core.with_summarizer(Arc::new(PySummarizer(function)));
         }

@@ -8,9 +8,9 @@ use pyo3::types::PyDict;
 
 use crate::agents::agent::input_from;
 use crate::agents::host::PyHost;
-use crate::bridge::guard::lock;
-use crate::show::Show;
+use crate::bridge::gil::lock;
 use crate::thread::history_from;
+use crate::to_python::ToPython;
 use turntree_agents::middleware::MiddlewareContext as CoreContext;
 use turntree_core::ids::RandomIds;
 use turntree_core::message::Message;
@@ -107,12 +107,12 @@ impl MiddlewareContext {
         if let Some(input) = &lock(&self.shown).input {
             return Ok(input.bind(py).clone());
         }
-        self.core.input().show(py)
+        self.core.input().to_python(py)
     }
 
     #[setter]
     fn set_input(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let message = Some(message_of(value)?).show(value.py())?.unbind();
+        let message = Some(message_of(value)?).to_python(value.py())?.unbind();
         let before = lock(&self.shown).input.replace(message);
         drop(before);
         Ok(())
@@ -124,7 +124,7 @@ impl MiddlewareContext {
         if let Some(history) = &lock(&self.shown).history {
             return Ok(history.bind(py).clone());
         }
-        let history = self.core.history().iter().cloned().collect::<Vec<_>>().show(py)?;
+        let history = self.core.history().iter().cloned().collect::<Vec<_>>().to_python(py)?;
         lock(&self.shown).history = Some(history.clone().unbind());
         Ok(history)
     }

@@ -8,24 +8,24 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::hooks::failed;
-use crate::bridge::guard;
-use crate::upp::held::Function;
+use crate::bridge::callbacks::PyCallback;
+use crate::bridge::gil;
 use turntree_agents::middleware::{Counter, RuleCheck, Summarizer, Verdict};
 use turntree_upp::UppError;
 
 /// Calls a function with a text and reads what it gives.
 async fn asked<T>(
-    function: &Function,
+    function: &PyCallback,
     what: &str,
     text: &str,
     read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
 ) -> Result<T, UppError> {
-    let started = guard::expect_held(|py| function.call(py, PyTuple::new(py, [text])?.unbind()));
+    let started = gil::require_held(|py| function.call(py, PyTuple::new(py, [text])?.unbind()));
     let value = match started {
         Ok(call) => call.await,
         Err(error) => Err(error),
     };
-    let held = guard::expect_held(|py| {
+    let held = gil::require_held(|py| {
         let read = value.and_then(|value| read(value.bind(py)));
         Ok(read.map_err(|error| failed(py, what, "", error)))
     });
@@ -35,7 +35,7 @@ async fn asked<T>(
 /// A rule: a function of a text that gives None, or "reject" and why, or "replace" and by what.
 pub(super) struct PyRule {
     pub(super) name: String,
-    pub(super) function: Arc<Function>,
+    pub(super) function: Arc<PyCallback>,
 }
 
 fn verdict_from(value: &Bound<'_, PyAny>) -> PyResult<Verdict> {
@@ -60,11 +60,11 @@ impl RuleCheck for PyRule {
 }
 
 /// A counter of tokens.
-pub(super) struct PyCounter(pub(super) Arc<Function>);
+pub(super) struct PyCounter(pub(super) Arc<PyCallback>);
 
 impl Counter for PyCounter {
     fn count(&self, text: &str) -> Result<u64, UppError> {
-        let counted = guard::expect_held(|py| {
+        let counted = gil::require_held(|py| {
             let counted = self.0.bound(py).and_then(|function| {
                 let value = function.call1((text,))?;
                 value.extract::<u64>().map_err(|_| {
@@ -79,7 +79,7 @@ impl Counter for PyCounter {
 }
 
 /// Says in short what was said.
-pub(super) struct PySummarizer(pub(super) Arc<Function>);
+pub(super) struct PySummarizer(pub(super) Arc<PyCallback>);
 
 impl Summarizer for PySummarizer {
     fn summarize(&self, text: String) -> BoxFuture<'_, Result<String, UppError>> {

@@ -11,13 +11,13 @@ use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
 use crate::agents::host::{PyHost, host_error};
 use crate::agents::stream::AgentStreamEvent;
-use crate::bridge::callback::Call;
-use crate::bridge::guard;
+use crate::bridge::call::Call;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gil;
 use crate::data::extract;
 use crate::error::Raised;
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
-use crate::upp::held::{Function, Held};
 use crate::upp::middleware::cleanup::PyCleanupExecutor;
 use crate::upp::model::ModelRequest as PyModelRequest;
 use turntree_agents::middleware::{
@@ -41,7 +41,10 @@ const HOOKS: [(&str, Hooks); 5] = [
 ///
 /// # Errors
 /// `TypeError` for what is no list, for an object without any hook, and for a hook that is no function.
-pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<AgentMiddlewareStack> {
+pub(crate) fn onion_from(
+    middleware: &Bound<'_, PyAny>,
+    held: &mut Callbacks,
+) -> PyResult<AgentMiddlewareStack> {
     let items = middleware.try_iter().map_err(|_| {
         PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
     })?;
@@ -61,7 +64,7 @@ pub(crate) fn onion_from(middleware: &Bound<'_, PyAny>, held: &mut Held) -> PyRe
 /// The functions of one object.
 struct PyMiddleware {
     name: String,
-    by_name: Vec<(&'static str, Arc<Function>)>,
+    by_name: Vec<(&'static str, Arc<PyCallback>)>,
     hooks: Hooks,
 }
 
@@ -72,7 +75,7 @@ impl fmt::Debug for PyMiddleware {
 }
 
 impl PyMiddleware {
-    fn of(object: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Self> {
+    fn of(object: &Bound<'_, PyAny>, place: usize, held: &mut Callbacks) -> PyResult<Self> {
         let type_name = object.get_type().name()?.to_string();
         let name = match object.getattr_opt("name")? {
             Some(name) if name.is_instance_of::<PyString>() => name.extract()?,
@@ -91,7 +94,7 @@ impl PyMiddleware {
                 let words = format!("{hook} of middleware[{place}] must be a function, not {found}");
                 return Err(PyTypeError::new_err(words));
             }
-            let function = Function::new(&function)?;
+            let function = PyCallback::new(&function)?;
             held.functions.push(Arc::clone(&function));
             middleware.by_name.push((hook, function));
             middleware.hooks = middleware.hooks | flag;
@@ -118,7 +121,7 @@ impl PyMiddleware {
         let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
         let function = self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function);
         let function = function.ok_or_else(lost)?;
-        guard::expect_held(|py| {
+        gil::require_held(|py| {
             let mut arguments = vec![seen(py, host, context)?.unbind()];
             arguments.extend(argument(py, host)?);
             let arguments = PyTuple::new(py, arguments)?.unbind();
@@ -138,7 +141,7 @@ impl PyMiddleware {
             Ok(call) => call.await,
             Err(error) => Err(error),
         };
-        let held = guard::expect_held(|py| {
+        let held = gil::require_held(|py| {
             let read = value.and_then(|value| read(value.bind(py)));
             let place = format!("{name} of middleware '{}'", self.name);
             Ok(read.map_err(|error| failed(py, &place, &context.provider, error)))
@@ -169,7 +172,7 @@ fn ends_the_process(error: &UppError) -> bool {
     let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else {
         return false;
     };
-    guard::expect_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
+    gil::require_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
 }
 
 /// A turn that a hook gives.

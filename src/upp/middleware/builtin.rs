@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::persistence::PyAdapter;
 use super::pubsub::MemoryPubsub;
-use crate::bridge::guard;
-use crate::show::Show;
-use crate::upp::held::{Function, Held};
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::garbage_collected;
+use crate::bridge::gil;
+use crate::to_python::ToPython;
 use turntree_core::json::RawObject;
 use turntree_upp::middleware::{
     Level, Logging, Middleware as CoreMiddleware, ParsedObject, Persistence, Pubsub,
@@ -20,7 +20,7 @@ use turntree_upp::middleware::{
 #[pyclass(frozen, weakref, module = "turntree.upp.middleware")]
 pub(crate) struct Middleware {
     core: Arc<dyn CoreMiddleware>,
-    held: Held,
+    held: Callbacks,
 }
 
 impl Middleware {
@@ -49,16 +49,16 @@ impl Middleware {
         log_tool_calls: bool,
         log_contents: bool,
     ) -> PyResult<Self> {
-        let function = Function::new(logger)?;
+        let function = PyCallback::new(logger)?;
         let sink = Arc::clone(&function);
         let write = move |level: Level, message: &str, data: &RawObject| {
-            let written = guard::held(|py| -> PyResult<()> {
-                sink.bound(py)?.call1((level.as_str(), message, data.show(py)?))?;
+            let written = gil::if_held(|py| -> PyResult<()> {
+                sink.bound(py)?.call1((level.as_str(), message, data.to_python(py)?))?;
                 Ok(())
             });
             if let Some(Err(error)) = written {
                 // A logger that fails must not end a call.
-                guard::held(|py| error.write_unraisable(py, None));
+                gil::if_held(|py| error.write_unraisable(py, None));
             }
         };
         let mut core = Logging::new(Arc::new(write));
@@ -67,7 +67,7 @@ impl Middleware {
         core.stream_events = log_stream_events;
         core.tool_calls = log_tool_calls;
         core.contents = log_contents;
-        Ok(Self { core: Arc::new(core), held: Held { functions: vec![function], objects: Vec::new() } })
+        Ok(Self { core: Arc::new(core), held: Callbacks { functions: vec![function], objects: Vec::new() } })
     }
 
     /// Adds what the JSON of a stream says so far.
@@ -75,13 +75,13 @@ impl Middleware {
     #[pyo3(signature = (*, parse_objects, parse_tool_calls))]
     fn parsed_object(parse_objects: bool, parse_tool_calls: bool) -> Self {
         let core = ParsedObject { objects: parse_objects, tool_calls: parse_tool_calls };
-        Self { core: Arc::new(core), held: Held::default() }
+        Self { core: Arc::new(core), held: Callbacks::default() }
     }
 
     /// Keeps a conversation in a store.
     #[staticmethod]
     fn persistence(adapter: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let mut held = Held::default();
+        let mut held = Callbacks::default();
         let adapter = PyAdapter::new(adapter, &mut held)?;
         Ok(Self { core: Arc::new(Persistence::new(Arc::new(adapter))), held })
     }
@@ -91,19 +91,12 @@ impl Middleware {
     #[pyo3(signature = (adapter, stream_id))]
     fn pubsub(adapter: &Bound<'_, MemoryPubsub>, stream_id: Option<String>) -> Self {
         let core = Pubsub::new(adapter.get().core().clone(), stream_id.map(Into::into));
-        Self { core: Arc::new(core), held: Held::default() }
+        Self { core: Arc::new(core), held: Callbacks::default() }
     }
 
     fn __repr__(&self) -> String {
         format!("Middleware({:?})", self.core)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(Middleware: held);

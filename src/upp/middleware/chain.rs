@@ -4,14 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::builtin::Middleware;
 use super::cleanup::PyCleanupExecutor;
 use super::hooks::{Functions, HOOKS, PyMiddleware};
-use crate::bridge::guard::lock;
-use crate::bridge::kept::Kept;
-use crate::upp::held::Held;
+use crate::bridge::callbacks::Callbacks;
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil::lock;
 use turntree_upp::middleware::{Middleware as CoreMiddleware, MiddlewareStack};
 
 /// The middlewares of a model, in order.
@@ -19,7 +18,7 @@ use turntree_upp::middleware::{Middleware as CoreMiddleware, MiddlewareStack};
 pub(crate) struct MiddlewareChain {
     entries: Vec<Entry>,
     /// The functions of the application's own middlewares, and the objects of ours.
-    held: Held,
+    held: Callbacks,
 }
 
 enum Entry {
@@ -34,7 +33,7 @@ pub(super) type Handle = Arc<Mutex<Option<usize>>>;
 impl MiddlewareChain {
     #[new]
     fn new(middleware: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let mut held = Held::default();
+        let mut held = Callbacks::default();
         let items = middleware.try_iter().map_err(|_| {
             PyTypeError::new_err("middleware must be a list of middlewares; put a single one into brackets")
         })?;
@@ -48,18 +47,11 @@ impl MiddlewareChain {
     fn __len__(&self) -> usize {
         self.entries.len()
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
 
-fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Entry> {
+garbage_collected!(MiddlewareChain: held);
+
+fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Callbacks) -> PyResult<Entry> {
     if let Ok(ours) = item.cast::<Middleware>() {
         held.objects.push(item.clone().unbind());
         return Ok(Entry::Ours(ours.get().core()));
@@ -78,7 +70,7 @@ fn entry(item: &Bound<'_, PyAny>, place: usize, held: &mut Held) -> PyResult<Ent
 
 impl MiddlewareChain {
     /// The chain of one call. What its hooks see is kept in `kept`, with the call.
-    pub(crate) fn for_call(&self, kept: &Kept) -> MiddlewareStack {
+    pub(crate) fn for_call(&self, kept: &GcRoots) -> MiddlewareStack {
         if self.entries.is_empty() {
             return MiddlewareStack::default();
         }

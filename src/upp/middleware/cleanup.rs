@@ -4,8 +4,8 @@ use std::task::{Context, Waker};
 
 use futures_util::future::BoxFuture;
 
-use crate::bridge::guard;
-use crate::bridge::sync::go_on;
+use crate::bridge::gil;
+use crate::bridge::sync::run_in_background;
 use turntree_upp::middleware::CleanupExecutor;
 
 /// Hooks that need no waiting run at once, where the call was dropped. What waits goes on as a task of the event loop
@@ -14,9 +14,9 @@ pub(crate) struct PyCleanupExecutor;
 
 impl CleanupExecutor for PyCleanupExecutor {
     fn execute(&self, mut rest: BoxFuture<'static, ()>) {
-        guard::held(|py| {
+        gil::if_held(|py| {
             if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
-                && let Err(error) = go_on(py, "on_abort", rest)
+                && let Err(error) = run_in_background(py, "on_abort", rest)
             {
                 error.write_unraisable(py, None);
             }

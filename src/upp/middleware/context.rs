@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use super::request::{CallRequest, CallResponse};
-use super::state::{CallState, visit_objects};
+use super::state::CallState;
+use crate::bridge::gc::garbage_collected;
 use crate::data::DataClass as _;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use crate::upp::embedding::EmbeddingResult;
 use crate::upp::image::ImageResult;
 use turntree_upp::middleware::{CallContext as CoreContext, Response};
@@ -94,13 +94,13 @@ impl CallContext {
     /// When the call began.
     #[getter]
     fn start_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.core.start_time.show(py)
+        self.core.start_time.to_python(py)
     }
 
     /// When the call was over; None while it is not.
     #[getter]
     fn end_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.core.end_time().show(py)
+        self.core.end_time().to_python(py)
     }
 
     fn __repr__(&self) -> String {
@@ -108,16 +108,6 @@ impl CallContext {
         let modality = core.modality.as_str();
         format!("CallContext({modality} {}/{}, streaming={})", core.provider, core.model_id, core.streaming)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if let Some(request) = self.request.get() {
-            visit.call(request)?;
-        }
-        visit_objects(&self.core, &visit)
-    }
-
-    fn __clear__(&self) {
-        self.core.state.clear();
-    }
 }
+
+garbage_collected!(CallContext: request, core);

@@ -10,13 +10,13 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::chain::{Handle, kept_at};
 use super::context::CallContext;
-use crate::bridge::guard::{self, lock};
-use crate::bridge::kept::Kept;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gc::GcRoots;
+use crate::bridge::gil::{self, lock};
 use crate::data::extract;
 use crate::error::Raised;
 use crate::records::{StreamEvent, wrap_turn};
-use crate::show::Show;
-use crate::upp::held::{Function, Held};
+use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_core::message::{StreamEvent as CoreEvent, ToolDefinition, Turn};
 use turntree_upp::middleware::hooks::HookFuture;
@@ -40,7 +40,7 @@ pub(super) const HOOKS: [(&str, Hooks); 11] = [
 
 /// The functions of one object.
 pub(super) struct Functions {
-    by_name: Vec<(&'static str, Arc<Function>)>,
+    by_name: Vec<(&'static str, Arc<PyCallback>)>,
     hooks: Hooks,
     /// The object's type, for messages.
     of: String,
@@ -51,7 +51,7 @@ impl Functions {
     ///
     /// # Errors
     /// `TypeError` for a hook that is no function, and for an `on_stream_event` that would have to be awaited.
-    pub(super) fn of(object: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
+    pub(super) fn of(object: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Self> {
         let of = object.get_type().name()?.to_string();
         let mut functions = Self { by_name: Vec::new(), hooks: Hooks::empty(), of };
         for (name, flag) in HOOKS {
@@ -61,7 +61,7 @@ impl Functions {
                 let words = format!("{name} of {} must be a function, not {found}", functions.of);
                 return Err(PyTypeError::new_err(words));
             }
-            let function = Function::new(&hook)?;
+            let function = PyCallback::new(&hook)?;
             if flag == Hooks::STREAM_EVENT && function.is_async() {
                 let words =
                     format!("{name} of {} must not be async: it is called for every event", functions.of);
@@ -78,7 +78,7 @@ impl Functions {
         self.by_name.is_empty()
     }
 
-    fn get(&self, name: &str) -> Option<&Arc<Function>> {
+    fn get(&self, name: &str) -> Option<&Arc<PyCallback>> {
         self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function)
     }
 }
@@ -86,7 +86,7 @@ impl Functions {
 /// One Python middleware in one call.
 pub(super) struct PyMiddleware {
     pub(super) functions: Arc<Functions>,
-    pub(super) kept: Kept,
+    pub(super) kept: GcRoots,
     pub(super) handle: Handle,
 }
 
@@ -117,7 +117,7 @@ impl PyMiddleware {
         context: &'a Arc<CoreContext>,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Vec<Py<PyAny>>>,
     ) -> HookFuture<'a> {
-        let started = guard::expect_held(|py| {
+        let started = gil::require_held(|py| {
             let Some(function) = self.functions.get(name) else { return Ok(None) };
             let mut positional = arguments(py)?;
             positional.push(self.context(py, context)?.into_any().unbind());
@@ -129,7 +129,7 @@ impl PyMiddleware {
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
-            let settled = guard::expect_held(|py| {
+            let settled = gil::require_held(|py| {
                 let settled = outcome.and_then(|()| self.context(py, context)?.get().settle(py));
                 Ok(settled.map_err(|error| hook_error(py, name, error, context)))
             });
@@ -148,7 +148,7 @@ impl PyMiddleware {
             self.hook(name, context, |py| Ok(vec![crate::error::upp(py, error).into_value(py).into_any()]));
         Box::pin(async move {
             if let Err(failure) = hook.await {
-                let logged = guard::expect_held(|py| log_failure(py, &self.functions.of, name, &failure));
+                let logged = gil::require_held(|py| log_failure(py, &self.functions.of, name, &failure));
                 drop(logged);
             }
             Ok(())
@@ -158,10 +158,10 @@ impl PyMiddleware {
     fn event(&self, event: CoreEvent, context: &Arc<CoreContext>) -> Result<Emitted, UppError> {
         const NAME: &str = "on_stream_event";
         let Some(function) = self.functions.get(NAME) else { return Ok(Emitted::One(event)) };
-        let passed = guard::expect_held(|py| {
+        let passed = gil::require_held(|py| {
             let passed = self
                 .context(py, context)
-                .and_then(|handle| function.bound(py)?.call1((event.show(py)?, handle)))
+                .and_then(|handle| function.bound(py)?.call1((event.to_python(py)?, handle)))
                 .and_then(|given| emitted(&given));
             Ok(passed.map_err(|error| hook_error(py, NAME, error, context)))
         });
@@ -228,7 +228,7 @@ fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyRe
 /// The tool as the model sees it.
 fn tool_of(py: Python<'_>, tool: &ToolDefinition) -> PyResult<Py<PyAny>> {
     let raw = RawJson::from_value(tool).map_err(|error| crate::error::serialization(py, &error))?;
-    Ok(raw.show(py)?.unbind())
+    Ok(raw.to_python(py)?.unbind())
 }
 
 impl Middleware for PyMiddleware {
@@ -278,7 +278,7 @@ impl Middleware for PyMiddleware {
         params: &'a RawJson,
         context: &'a Arc<CoreContext>,
     ) -> HookFuture<'a> {
-        self.hook("on_tool_call", context, |py| Ok(vec![tool_of(py, tool)?, params.show(py)?.unbind()]))
+        self.hook("on_tool_call", context, |py| Ok(vec![tool_of(py, tool)?, params.to_python(py)?.unbind()]))
     }
 
     fn on_tool_result<'a>(
@@ -287,6 +287,8 @@ impl Middleware for PyMiddleware {
         result: &'a RawJson,
         context: &'a Arc<CoreContext>,
     ) -> HookFuture<'a> {
-        self.hook("on_tool_result", context, |py| Ok(vec![tool_of(py, tool)?, result.show(py)?.unbind()]))
+        self.hook("on_tool_result", context, |py| {
+            Ok(vec![tool_of(py, tool)?, result.to_python(py)?.unbind()])
+        })
     }
 }

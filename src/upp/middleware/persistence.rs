@@ -7,10 +7,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::bridge::guard;
+use crate::bridge::callbacks::{Callbacks, PyCallback};
+use crate::bridge::gil;
 use crate::data::{DataClass as _, extract};
 use crate::thread::{Shared, Thread, history_from};
-use crate::upp::held::{Function, Held};
 use turntree_core::ids::RandomIds;
 use turntree_core::message::Thread as CoreThread;
 use turntree_core::time::SystemClock;
@@ -20,14 +20,14 @@ use turntree_upp::middleware::PersistenceAdapter;
 /// An object with `id`, `load(id)` and `save(id, thread)`; the two may be async.
 pub(super) struct PyAdapter {
     id: String,
-    load: Arc<Function>,
-    save: Arc<Function>,
+    load: Arc<PyCallback>,
+    save: Arc<PyCallback>,
 }
 
 impl PyAdapter {
     /// # Errors
     /// `TypeError` for an object that lacks one of the three.
-    pub(super) fn new(adapter: &Bound<'_, PyAny>, held: &mut Held) -> PyResult<Self> {
+    pub(super) fn new(adapter: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Self> {
         let missing = |what: &str| {
             let found = adapter.get_type().name().map(|name| name.to_string()).unwrap_or_default();
             PyTypeError::new_err(format!(
@@ -35,9 +35,9 @@ impl PyAdapter {
             ))
         };
         let id = adapter.getattr_opt("id")?.and_then(|id| id.extract::<String>().ok());
-        let mut function = |name: &str| -> PyResult<Arc<Function>> {
+        let mut function = |name: &str| -> PyResult<Arc<PyCallback>> {
             let callable = adapter.getattr_opt(name)?.filter(PyAnyMethods::is_callable);
-            let function = Function::new(&callable.ok_or_else(|| missing(name))?)?;
+            let function = PyCallback::new(&callable.ok_or_else(|| missing(name))?)?;
             held.functions.push(Arc::clone(&function));
             Ok(function)
         };
@@ -77,12 +77,12 @@ impl PersistenceAdapter for PyAdapter {
     fn load(&self) -> BoxFuture<'_, Result<Option<CoreThread>, UppError>> {
         Box::pin(async move {
             let started =
-                guard::expect_held(|py| self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind()));
+                gil::require_held(|py| self.load.call(py, PyTuple::new(py, [self.id.as_str()])?.unbind()));
             let loaded = match started {
                 Ok(call) => call.await,
                 Err(error) => Err(error),
             };
-            let read = guard::expect_held(|py| {
+            let read = gil::require_held(|py| {
                 let thread = loaded.and_then(|value| thread_from(value.bind(py), &self.id));
                 Ok(thread.map_err(|error| raised(py, error)))
             });
@@ -92,7 +92,7 @@ impl PersistenceAdapter for PyAdapter {
 
     fn save(&self, thread: CoreThread) -> BoxFuture<'_, Result<(), UppError>> {
         Box::pin(async move {
-            let started = guard::expect_held(|py| {
+            let started = gil::require_held(|py| {
                 let thread = Thread::wrap(py, Arc::new(Shared::new(thread)))?;
                 self.save.call(py, (self.id.as_str(), thread).into_pyobject(py)?.unbind())
             });
@@ -100,7 +100,7 @@ impl PersistenceAdapter for PyAdapter {
                 Ok(call) => call.await,
                 Err(error) => Err(error),
             };
-            let read = guard::expect_held(|py| Ok(saved.map(drop).map_err(|error| raised(py, error))));
+            let read = gil::require_held(|py| Ok(saved.map(drop).map_err(|error| raised(py, error))));
             read.unwrap_or_else(|error| Err(away_from_python(&error)))
         })
     }

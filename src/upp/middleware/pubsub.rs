@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use crate::agents::agent::raised;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::guard;
-use crate::bridge::kept::Kept;
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil;
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::records::wrap_turn;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_core::message::StreamEvent;
 use turntree_upp::middleware::{MemoryPubsub as CorePubsub, Subscription as CoreSubscription};
 
@@ -77,8 +76,9 @@ impl SubscriptionCore {
     fn new(py: Python<'_>, subscription: CoreSubscription) -> PyResult<Self> {
         let end = subscription.again();
         let source = subscription.map(|event| event.map_err(|error| raised(&error)));
-        let show = |py: Python<'_>, event: Arc<StreamEvent>| (*event).clone().show(py).map(Bound::unbind);
-        let events = PyEventStream::new(py, source, show, Kept::default())?;
+        let show =
+            |py: Python<'_>, event: Arc<StreamEvent>| (*event).clone().to_python(py).map(Bound::unbind);
+        let events = PyEventStream::new(py, source, show, GcRoots::default())?;
         Ok(Self { events: Py::new(py, events)?, end })
     }
 
@@ -86,7 +86,7 @@ impl SubscriptionCore {
         let end = self.end.turn();
         async move {
             let ended = end.await;
-            guard::expect_held(|py| match ended {
+            gil::require_held(|py| match ended {
                 Ok(Some(turn)) => wrap_turn(py, turn),
                 Ok(None) => Ok(py.None()),
                 Err(error) => Err(crate::error::upp(py, &error)),
@@ -111,16 +111,13 @@ impl SubscriptionCore {
     /// A coroutine that waits for the end and gives the turn.
     fn turn(slf: &Bound<'_, Self>) -> Coroutine {
         let turn = slf.get().turn_of();
-        Coroutine::keeping("turn", Kept::new([slf.clone().into_any().unbind()]), turn)
+        Coroutine::new("turn", GcRoots::new([slf.clone().into_any().unbind()]), turn)
     }
 
     /// The turn, waited for on this thread.
     fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.turn_of())
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.events)
-    }
 }
+
+garbage_collected!(SubscriptionCore: events);

@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
-use crate::bridge::guard::lock;
+use crate::bridge::gc::{Collect, garbage_collected};
+use crate::bridge::gil::lock;
 use crate::convert::json::{to_raw, to_raw_object};
-use crate::show::Show;
 use crate::thread::history_from;
+use crate::to_python::ToPython;
 use crate::upp::embedding::{input_type_of, inputs_from};
 use crate::upp::image::prompt_from;
 use crate::upp::model::system_from;
@@ -62,6 +63,12 @@ impl Shown {
 
     fn taken<'py>(&mut self, py: Python<'py>, member: Member) -> Option<Bound<'py, PyAny>> {
         self.take(member).map(|object| object.into_bound(py))
+    }
+}
+
+impl Collect for Shown {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.iter().try_for_each(|(_, object)| visit.call(object))
     }
 }
 
@@ -202,7 +209,9 @@ impl CallRequest {
     /// The conversation, oldest first, as a list.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Messages, || self.llm()?.messages.iter().cloned().collect::<Vec<_>>().show(py))
+        self.get(py, Member::Messages, || {
+            self.llm()?.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
+        })
     }
 
     #[setter]
@@ -214,8 +223,8 @@ impl CallRequest {
     #[getter]
     fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, Member::System, || match self.llm()?.system.as_deref() {
-            Some(System::Text(text)) => text.show(py),
-            Some(System::Blocks(blocks)) => blocks.show(py),
+            Some(System::Text(text)) => text.to_python(py),
+            Some(System::Blocks(blocks)) => blocks.to_python(py),
             None => Ok(py.None().into_bound(py)),
         })
     }
@@ -229,9 +238,9 @@ impl CallRequest {
     #[getter]
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, Member::Params, || match self.core.request() {
-            Request::Llm(request) => request.params.show(py),
-            Request::Embedding(request) => request.params.show(py),
-            Request::Image(request) => request.params.show(py),
+            Request::Llm(request) => request.params.to_python(py),
+            Request::Embedding(request) => request.params.to_python(py),
+            Request::Image(request) => request.params.to_python(py),
         })
     }
 
@@ -246,7 +255,7 @@ impl CallRequest {
         self.get(py, Member::Tools, || {
             let tools = RawJson::from_value(&*self.llm()?.tools)
                 .map_err(|error| crate::error::serialization(py, &error))?;
-            tools.show(py)
+            tools.to_python(py)
         })
     }
 
@@ -258,7 +267,7 @@ impl CallRequest {
     /// JSON Schema of the structured answer, or None.
     #[getter]
     fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Structure, || self.llm()?.structure.as_deref().cloned().show(py))
+        self.get(py, Member::Structure, || self.llm()?.structure.as_deref().cloned().to_python(py))
     }
 
     #[setter]
@@ -269,7 +278,7 @@ impl CallRequest {
     /// What vectors are wanted of, a list of texts and `Image` blocks.
     #[getter]
     fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Inputs, || self.embedding()?.inputs.to_vec().show(py))
+        self.get(py, Member::Inputs, || self.embedding()?.inputs.to_vec().to_python(py))
     }
 
     #[setter]
@@ -282,7 +291,7 @@ impl CallRequest {
     fn input_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, Member::InputType, || {
             let name = self.embedding()?.input_type.map(EmbeddingInputType::as_str);
-            name.map(str::to_owned).show(py)
+            name.map(str::to_owned).to_python(py)
         })
     }
 
@@ -311,19 +320,9 @@ impl CallRequest {
             Request::Image(_) => "CallRequest(a prompt)".to_owned(),
         }
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Never wait inside the collector: whoever holds the lock only clones a reference.
-        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
-        shown.0.iter().try_for_each(|(_, object)| visit.call(object))
-    }
-
-    fn __clear__(&self) {
-        let shown = std::mem::take(&mut *lock(&self.shown));
-        drop(shown);
-    }
 }
+
+garbage_collected!(CallRequest: shown);
 
 /// What a language model answered last.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
@@ -334,13 +333,13 @@ impl CallResponse {
     /// The model's message.
     #[getter]
     fn message<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.message.show(py)
+        self.0.message.to_python(py)
     }
 
     /// Tokens of this call.
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.usage.show(py)
+        self.0.usage.to_python(py)
     }
 
     /// Why the model stopped, as `end_turn`.
@@ -352,7 +351,7 @@ impl CallResponse {
     /// The structured answer, when one was asked for and came.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.data.show(py)
+        self.0.data.to_python(py)
     }
 
     fn __repr__(&self) -> String {

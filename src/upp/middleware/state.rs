@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
+use crate::bridge::gc::Collect;
 use crate::convert::json::to_raw;
-use crate::show::Show;
+use crate::to_python::ToPython;
 use turntree_upp::middleware::{CallContext as CoreContext, StateValue};
 
 /// An object of the application in the state of a call.
@@ -33,7 +34,7 @@ fn to_value(value: &Bound<'_, PyAny>) -> StateValue {
 
 fn to_object<'py>(py: Python<'py>, value: &StateValue) -> PyResult<Bound<'py, PyAny>> {
     match value {
-        StateValue::Json(raw) => raw.show(py),
+        StateValue::Json(raw) => raw.to_python(py),
         StateValue::Host(host) => match host.downcast_ref::<Stored>() {
             Some(stored) => Ok(stored.0.bind(py).clone()),
             None => Ok(py.None().into_bound(py)),
@@ -41,15 +42,20 @@ fn to_object<'py>(py: Python<'py>, value: &StateValue) -> PyResult<Bound<'py, Py
     }
 }
 
-/// For `__traverse__` of the context's one handle.
-pub(super) fn visit_objects(core: &CoreContext, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-    core.state.look(|value| match value {
-        StateValue::Host(host) => match host.downcast_ref::<Stored>() {
-            Some(stored) => visit.call(&stored.0),
-            None => Ok(()),
-        },
-        StateValue::Json(_) => Ok(()),
-    })
+impl Collect for CoreContext {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.state.look(|value| match value {
+            StateValue::Host(host) => match host.downcast_ref::<Stored>() {
+                Some(stored) => visit.call(&stored.0),
+                None => Ok(()),
+            },
+            StateValue::Json(_) => Ok(()),
+        })
+    }
+
+    fn clear(&self) {
+        self.state.clear();
+    }
 }
 
 #[pymethods]

@@ -30,8 +30,8 @@ const CRATES: &[(&str, &str)] = &[
 /// Calls that only one place may make, and why.
 const CALLS: &[(&str, &str, &str)] = &[
     ("tokio::spawn(", "crates/turntree-core/src/runtime.rs", "tasks are started by core::runtime"),
-    ("Python::attach(", "src/bridge/guard.rs", "threads enter Python through the guard"),
-    ("Python::try_attach(", "src/bridge/guard.rs", "threads enter Python through the guard"),
+    ("Python::attach(", "src/bridge/gil.rs", "threads attach to the interpreter in bridge::gil"),
+    ("Python::try_attach(", "src/bridge/gil.rs", "threads attach to the interpreter in bridge::gil"),
     ("future_into_py", "nowhere", "its hops cost 30 to 130 µs and crash at exit"),
     ("SystemTime::now", "nowhere", "time comes from core::time::Clock"),
     ("env::var", "crates/turntree-core/", "the environment is read in core"),

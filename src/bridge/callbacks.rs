@@ -1,7 +1,7 @@
 //! Python functions behind models: called from Rust closures, and shown to the garbage collector.
 //!
 //! A model that asks a function for its replies or for its key may lead back to whoever owns it
-//! (`self.agent = agent(model=openai("…", api_key=self.key))`). The function is held once, by a [`Function`] that
+//! (`self.agent = agent(model=openai("…", api_key=self.key))`). The function is held once, by a [`PyCallback`] that
 //! closures share; exactly one Python object visits it, the one that was given the function. Whatever uses a model
 //! keeps that object alive.
 
@@ -12,17 +12,18 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyTuple;
 
-use crate::bridge::callback::{Arguments, Call, CallMode, call};
-use crate::bridge::context::CallerContext;
-use crate::bridge::guard::lock;
+use super::call::{Arguments, Call, CallMode, call};
+use super::context::CallerContext;
+use super::gc::Collect;
+use super::gil::lock;
 
 /// A function of the application; see the module's words.
-pub(crate) struct Function {
+pub(crate) struct PyCallback {
     callable: Mutex<Option<Py<PyAny>>>,
     mode: CallMode,
 }
 
-impl Function {
+impl PyCallback {
     /// Holds a function that can be called.
     ///
     /// # Errors
@@ -82,30 +83,30 @@ impl Function {
 
 /// What the collector must see of a model, of a configuration or of a source of keys.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct Callbacks {
     /// Functions that this object was given.
-    pub(crate) functions: Vec<Arc<Function>>,
+    pub(crate) functions: Vec<Arc<PyCallback>>,
     /// Objects that were given theirs.
     pub(crate) objects: Vec<Py<PyAny>>,
 }
 
-impl Held {
-    /// For `__traverse__`.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        for function in &self.functions {
-            // Never wait inside the collector: whoever holds the lock only clones a reference.
-            if let Ok(callable) = function.callable.try_lock() {
-                visit.call(&*callable)?;
-            }
-        }
-        self.objects.iter().try_for_each(|object| visit.call(object))
+impl Collect for PyCallback {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.callable.traverse(visit)
     }
 
-    /// For `__clear__`.
-    pub(crate) fn clear(&self) {
-        for function in &self.functions {
-            let callable = lock(&function.callable).take();
-            drop(callable);
-        }
+    fn clear(&self) {
+        self.callable.clear();
+    }
+}
+
+impl Collect for Callbacks {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(visit)?;
+        self.objects.traverse(visit)
+    }
+
+    fn clear(&self) {
+        self.functions.clear();
     }
 }

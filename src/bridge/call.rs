@@ -21,8 +21,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::context::CallerContext;
-use super::flight::{Flight, Work, is_awaitable, lost};
-use super::{guard, names};
+use super::pending_call::{PendingCall, TaskSource, is_awaitable, loop_closed_error};
+use super::{gil, imports};
 
 /// Where a tool runs; the table above says what that means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl CallMode {
     pub(crate) fn of(callable: &Bound<'_, PyAny>, inline: bool) -> PyResult<Self> {
         let py = callable.py();
         let is_async = |object: &Bound<'_, PyAny>| -> PyResult<bool> {
-            names::is_coroutine_function(py)?.call1((object,))?.is_truthy()
+            imports::is_coroutine_function(py)?.call1((object,))?.is_truthy()
         };
         if is_async(callable)? || is_async(&callable.getattr(intern!(py, "__call__"))?)? {
             return Ok(Self::Task);
@@ -83,7 +83,7 @@ pub(crate) struct Call {
 
 enum Stage {
     New(Option<Invocation>),
-    Running(Arc<Flight>),
+    Running(Arc<PendingCall>),
     Over,
 }
 
@@ -100,16 +100,16 @@ impl Future for Call {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::New(waiting) = &mut self.stage {
             let invocation = waiting.take();
-            match launch(&self.caller, invocation) {
-                Launched::Landed(outcome) => {
+            match start(&self.caller, invocation) {
+                Started::Done(outcome) => {
                     self.stage = Stage::Over;
                     return Poll::Ready(outcome);
                 }
-                Launched::Flying(flight) => self.stage = Stage::Running(flight),
+                Started::Pending(pending) => self.stage = Stage::Running(pending),
             }
         }
-        let Stage::Running(flight) = &self.stage else { return Poll::Pending };
-        let polled = flight.poll(context.waker());
+        let Stage::Running(pending) = &self.stage else { return Poll::Pending };
+        let polled = pending.poll(context.waker());
         if polled.is_ready() {
             self.stage = Stage::Over;
         }
@@ -119,58 +119,60 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Stage::Running(flight) = std::mem::replace(&mut self.stage, Stage::Over) {
-            flight.abandon();
+        if let Stage::Running(pending) = std::mem::replace(&mut self.stage, Stage::Over) {
+            pending.abandon();
         }
     }
 }
 
-enum Launched {
-    Landed(PyResult<Py<PyAny>>),
-    Flying(Arc<Flight>),
+enum Started {
+    Done(PyResult<Py<PyAny>>),
+    Pending(Arc<PendingCall>),
 }
 
-impl From<PyResult<Self>> for Launched {
+impl From<PyResult<Self>> for Started {
     fn from(result: PyResult<Self>) -> Self {
-        result.unwrap_or_else(|error| Self::Landed(Err(error)))
+        result.unwrap_or_else(|error| Self::Done(Err(error)))
     }
 }
 
-fn launch(caller: &CallerContext, mut waiting: Option<Invocation>) -> Launched {
-    let flight = Flight::new(caller.clone());
-    let launched = guard::held(|py| {
-        let Some(invocation) = waiting.take() else { return Launched::Landed(Err(lost())) };
+fn start(caller: &CallerContext, mut waiting: Option<Invocation>) -> Started {
+    let pending = PendingCall::new(caller.clone());
+    let launched = gil::if_held(|py| {
+        let Some(invocation) = waiting.take() else { return Started::Done(Err(loop_closed_error())) };
         match invocation.mode {
-            CallMode::Task => {
-                flight.send(py, Work::Call(invocation)).map(|()| Launched::Flying(Arc::clone(&flight))).into()
-            }
-            CallMode::Thread => {
-                flight.fly_thread(py, &invocation).map(|()| Launched::Flying(Arc::clone(&flight))).into()
-            }
-            CallMode::Inline => call_inline(py, &flight, &invocation).into(),
+            CallMode::Task => pending
+                .start(py, TaskSource::Call(invocation))
+                .map(|()| Started::Pending(Arc::clone(&pending)))
+                .into(),
+            CallMode::Thread => pending
+                .start_in_thread(py, &invocation)
+                .map(|()| Started::Pending(Arc::clone(&pending)))
+                .into(),
+            CallMode::Inline => call_inline(py, &pending, &invocation).into(),
         }
     });
-    match (launched, waiting, caller.bell()) {
+    match (launched, waiting, caller.loop_waker()) {
         (Some(launched), ..) => launched,
         // Polled away from Python: the caller's loop does it all, in its own time.
-        (None, Some(invocation), Some(bell)) => {
-            flight.dispatch(bell, Work::Call(invocation));
-            Launched::Flying(flight)
+        (None, Some(invocation), Some(loop_waker)) => {
+            pending.dispatch(loop_waker, TaskSource::Call(invocation));
+            Started::Pending(pending)
         }
-        (None, _, None) => Launched::Landed(Err(PyRuntimeError::new_err(
+        (None, _, None) => Started::Done(Err(PyRuntimeError::new_err(
             "a Python tool was called without an event loop from a thread that Python does not know",
         ))),
-        (None, None, _) => Launched::Landed(Err(lost())),
+        (None, None, _) => Started::Done(Err(loop_closed_error())),
     }
 }
 
-fn call_inline(py: Python<'_>, flight: &Arc<Flight>, invocation: &Invocation) -> PyResult<Launched> {
-    let value = invocation.run_in(&flight.context_copy(py)?)?;
+fn call_inline(py: Python<'_>, pending: &Arc<PendingCall>, invocation: &Invocation) -> PyResult<Started> {
+    let value = invocation.run_in(&pending.context_copy(py)?)?;
     if !is_awaitable(&value) {
-        return Ok(Launched::Landed(Ok(value.unbind())));
+        return Ok(Started::Done(Ok(value.unbind())));
     }
-    flight.send(py, Work::Await(value.unbind()))?;
-    Ok(Launched::Flying(Arc::clone(flight)))
+    pending.start(py, TaskSource::Await(value.unbind()))?;
+    Ok(Started::Pending(Arc::clone(pending)))
 }
 
 impl Invocation {

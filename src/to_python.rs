@@ -5,25 +5,25 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use super::convert::json::to_python;
+use super::convert::json::json_to_python;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::media::Binary;
 use turntree_core::shared::SharedString;
 use turntree_core::time::Timestamp;
 
 /// A value that an attribute can give.
-pub(crate) trait Show {
+pub(crate) trait ToPython {
     /// The Python value.
     ///
     /// # Errors
     /// Only when Python fails, as out of memory.
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
 macro_rules! plain {
     ($($type:ty),*) => {
-        $(impl Show for $type {
-            fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        $(impl ToPython for $type {
+            fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
                 Ok(self.into_pyobject(py)?.to_owned().into_any())
             }
         })*
@@ -32,81 +32,81 @@ macro_rules! plain {
 
 plain!(bool, u32, u64, i64, f64);
 
-impl Show for str {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for str {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyString::new(py, self).into_any())
     }
 }
 
-impl Show for String {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.as_str().show(py)
+impl ToPython for String {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_str().to_python(py)
     }
 }
 
-impl Show for Arc<str> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).show(py)
+impl ToPython for Arc<str> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).to_python(py)
     }
 }
 
-impl Show for SharedString {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).show(py)
+impl ToPython for SharedString {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).to_python(py)
     }
 }
 
-impl<T: Show + ?Sized> Show for Box<T> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (**self).show(py)
+impl<T: ToPython + ?Sized> ToPython for Box<T> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (**self).to_python(py)
     }
 }
 
-impl Show for Timestamp {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Timestamp {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         super::time::to_datetime(py, *self)
     }
 }
 
-impl Show for Binary {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for Binary {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyBytes::new(py, self.as_slice()).into_any())
     }
 }
 
-impl Show for RawJson {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(to_python(py, self.get())?.into_bound(py))
+impl ToPython for RawJson {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(json_to_python(py, self.get())?.into_bound(py))
     }
 }
 
-impl Show for RawObject {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+impl ToPython for RawObject {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let dict = pyo3::types::PyDict::new(py);
         for (key, value) in self.iter() {
-            dict.set_item(key, value.show(py)?)?;
+            dict.set_item(key, value.to_python(py)?)?;
         }
         Ok(dict.into_any())
     }
 }
 
-impl<T: Show> Show for Option<T> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |value| value.show(py))
+impl<T: ToPython> ToPython for Option<T> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.as_ref().map_or_else(|| Ok(py.None().into_bound(py)), |value| value.to_python(py))
     }
 }
 
 /// Lists are given as tuples: a handle is frozen, and a list would only look as if it could be changed.
-impl<T: Show> Show for [T] {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let items = self.iter().map(|item| item.show(py)).collect::<PyResult<Vec<_>>>()?;
+impl<T: ToPython> ToPython for [T] {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.iter().map(|item| item.to_python(py)).collect::<PyResult<Vec<_>>>()?;
         Ok(PyTuple::new(py, items)?.into_any())
     }
 }
 
-impl<T: Show> Show for Vec<T> {
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let items = self.iter().map(|item| item.show(py)).collect::<PyResult<Vec<_>>>()?;
+impl<T: ToPython> ToPython for Vec<T> {
+    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let items = self.iter().map(|item| item.to_python(py)).collect::<PyResult<Vec<_>>>()?;
         Ok(PyList::new(py, items)?.into_any())
     }
 }
@@ -148,8 +148,8 @@ macro_rules! data_class {
             }
         }
 
-        impl $crate::show::Show for $value {
-            fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        impl $crate::to_python::ToPython for $value {
+            fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
                 let value = std::sync::Arc::new(self.clone());
                 Ok(<$class as $crate::data::DataClass>::wrap(py, value)?.into_bound(py))
             }
@@ -161,7 +161,7 @@ macro_rules! data_class {
                 $(#[doc = $field_doc])*
                 #[getter]
                 fn $field<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-                    $crate::show::Show::show(&Self::of(slf)?.$field, slf.py())
+                    $crate::to_python::ToPython::to_python(&Self::of(slf)?.$field, slf.py())
                 }
             )*
             $($methods)*

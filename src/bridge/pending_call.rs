@@ -8,23 +8,23 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::bell::{self, Bell};
-use super::callback::{CallMode, Invocation};
+use super::call::{CallMode, Invocation};
 use super::context::CallerContext;
-use super::guard::{self, lock};
-use super::{helper_loop, names, tool_threads};
+use super::gil::{self, lock};
+use super::loop_waker::{self, LoopWaker};
+use super::{background_loop, imports, thread_pool};
 
 /// What a task is made of: something to call, or an awaitable that a synchronous call gave.
-pub(super) enum Work {
+pub(super) enum TaskSource {
     Call(Invocation),
     Await(Py<PyAny>),
 }
 
 /// Shared by the Rust future and by the callback of the Python one.
-pub(super) struct Flight {
+pub(super) struct PendingCall {
     caller: CallerContext,
     /// The loop on which the task lives, once there is one.
-    bell: OnceLock<Arc<Bell>>,
+    loop_waker: OnceLock<Arc<LoopWaker>>,
     state: Mutex<State>,
 }
 
@@ -45,9 +45,9 @@ enum Handle {
     Pooled(Py<PyAny>),
 }
 
-impl Flight {
+impl PendingCall {
     pub(super) fn new(caller: CallerContext) -> Arc<Self> {
-        Arc::new(Self { caller, bell: OnceLock::new(), state: Mutex::default() })
+        Arc::new(Self { caller, loop_waker: OnceLock::new(), state: Mutex::default() })
     }
 
     /// A fresh copy of the caller's context.
@@ -56,86 +56,91 @@ impl Flight {
     }
 
     /// Starts a task on the caller's loop, or on ours when the caller has none.
-    pub(super) fn send(self: &Arc<Self>, py: Python<'_>, work: Work) -> PyResult<()> {
-        let bell = match self.caller.bell() {
-            Some(bell) => Arc::clone(bell),
-            None => helper_loop::bell(py)?,
+    pub(super) fn start(self: &Arc<Self>, py: Python<'_>, work: TaskSource) -> PyResult<()> {
+        let loop_waker = match self.caller.loop_waker() {
+            Some(loop_waker) => Arc::clone(loop_waker),
+            None => background_loop::loop_waker(py)?,
         };
-        if bell.is_running_here(py) {
-            return self.start_task(py, &bell, work);
+        if loop_waker.is_running_here(py) {
+            return self.start_task(py, &loop_waker, work);
         }
-        self.dispatch(&bell, work);
+        self.dispatch(&loop_waker, work);
         Ok(())
     }
 
     /// Has the bell's loop start the task. Needs no GIL.
-    pub(super) fn dispatch(self: &Arc<Self>, bell: &Arc<Bell>, work: Work) {
-        let boarding = Boarding(Some(Arc::clone(self)));
-        let home = Arc::clone(bell);
-        bell.send(move |py| {
-            let Some(flight) = boarding.depart() else { return };
+    pub(super) fn dispatch(self: &Arc<Self>, loop_waker: &Arc<LoopWaker>, work: TaskSource) {
+        let boarding = DispatchGuard(Some(Arc::clone(self)));
+        let home = Arc::clone(loop_waker);
+        loop_waker.call_soon(move |py| {
+            let Some(pending) = boarding.take() else { return };
             let started = match work {
-                Work::Call(invocation) if invocation.mode == CallMode::Thread => {
-                    flight.fly_thread(py, &invocation)
+                TaskSource::Call(invocation) if invocation.mode == CallMode::Thread => {
+                    pending.start_in_thread(py, &invocation)
                 }
-                work => flight.start_task(py, &home, work),
+                work => pending.start_task(py, &home, work),
             };
             if let Err(error) = started {
-                flight.land(Err(error));
+                pending.complete(Err(error));
             }
         });
     }
 
     /// Calls in a thread of the pool.
-    pub(super) fn fly_thread(self: &Arc<Self>, py: Python<'_>, invocation: &Invocation) -> PyResult<()> {
+    pub(super) fn start_in_thread(self: &Arc<Self>, py: Python<'_>, invocation: &Invocation) -> PyResult<()> {
         let run = self.context_copy(py)?.getattr(intern!(py, "run"))?;
         let arguments = invocation.positional(py, Some(run))?;
-        let future = tool_threads::executor(py)?.call_method(
+        let future = thread_pool::executor(py)?.call_method(
             intern!(py, "submit"),
             arguments,
             invocation.keywords(py),
         )?;
-        self.follow(&future, Handle::Pooled(future.clone().unbind()), None)
+        self.watch(&future, Handle::Pooled(future.clone().unbind()), None)
     }
 
     /// Makes the task, on its loop's own thread.
-    fn start_task(self: &Arc<Self>, py: Python<'_>, bell: &Arc<Bell>, work: Work) -> PyResult<()> {
+    fn start_task(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        loop_waker: &Arc<LoopWaker>,
+        work: TaskSource,
+    ) -> PyResult<()> {
         if lock(&self.state).abandoned {
             return Ok(());
         }
-        let Some(event_loop) = bell.event_loop(py) else { return Err(lost()) };
-        let _ = self.bell.set(Arc::clone(bell));
+        let Some(event_loop) = loop_waker.event_loop(py) else { return Err(loop_closed_error()) };
+        let _ = self.loop_waker.set(Arc::clone(loop_waker));
         let context = self.context_copy(py)?;
         let awaitable = match work {
-            Work::Call(invocation) => invocation.run_in(&context)?,
-            Work::Await(awaitable) => awaitable.into_bound(py),
+            TaskSource::Call(invocation) => invocation.run_in(&context)?,
+            TaskSource::Await(awaitable) => awaitable.into_bound(py),
         };
         let run = intern!(py, "run");
         // `run` rather than the argument `context=`, which 3.10 lacks: the task copies the context it is made in.
-        let task = if awaitable.get_type().is(names::coroutine_type(py)?) {
+        let task = if awaitable.get_type().is(imports::coroutine_type(py)?) {
             let create = event_loop.getattr(intern!(py, "create_task"))?;
             context.call_method1(run, (create, awaitable))?
         } else if is_awaitable(&awaitable) {
             let options = PyDict::new(py);
             options.set_item(intern!(py, "loop"), &event_loop)?;
-            context.call_method(run, (names::ensure_future(py)?, awaitable), Some(&options))?
+            context.call_method(run, (imports::ensure_future(py)?, awaitable), Some(&options))?
         } else {
-            self.land(Ok(awaitable.unbind()));
+            self.complete(Ok(awaitable.unbind()));
             return Ok(());
         };
-        self.follow(&task, Handle::Task(task.clone().unbind()), Some(Arc::clone(bell)))
+        self.watch(&task, Handle::Task(task.clone().unbind()), Some(Arc::clone(loop_waker)))
     }
 
     /// Learns of the end of `future`.
-    fn follow(
+    fn watch(
         self: &Arc<Self>,
         future: &Bound<'_, PyAny>,
         handle: Handle,
-        on_loop: Option<Arc<Bell>>,
+        on_loop: Option<Arc<LoopWaker>>,
     ) -> PyResult<()> {
         let py = future.py();
         lock(&self.state).handle = Some(handle);
-        let landing = Py::new(py, Landing { flight: Arc::clone(self), on_loop })?;
+        let landing = Py::new(py, DoneCallback { pending: Arc::clone(self), on_loop })?;
         future.call_method1(intern!(py, "add_done_callback"), (landing,))?;
         // Abandoned from another thread between the first look and now.
         if lock(&self.state).abandoned {
@@ -144,7 +149,7 @@ impl Flight {
         Ok(())
     }
 
-    fn land(&self, outcome: PyResult<Py<PyAny>>) {
+    fn complete(&self, outcome: PyResult<Py<PyAny>>) {
         let (handle, unwanted, waker) = {
             let mut state = lock(&self.state);
             let unwanted = if state.abandoned { Some(outcome) } else { state.outcome.replace(outcome) };
@@ -176,7 +181,7 @@ impl Flight {
 
     /// What the Python future has come to, though its callback still waits for its turn.
     fn ended(&self) -> Option<PyResult<Py<PyAny>>> {
-        let ended = guard::held(|py| {
+        let ended = gil::if_held(|py| {
             let future = match &lock(&self.state).handle {
                 Some(Handle::Task(future) | Handle::Pooled(future)) => future.clone_ref(py).into_bound(py),
                 None => return None,
@@ -200,19 +205,19 @@ impl Flight {
         if handle.is_none() {
             return;
         }
-        let bell = self.bell.get();
-        guard::held(|py| {
+        let loop_waker = self.loop_waker.get();
+        gil::if_held(|py| {
             let is_here = match &handle {
                 Some(Handle::Pooled(_)) => true,
-                _ => bell.is_some_and(|bell| bell.is_running_here(py)),
+                _ => loop_waker.is_some_and(|loop_waker| loop_waker.is_running_here(py)),
             };
             if is_here && let Some(handle) = handle.take() {
                 handle.cancel(py);
             }
         });
         let Some(handle) = handle else { return };
-        if let Some(bell) = bell.or(self.caller.bell()) {
-            bell.send(move |py| handle.cancel(py));
+        if let Some(loop_waker) = loop_waker.or(self.caller.loop_waker()) {
+            loop_waker.call_soon(move |py| handle.cancel(py));
         }
     }
 }
@@ -227,45 +232,46 @@ impl Handle {
 }
 
 /// The done-callback of a task or of a thread pool's future.
-#[pyclass(frozen, name = "_Landing", module = "turntree._core")]
-struct Landing {
-    flight: Arc<Flight>,
+#[pyclass(frozen, name = "_DoneCallback", module = "turntree._core")]
+struct DoneCallback {
+    pending: Arc<PendingCall>,
     /// The loop that runs this callback; `None` in a thread of the pool.
-    on_loop: Option<Arc<Bell>>,
+    on_loop: Option<Arc<LoopWaker>>,
 }
 
 #[pymethods]
-impl Landing {
+impl DoneCallback {
     fn __call__(&self, py: Python<'_>, future: &Bound<'_, PyAny>) {
         let outcome = future.call_method0(intern!(py, "result"));
         let outcome = match outcome {
             // A synchronous function that returned a coroutine.
             Ok(value) if self.on_loop.is_none() && is_awaitable(&value) => {
-                match self.flight.send(py, Work::Await(value.unbind())) {
+                match self.pending.start(py, TaskSource::Await(value.unbind())) {
                     Ok(()) => return,
                     Err(error) => Err(error),
                 }
             }
             outcome => outcome.map(Bound::unbind),
         };
-        bell::in_callback(py, self.on_loop.as_ref(), || self.flight.land(outcome));
+        loop_waker::in_callback(py, self.on_loop.as_ref(), || self.pending.complete(outcome));
     }
 }
 
 /// A task that a loop was asked to start. If the loop closes first, the caller hears of it.
-struct Boarding(Option<Arc<Flight>>);
+struct DispatchGuard(Option<Arc<PendingCall>>);
 
-impl Boarding {
-    fn depart(mut self) -> Option<Arc<Flight>> {
+impl DispatchGuard {
+    fn take(mut self) -> Option<Arc<PendingCall>> {
         self.0.take()
     }
 }
 
-impl Drop for Boarding {
+impl Drop for DispatchGuard {
     fn drop(&mut self) {
-        if let Some(flight) = self.0.take() {
-            flight
-                .land(Err(PyRuntimeError::new_err("the event loop was closed before the tool could start")));
+        if let Some(pending) = self.0.take() {
+            pending.complete(Err(PyRuntimeError::new_err(
+                "the event loop was closed before the tool could start",
+            )));
         }
     }
 }
@@ -276,6 +282,6 @@ pub(super) fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The loop vanished under a call.
-pub(super) fn lost() -> PyErr {
+pub(super) fn loop_closed_error() -> PyErr {
     PyRuntimeError::new_err("the event loop of this call no longer exists")
 }

@@ -1,6 +1,6 @@
 //! One place where a Python task waits for Rust.
 //!
-//! A [`Parker`] is the waker of a Rust future and, at the same time, the owner of the asyncio future that the Python
+//! A [`TaskWaker`] is the waker of a Rust future and, at the same time, the owner of the asyncio future that the Python
 //! task is suspended on. Waking is free of the GIL: the parker puts itself into its loop's inbox and the loop's own
 //! thread completes the asyncio future.
 
@@ -13,18 +13,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 
-use super::bell::Bell;
-use super::guard::lock;
+use super::gil::lock;
+use super::loop_waker::LoopWaker;
 
 /// Being polled, or not waiting at all.
 const AWAKE: u8 = 0;
 /// Woken since the last poll began.
 const NOTIFIED: u8 = 1;
 /// The Python task is suspended on the future in the slot.
-const PARKED: u8 = 2;
+const SUSPENDED: u8 = 2;
 
 /// See the module's first paragraph.
-pub(crate) struct Parker {
+pub(crate) struct TaskWaker {
     state: AtomicU8,
     slot: Mutex<Slot>,
 }
@@ -33,10 +33,10 @@ pub(crate) struct Parker {
 #[derive(Default)]
 struct Slot {
     future: Option<Py<PyAny>>,
-    bell: Option<Arc<Bell>>,
+    loop_waker: Option<Arc<LoopWaker>>,
 }
 
-impl Parker {
+impl TaskWaker {
     /// A parker nobody waits at.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { state: AtomicU8::new(AWAKE), slot: Mutex::new(Slot::default()) })
@@ -48,12 +48,12 @@ impl Parker {
     }
 
     /// A poll begins: wake-ups count from here.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn start_poll(&self) {
         self.state.store(AWAKE, Ordering::Release);
     }
 
     /// Whether a task is suspended here and has not been woken.
-    pub(crate) fn is_occupied(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         lock(&self.slot).future.is_some()
     }
 
@@ -64,11 +64,11 @@ impl Parker {
     ///
     /// # Errors
     /// `RuntimeError` when no asyncio loop runs on this thread.
-    pub(crate) fn park(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn suspend(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if self.state.load(Ordering::Acquire) == NOTIFIED {
             return Ok(py.None());
         }
-        let Some((event_loop, bell)) = Bell::current(py)? else {
+        let Some((event_loop, loop_waker)) = LoopWaker::current(py)? else {
             return Err(PyRuntimeError::new_err(
                 "no running event loop: turntree coroutines are awaited under asyncio; use run_sync elsewhere",
             ));
@@ -77,11 +77,11 @@ impl Parker {
         future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
         let replaced = {
             let mut slot = lock(&self.slot);
-            slot.bell = Some(bell);
+            slot.loop_waker = Some(loop_waker);
             slot.future.replace(future.clone().unbind())
         };
         drop(replaced);
-        if self.state.compare_exchange(AWAKE, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        if self.state.compare_exchange(AWAKE, SUSPENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             self.clear();
             return Ok(py.None());
         }
@@ -109,7 +109,7 @@ impl Parker {
 
     /// Whoever is suspended here gives up, or was displaced by somebody who gave up without having waited: completes the
     /// asyncio future, so that a bystander looks again instead of waiting for ever.
-    pub(crate) fn dismiss(&self, py: Python<'_>) {
+    pub(crate) fn abandon(&self, py: Python<'_>) {
         let future = lock(&self.slot).future.take();
         if let Some(future) = future {
             // Fails when it was cancelled, which is the usual case, or when its loop is closed.
@@ -128,17 +128,17 @@ impl Parker {
     }
 
     fn notify(self: &Arc<Self>) {
-        if self.state.swap(NOTIFIED, Ordering::AcqRel) != PARKED {
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) != SUSPENDED {
             return;
         }
-        let bell = lock(&self.slot).bell.clone();
-        if let Some(bell) = bell {
-            bell.wake(Arc::clone(self));
+        let loop_waker = lock(&self.slot).loop_waker.clone();
+        if let Some(loop_waker) = loop_waker {
+            loop_waker.wake(Arc::clone(self));
         }
     }
 }
 
-impl Wake for Parker {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.notify();
     }

@@ -2,11 +2,11 @@
 //!
 //! Two ways in, and no third:
 //!
-//! - [`foreign`]: a thread that Python did not start wants the GIL. It is counted, and refused once the process is
+//! - [`attach`]: a thread that Python did not start wants the GIL. It is counted, and refused once the process is
 //!   exiting: a thread that is still giving the GIL back while the interpreter dies crashes the process
 //!   (a third of busy runs, without this guard).
-//! - [`holding`] marks the stretch in which one of our entry points runs Rust code with the GIL held, and [`held`]
-//!   gives that code a token. Outside such a stretch [`held`] answers `None`: this is how a destructor or a waker
+//! - [`mark_held`] marks the stretch in which one of our entry points runs Rust code with the GIL held, and [`if_held`]
+//!   gives that code a token. Outside such a stretch [`if_held`] answers `None`: this is how a destructor or a waker
 //!   that happens to run on a network thread knows that it must post a letter instead of taking the GIL.
 
 use std::cell::Cell;
@@ -21,27 +21,28 @@ use pyo3::prelude::*;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
-    static HOLDING: Cell<u32> = const { Cell::new(0) };
+    static HELD_DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-static GATE: Gate = Gate { state: Mutex::new(GateState { inside: 0, closed: false }), left: Condvar::new() };
+static EXIT_GATE: ExitGate =
+    ExitGate { state: Mutex::new(ExitGateState { inside: 0, closed: false }), left: Condvar::new() };
 
-struct Gate {
-    state: Mutex<GateState>,
+struct ExitGate {
+    state: Mutex<ExitGateState>,
     left: Condvar,
 }
 
-struct GateState {
+struct ExitGateState {
     inside: usize,
     closed: bool,
 }
 
 /// One foreign thread inside the interpreter.
-struct Visit;
+struct AttachedThread;
 
-impl Visit {
+impl AttachedThread {
     fn begin() -> Option<Self> {
-        let mut state = lock(&GATE.state);
+        let mut state = lock(&EXIT_GATE.state);
         if state.closed {
             return None;
         }
@@ -50,11 +51,11 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for AttachedThread {
     fn drop(&mut self) {
-        let mut state = lock(&GATE.state);
+        let mut state = lock(&EXIT_GATE.state);
         state.inside = state.inside.saturating_sub(1);
-        GATE.left.notify_all();
+        EXIT_GATE.left.notify_all();
     }
 }
 
@@ -68,39 +69,39 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Answers `None`, without having run it, when the process is exiting. Never call it from a network thread: a tokio
 /// worker that waits for the GIL polls no socket.
-pub(crate) fn foreign<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    let visit = Visit::begin()?;
+pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    let visit = AttachedThread::begin()?;
     let result = Python::try_attach(work);
     drop(visit);
     result
 }
 
-/// Runs `work`, which [`held`] then knows to hold the GIL.
-pub(crate) fn holding<R>(_py: Python<'_>, work: impl FnOnce() -> R) -> R {
+/// Runs `work`, which [`if_held`] then knows to hold the GIL.
+pub(crate) fn mark_held<R>(_py: Python<'_>, work: impl FnOnce() -> R) -> R {
     struct Restore;
     impl Drop for Restore {
         fn drop(&mut self) {
-            HOLDING.with(|depth| depth.set(depth.get().saturating_sub(1)));
+            HELD_DEPTH.with(|depth| depth.set(depth.get().saturating_sub(1)));
         }
     }
-    HOLDING.with(|depth| depth.set(depth.get().saturating_add(1)));
+    HELD_DEPTH.with(|depth| depth.set(depth.get().saturating_add(1)));
     let _restore = Restore;
     work()
 }
 
-/// Runs `work` with the interpreter if this thread is inside [`holding`]; `None` otherwise.
+/// Runs `work` with the interpreter if this thread is inside [`mark_held`]; `None` otherwise.
 ///
 /// Costs a few nanoseconds: the thread is attached already.
-pub(crate) fn held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    if HOLDING.with(Cell::get) == 0 { None } else { Python::try_attach(work) }
+pub(crate) fn if_held<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    if HELD_DEPTH.with(Cell::get) == 0 { None } else { Python::try_attach(work) }
 }
 
-/// Like [`held`], for futures that only our own entry points poll.
+/// Like [`if_held`], for futures that only our own entry points poll.
 ///
 /// # Errors
 /// `RuntimeError` when they are polled elsewhere, for instance on a network thread.
-pub(crate) fn expect_held<R>(work: impl FnOnce(Python<'_>) -> PyResult<R>) -> PyResult<R> {
-    held(work).unwrap_or_else(|| {
+pub(crate) fn require_held<R>(work: impl FnOnce(Python<'_>) -> PyResult<R>) -> PyResult<R> {
+    if_held(work).unwrap_or_else(|| {
         Err(PyRuntimeError::new_err(
             "this future needs Python and was polled away from it; await it or use run_sync",
         ))
@@ -111,11 +112,11 @@ pub(crate) fn expect_held<R>(work: impl FnOnce(Python<'_>) -> PyResult<R>) -> Py
 ///
 /// Such a destructor runs with the GIL held and perhaps with an exception on its way; code run by the drop (a tool
 /// that is cancelled) must neither lose nor see it.
-pub(crate) fn release<T>(value: T) {
+pub(crate) fn drop_held<T>(value: T) {
     let mut slot = Some(value);
     Python::try_attach(|py| {
         let in_flight = PyErr::take(py);
-        holding(py, || drop(slot.take()));
+        mark_held(py, || drop(slot.take()));
         if let Some(error) = in_flight {
             error.restore(py);
         }
@@ -144,17 +145,17 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
 /// `atexit`: ends our threads, refuses new ones and waits, without the GIL, until the last attached one has left.
 #[pyfunction]
 fn close_at_exit(py: Python<'_>) {
-    super::helper_loop::stop_all(py);
+    super::background_loop::stop_all(py);
     py.detach(|| {
         let deadline = Instant::now() + PATIENCE;
-        let mut state = lock(&GATE.state);
+        let mut state = lock(&EXIT_GATE.state);
         state.closed = true;
         while state.inside > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            state = GATE.left.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = EXIT_GATE.left.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     });
 }
@@ -162,6 +163,6 @@ fn close_at_exit(py: Python<'_>) {
 /// `fork`, in the child: the threads that were inside do not exist here.
 #[pyfunction]
 fn reopen_after_fork() {
-    let mut state = lock(&GATE.state);
+    let mut state = lock(&EXIT_GATE.state);
     state.inside = 0;
 }

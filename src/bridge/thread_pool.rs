@@ -11,8 +11,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::guard::lock;
-use super::names;
+use super::gil::lock;
+use super::imports;
 
 /// Threads of one level; the pool starts them as they are needed.
 const MAXIMUM_THREADS: usize = 32;
@@ -80,5 +80,5 @@ fn start(py: Python<'_>, depth: usize) -> PyResult<Bound<'_, PyAny>> {
     options.set_item(intern!(py, "max_workers"), MAXIMUM_THREADS)?;
     options.set_item(intern!(py, "thread_name_prefix"), "turntree-tool")?;
     options.set_item(intern!(py, "initializer"), Py::new(py, DepthMark(depth.saturating_add(1)))?)?;
-    names::thread_pool_executor(py)?.call((), Some(&options))
+    imports::thread_pool_executor(py)?.call((), Some(&options))
 }

@@ -9,10 +9,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::bell::Bell;
-use super::guard::lock;
-use super::names;
-use super::tool_threads::{self, DepthMark};
+use super::gil::lock;
+use super::imports;
+use super::loop_waker::LoopWaker;
+use super::thread_pool::{self, DepthMark};
 
 /// How long the process waits at exit for a tool that blocks a loop of ours.
 const PATIENCE_SECONDS: f64 = 2.0;
@@ -28,15 +28,15 @@ struct Loops {
 struct Helper {
     event_loop: Py<PyAny>,
     thread: Py<PyAny>,
-    bell: Arc<Bell>,
+    loop_waker: Arc<LoopWaker>,
 }
 
 /// The bell of the loop for async tools that are called from this thread without a loop.
 ///
 /// # Errors
 /// What starting a loop or a thread raises.
-pub(crate) fn bell(py: Python<'_>) -> PyResult<Arc<Bell>> {
-    let depth = tool_threads::depth();
+pub(crate) fn loop_waker(py: Python<'_>) -> PyResult<Arc<LoopWaker>> {
+    let depth = thread_pool::depth();
     loop {
         let (found, missing) = {
             let mut loops = lock(&LOOPS);
@@ -46,10 +46,10 @@ pub(crate) fn bell(py: Python<'_>) -> PyResult<Arc<Bell>> {
                 // A loop's finaliser would unregister descriptors from the epoll object shared with the parent.
                 std::mem::forget(std::mem::take(&mut loops.helpers));
             }
-            (loops.helpers.get(depth).map(|helper| Arc::clone(&helper.bell)), loops.helpers.len())
+            (loops.helpers.get(depth).map(|helper| Arc::clone(&helper.loop_waker)), loops.helpers.len())
         };
-        if let Some(bell) = found {
-            return Ok(bell);
+        if let Some(loop_waker) = found {
+            return Ok(loop_waker);
         }
         let helper = Helper::start(py, missing)?;
         let surplus = {
@@ -87,8 +87,8 @@ pub(crate) fn stop_all(py: Python<'_>) {
 
 impl Helper {
     fn start(py: Python<'_>, depth: usize) -> PyResult<Self> {
-        let event_loop = names::new_event_loop(py)?.call0()?;
-        let bell = Bell::of(&event_loop)?;
+        let event_loop = imports::new_event_loop(py)?.call0()?;
+        let loop_waker = LoopWaker::of(&event_loop)?;
         event_loop
             .call_method1(intern!(py, "call_soon"), (Py::new(py, DepthMark(depth.saturating_add(1)))?,))?;
         let options = PyDict::new(py);
@@ -98,9 +98,9 @@ impl Helper {
         options.set_item(intern!(py, "args"), (&event_loop,))?;
         options.set_item(intern!(py, "name"), "turntree-tools-loop")?;
         options.set_item(intern!(py, "daemon"), true)?;
-        let thread = names::thread(py)?.call((), Some(&options))?;
+        let thread = imports::thread(py)?.call((), Some(&options))?;
         thread.call_method0(intern!(py, "start"))?;
-        Ok(Self { event_loop: event_loop.unbind(), thread: thread.unbind(), bell })
+        Ok(Self { event_loop: event_loop.unbind(), thread: thread.unbind(), loop_waker })
     }
 
     /// Stops the loop, cancels what is left on it and closes it.
@@ -124,7 +124,7 @@ impl Helper {
 fn cancel_all(event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = event_loop.py();
     let tasks = PyList::empty(py);
-    for task in names::all_tasks(py)?.call1((event_loop,))?.try_iter()? {
+    for task in imports::all_tasks(py)?.call1((event_loop,))?.try_iter()? {
         let task = task?;
         task.call_method0(intern!(py, "cancel"))?;
         tasks.append(task)?;
@@ -134,7 +134,7 @@ fn cancel_all(event_loop: &Bound<'_, PyAny>) -> PyResult<()> {
     }
     let options = PyDict::new(py);
     options.set_item(intern!(py, "return_exceptions"), true)?;
-    let gathered = names::gather(py)?.call(PyTuple::new(py, tasks.iter())?, Some(&options))?;
+    let gathered = imports::gather(py)?.call(PyTuple::new(py, tasks.iter())?, Some(&options))?;
     event_loop.call_method1(intern!(py, "run_until_complete"), (gathered,))?;
     Ok(())
 }

@@ -22,67 +22,68 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
-use super::guard::{self, lock};
-use super::parker::Parker;
-use super::{bell_thread, names};
+use super::gil::{self, lock};
+use super::task_waker::TaskWaker;
+use super::{imports, waker_thread};
 
 /// Work that only the loop's own thread may do.
-type Errand = Box<dyn FnOnce(Python<'_>) + Send>;
+type LoopCallback = Box<dyn FnOnce(Python<'_>) + Send>;
 
-enum Letter {
-    Wake(Arc<Parker>),
-    Errand(Errand),
+enum QueuedMessage {
+    Wake(Arc<TaskWaker>),
+    LoopCallback(LoopCallback),
 }
 
 /// See the module's first paragraph.
-pub(crate) struct Bell {
-    inbox: Mutex<Vec<Letter>>,
-    rung: AtomicBool,
+pub(crate) struct LoopWaker {
+    queue: Mutex<Vec<QueuedMessage>>,
+    is_signaled: AtomicBool,
     closed: AtomicBool,
-    voice: Voice,
+    method: WakeMethod,
     event_loop: Py<PyWeakrefReference>,
     process: u32,
 }
 
 /// How the bell sounds.
-enum Voice {
+enum WakeMethod {
     #[cfg(unix)]
-    Descriptor(Ringer),
+    Descriptor(EventFd),
     Thread,
 }
 
 thread_local! {
     /// The bell this thread used last; most threads have one loop in their life.
-    static LAST: RefCell<Option<Arc<Bell>>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Arc<LoopWaker>>> = const { RefCell::new(None) };
     /// The bell whose loop is known to be executing on this thread right now.
-    static ON_LOOP: Cell<*const Bell> = const { Cell::new(ptr::null()) };
+    static ON_LOOP: Cell<*const LoopWaker> = const { Cell::new(ptr::null()) };
 }
 
-impl Bell {
+impl LoopWaker {
     /// The running loop of this thread and its bell, which is hung up at first use.
     ///
     /// # Errors
     /// Whatever the loop's `add_reader` raises beyond "not supported", or the system when it has no descriptor left.
     pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Arc<Self>)>> {
-        let Some(event_loop) = names::running_loop(py)? else { return Ok(None) };
-        let bell = Self::of(&event_loop)?;
-        Ok(Some((event_loop, bell)))
+        let Some(event_loop) = imports::running_loop(py)? else { return Ok(None) };
+        let loop_waker = Self::of(&event_loop)?;
+        Ok(Some((event_loop, loop_waker)))
     }
 
     /// The bell of a loop. Call it on the loop's thread, or before the loop runs.
     ///
     /// # Errors
-    /// As [`Bell::current`].
+    /// As [`LoopWaker::current`].
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        let cached =
-            LAST.with_borrow(|last| last.as_ref().filter(|bell| bell.belongs_to(event_loop)).cloned());
-        if let Some(bell) = cached {
-            return Ok(bell);
+        let cached = LAST.with_borrow(|last| {
+            last.as_ref().filter(|loop_waker| loop_waker.belongs_to(event_loop)).cloned()
+        });
+        if let Some(loop_waker) = cached {
+            return Ok(loop_waker);
         }
-        let bell = Self::registered(event_loop)?;
+        let loop_waker = Self::registered(event_loop)?;
         // The replaced bell is dropped outside the borrow.
-        drop(LAST.with(|last| last.replace(Some(Arc::clone(&bell)))));
-        Ok(bell)
+        drop(LAST.with(|last| last.replace(Some(Arc::clone(&loop_waker)))));
+        Ok(loop_waker)
     }
 
     /// The bell's loop, while it lives.
@@ -92,25 +93,25 @@ impl Bell {
 
     /// Whether this thread is executing the bell's loop; needs the GIL, costs a C call.
     pub(crate) fn is_running_here(&self, py: Python<'_>) -> bool {
-        matches!(names::running_loop(py), Ok(Some(running)) if self.belongs_to(&running))
+        matches!(imports::running_loop(py), Ok(Some(running)) if self.belongs_to(&running))
     }
 
-    /// Has the loop resume the task that is suspended at `parker`. Needs no GIL.
-    pub(crate) fn wake(self: &Arc<Self>, parker: Arc<Parker>) {
-        if ON_LOOP.get() == Arc::as_ptr(self) && guard::held(|py| parker.resolve(py)).is_some() {
+    /// Has the loop resume the task that is suspended at `task_waker`. Needs no GIL.
+    pub(crate) fn wake(self: &Arc<Self>, task_waker: Arc<TaskWaker>) {
+        if ON_LOOP.get() == Arc::as_ptr(self) && gil::if_held(|py| task_waker.resolve(py)).is_some() {
             return;
         }
-        self.post(Letter::Wake(parker));
+        self.enqueue(QueuedMessage::Wake(task_waker));
     }
 
-    /// Has the loop's thread run `errand`, soon. Needs no GIL. On a loop that is closed the errand is dropped unrun.
-    pub(crate) fn send(self: &Arc<Self>, errand: impl FnOnce(Python<'_>) + Send + 'static) {
-        self.post(Letter::Errand(Box::new(errand)));
+    /// Has the loop's thread run `callback`, soon. Needs no GIL. On a loop that is closed the errand is dropped unrun.
+    pub(crate) fn call_soon(self: &Arc<Self>, callback: impl FnOnce(Python<'_>) + Send + 'static) {
+        self.enqueue(QueuedMessage::LoopCallback(Box::new(callback)));
     }
 
     /// Runs `work`, which is executing on the bell's loop: wake-ups of tasks of this loop then skip the bell.
     pub(crate) fn on_loop<R>(self: &Arc<Self>, work: impl FnOnce() -> R) -> R {
-        struct Restore(*const Bell);
+        struct Restore(*const LoopWaker);
         impl Drop for Restore {
             fn drop(&mut self) {
                 ON_LOOP.set(self.0);
@@ -121,20 +122,20 @@ impl Bell {
     }
 
     /// Takes what has arrived and does it; the loop's thread only.
-    pub(crate) fn answer(self: &Arc<Self>, py: Python<'_>) {
+    pub(crate) fn process_queue(self: &Arc<Self>, py: Python<'_>) {
         #[cfg(unix)]
-        if let Voice::Descriptor(ringer) = &self.voice {
-            ringer.silence();
+        if let WakeMethod::Descriptor(event_fd) = &self.method {
+            event_fd.drain();
         }
         // Before the inbox is taken: a letter that comes later rings again.
-        self.rung.swap(false, Ordering::AcqRel);
-        let letters = std::mem::take(&mut *lock(&self.inbox));
-        guard::holding(py, || {
+        self.is_signaled.swap(false, Ordering::AcqRel);
+        let messages = std::mem::take(&mut *lock(&self.queue));
+        gil::mark_held(py, || {
             self.on_loop(|| {
-                for letter in letters {
-                    match letter {
-                        Letter::Wake(parker) => parker.resolve(py),
-                        Letter::Errand(errand) => errand(py),
+                for message in messages {
+                    match message {
+                        QueuedMessage::Wake(task_waker) => task_waker.resolve(py),
+                        QueuedMessage::LoopCallback(callback) => callback(py),
                     }
                 }
             });
@@ -144,26 +145,26 @@ impl Bell {
     /// The loop is closed or gone: nothing that arrives is delivered any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let letters = std::mem::take(&mut *lock(&self.inbox));
-        drop(letters);
+        let messages = std::mem::take(&mut *lock(&self.queue));
+        drop(messages);
     }
 
-    fn post(self: &Arc<Self>, letter: Letter) {
-        let mut inbox = lock(&self.inbox);
+    fn enqueue(self: &Arc<Self>, message: QueuedMessage) {
+        let mut queue = lock(&self.queue);
         if self.closed.load(Ordering::Acquire) {
-            drop(inbox);
-            drop(letter);
+            drop(queue);
+            drop(message);
             return;
         }
-        inbox.push(letter);
-        drop(inbox);
-        if self.rung.swap(true, Ordering::AcqRel) {
+        queue.push(message);
+        drop(queue);
+        if self.is_signaled.swap(true, Ordering::AcqRel) {
             return;
         }
-        match &self.voice {
+        match &self.method {
             #[cfg(unix)]
-            Voice::Descriptor(ringer) => ringer.ring(),
-            Voice::Thread => bell_thread::ring(Arc::clone(self)),
+            WakeMethod::Descriptor(event_fd) => event_fd.signal(),
+            WakeMethod::Thread => waker_thread::wake_loop(Arc::clone(self)),
         }
     }
 
@@ -178,44 +179,47 @@ impl Bell {
         static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = event_loop.py();
         let registry = REGISTRY
-            .get_or_try_init(py, || Ok::<_, PyErr>(names::weak_key_dictionary(py)?.call0()?.unbind()))?
+            .get_or_try_init(py, || Ok::<_, PyErr>(imports::weak_key_dictionary(py)?.call0()?.unbind()))?
             .bind(py);
         let entry = registry.call_method1(intern!(py, "get"), (event_loop,))?;
-        if let Ok(entry) = entry.cast::<RegisteredBell>()
+        if let Ok(entry) = entry.cast::<RegisteredWaker>()
             && entry.get().0.belongs_to(event_loop)
         {
             return Ok(Arc::clone(&entry.get().0));
         }
-        let bell = Self::hang(event_loop)?;
-        registry.set_item(event_loop, Py::new(py, RegisteredBell(Arc::clone(&bell)))?)?;
-        Ok(bell)
+        let loop_waker = Self::create(event_loop)?;
+        registry.set_item(event_loop, Py::new(py, RegisteredWaker(Arc::clone(&loop_waker)))?)?;
+        Ok(loop_waker)
     }
 
-    fn hang(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
-        let with_voice = |voice| -> PyResult<Arc<Self>> {
+    fn create(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
+        let build = |method| -> PyResult<Arc<Self>> {
             Ok(Arc::new(Self {
-                inbox: Mutex::default(),
-                rung: AtomicBool::new(false),
+                queue: Mutex::default(),
+                is_signaled: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
-                voice,
+                method,
                 event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
                 process: std::process::id(),
             }))
         };
         #[cfg(unix)]
         {
-            let ringer = Ringer::new()?;
-            let descriptor = ringer.descriptor();
-            let bell = with_voice(Voice::Descriptor(ringer))?;
-            let listener = Py::new(event_loop.py(), Listener { bell: Arc::clone(&bell), owns_bell: true })?;
+            let event_fd = EventFd::new()?;
+            let descriptor = event_fd.descriptor();
+            let loop_waker = build(WakeMethod::Descriptor(event_fd))?;
+            let listener = Py::new(
+                event_loop.py(),
+                WakeHandler { loop_waker: Arc::clone(&loop_waker), closes_on_drop: true },
+            )?;
             let py = event_loop.py();
             // The loop keeps the context in which a reader is added, as long as it lives: not that of our first caller.
             let watched = event_loop.getattr(intern!(py, "add_reader")).and_then(|add_reader| {
-                let nobodys = names::context_type(py)?.call0()?;
+                let nobodys = imports::context_type(py)?.call0()?;
                 nobodys.call_method1(intern!(py, "run"), (add_reader, descriptor, listener))
             });
             match watched {
-                Ok(_) => return Ok(bell),
+                Ok(_) => return Ok(loop_waker),
                 Err(error)
                     if error.is_instance_of::<pyo3::exceptions::PyNotImplementedError>(event_loop.py()) => {}
                 Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(event_loop.py()) => {
@@ -223,48 +227,48 @@ impl Bell {
                 Err(error) => return Err(error),
             }
         }
-        with_voice(Voice::Thread)
+        build(WakeMethod::Thread)
     }
 }
 
 /// What the registry keeps: a bell without a way back to its loop.
-#[pyclass(frozen, name = "_RegisteredBell", module = "turntree._core")]
-struct RegisteredBell(Arc<Bell>);
+#[pyclass(frozen, name = "_RegisteredWaker", module = "turntree._core")]
+struct RegisteredWaker(Arc<LoopWaker>);
 
 /// The callback that the loop runs when the bell has rung.
 ///
 /// The loop owns it, so its end tells that the loop is closed or collected.
-#[pyclass(frozen, name = "_Listener", module = "turntree._core")]
-pub(crate) struct Listener {
-    bell: Arc<Bell>,
-    owns_bell: bool,
+#[pyclass(frozen, name = "_WakeHandler", module = "turntree._core")]
+pub(crate) struct WakeHandler {
+    loop_waker: Arc<LoopWaker>,
+    closes_on_drop: bool,
 }
 
-impl Listener {
+impl WakeHandler {
     /// A listener for one `call_soon_threadsafe`.
-    pub(crate) fn once(py: Python<'_>, bell: Arc<Bell>) -> PyResult<Py<Self>> {
-        Py::new(py, Self { bell, owns_bell: false })
+    pub(crate) fn once(py: Python<'_>, loop_waker: Arc<LoopWaker>) -> PyResult<Py<Self>> {
+        Py::new(py, Self { loop_waker, closes_on_drop: false })
     }
 }
 
 #[pymethods]
-impl Listener {
+impl WakeHandler {
     fn __call__(&self, py: Python<'_>) {
-        self.bell.answer(py);
+        self.loop_waker.process_queue(py);
     }
 }
 
-impl Drop for Listener {
+impl Drop for WakeHandler {
     fn drop(&mut self) {
-        if self.owns_bell {
-            let bell = Arc::clone(&self.bell);
-            guard::release(Closing(bell));
+        if self.closes_on_drop {
+            let loop_waker = Arc::clone(&self.loop_waker);
+            gil::drop_held(Closing(loop_waker));
         }
     }
 }
 
-/// Closes a bell when dropped, inside [`guard::release`].
-struct Closing(Arc<Bell>);
+/// Closes a bell when dropped, inside [`gil::release`].
+struct Closing(Arc<LoopWaker>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -274,7 +278,7 @@ impl Drop for Closing {
 
 /// A descriptor that one side writes and the loop reads.
 #[cfg(unix)]
-struct Ringer {
+struct EventFd {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     event: std::fs::File,
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -282,7 +286,7 @@ struct Ringer {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Ringer {
+impl EventFd {
     #[expect(unsafe_code, reason = "the standard library has no eventfd")]
     fn new() -> std::io::Result<Self> {
         use std::os::fd::{FromRawFd, OwnedFd};
@@ -302,17 +306,17 @@ impl Ringer {
     }
 
     /// Never blocks: the counter cannot overflow, because the bell rings once per answer.
-    fn ring(&self) {
+    fn signal(&self) {
         let _ = (&self.event).write(&1_u64.to_ne_bytes());
     }
 
-    fn silence(&self) {
+    fn drain(&self) {
         let _ = (&self.event).read(&mut [0; 8]);
     }
 }
 
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-impl Ringer {
+impl EventFd {
     fn new() -> std::io::Result<Self> {
         let pair = std::os::unix::net::UnixStream::pair()?;
         pair.0.set_nonblocking(true)?;
@@ -325,19 +329,23 @@ impl Ringer {
     }
 
     /// Never blocks: one byte is under way at a time.
-    fn ring(&self) {
+    fn signal(&self) {
         let _ = (&self.pair.1).write(&[1]);
     }
 
-    fn silence(&self) {
+    fn drain(&self) {
         let _ = (&self.pair.0).read(&mut [0; 64]);
     }
 }
 
 /// Runs `work` (a callback that asyncio calls on the loop's thread) so that wake-ups of this loop skip the bell.
-pub(crate) fn in_callback<R>(py: Python<'_>, bell: Option<&Arc<Bell>>, work: impl FnOnce() -> R) -> R {
-    guard::holding(py, || match bell {
-        Some(bell) => bell.on_loop(work),
+pub(crate) fn in_callback<R>(
+    py: Python<'_>,
+    loop_waker: Option<&Arc<LoopWaker>>,
+    work: impl FnOnce() -> R,
+) -> R {
+    gil::mark_held(py, || match loop_waker {
+        Some(loop_waker) => loop_waker.on_loop(work),
         None => work(),
     })
 }

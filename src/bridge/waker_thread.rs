@@ -8,42 +8,42 @@ use std::sync::{Arc, Mutex};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::bell::{Bell, Listener};
-use super::guard::{self, lock};
+use super::gil::{self, lock};
+use super::loop_waker::{LoopWaker, WakeHandler};
 
 /// The queue of the thread of this process; a forked child starts its own.
-static QUEUE: Mutex<Option<(u32, Sender<Arc<Bell>>)>> = Mutex::new(None);
+static QUEUE: Mutex<Option<(u32, Sender<Arc<LoopWaker>>)>> = Mutex::new(None);
 
 /// Has the thread call `call_soon_threadsafe` on the bell's loop. Needs no GIL.
-pub(crate) fn ring(bell: Arc<Bell>) {
+pub(crate) fn wake_loop(loop_waker: Arc<LoopWaker>) {
     let process = std::process::id();
     let mut queue = lock(&QUEUE);
     let unsent = match queue.as_ref() {
-        Some((owner, sender)) if *owner == process => sender.send(bell).err().map(|refused| refused.0),
-        _ => Some(bell),
+        Some((owner, sender)) if *owner == process => sender.send(loop_waker).err().map(|refused| refused.0),
+        _ => Some(loop_waker),
     };
-    let Some(bell) = unsent else { return };
-    let (sender, receiver) = channel::<Arc<Bell>>();
-    let started = std::thread::Builder::new().name("turntree-bell".to_owned()).spawn(move || {
-        for bell in receiver {
-            if guard::foreign(|py| deliver(py, &bell)).is_none() {
+    let Some(loop_waker) = unsent else { return };
+    let (sender, receiver) = channel::<Arc<LoopWaker>>();
+    let started = std::thread::Builder::new().name("turntree-waker".to_owned()).spawn(move || {
+        for loop_waker in receiver {
+            if gil::attach(|py| deliver(py, &loop_waker)).is_none() {
                 // The process is exiting.
                 return;
             }
         }
     });
-    if started.is_ok() && sender.send(bell).is_ok() {
+    if started.is_ok() && sender.send(loop_waker).is_ok() {
         *queue = Some((process, sender));
     }
 }
 
-fn deliver(py: Python<'_>, bell: &Arc<Bell>) {
-    let called = bell.event_loop(py).map(|event_loop| {
-        let listener = Listener::once(py, Arc::clone(bell))?;
+fn deliver(py: Python<'_>, loop_waker: &Arc<LoopWaker>) {
+    let called = loop_waker.event_loop(py).map(|event_loop| {
+        let listener = WakeHandler::once(py, Arc::clone(loop_waker))?;
         event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (listener,))
     });
     // No loop, or one that refuses because it is closed: nobody will ever answer.
     if !matches!(called, Some(Ok(_))) {
-        guard::holding(py, || bell.close());
+        gil::mark_held(py, || loop_waker.close());
     }
 }
