@@ -105,7 +105,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::bridge::install(module.py())?;
-        super::upp::drops::install();
+        super::upp::omissions::install();
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -33,8 +33,8 @@ use turntree_core::message::{Body, ContentBlock, Delta, Message, StreamEvent as 
 use turntree_core::time::{Clock as _, SystemClock};
 use turntree_upp::dialects::common::{data_of, new_call_id};
 use turntree_upp::error::{ErrorCode, UppError};
-use turntree_upp::native;
 use turntree_upp::provider::{Capabilities, Model, ModelEvent, ModelStream};
+use turntree_upp::provider_tools;
 use turntree_upp::providers::scripted::events_of;
 use turntree_upp::request::{ModelRequest as CoreRequest, ModelResponse, StopReason};
 
@@ -139,7 +139,7 @@ impl CustomModel {
 
     /// The request as the function sees it.
     fn settle(&self, request: &CoreRequest) -> Result<CoreRequest, UppError> {
-        native::settle(request, &self.provider, true).map(std::borrow::Cow::into_owned)
+        provider_tools::settle(request, &self.provider, true).map(std::borrow::Cow::into_owned)
     }
 
     async fn generate(

@@ -3,12 +3,12 @@
 pub(crate) mod config;
 pub(crate) mod custom;
 pub(crate) mod custom_media;
-pub(crate) mod drops;
 pub(crate) mod embedding;
 pub(crate) mod image;
 pub(crate) mod keys;
 pub(crate) mod middleware;
 pub(crate) mod model;
+pub(crate) mod omissions;
 pub(crate) mod prices;
 pub(crate) mod replay;
 pub(crate) mod result_stream;

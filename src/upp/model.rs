@@ -17,11 +17,11 @@ use crate::convert::json::to_raw;
 use crate::to_python::ToPython;
 use turntree_core::http::EnvironmentKey;
 use turntree_core::json::RawJson;
-use turntree_upp::costs::{Price, Prices};
 use turntree_upp::dialect::Dialect;
 use turntree_upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use turntree_upp::http_model::HttpModel;
 use turntree_upp::image::{HttpImageModel, ImageModel};
+use turntree_upp::pricing::{Price, Prices};
 use turntree_upp::providers;
 use turntree_upp::providers::scripted::Scripted;
 use turntree_upp::{

@@ -11,7 +11,7 @@ use crate::records::TokenUsage;
 use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
 use turntree_core::message;
-use turntree_upp::costs::{Price, Prices};
+use turntree_upp::pricing::{Price, Prices};
 
 /// Rows from a list of dicts.
 ///

@@ -18,7 +18,7 @@ use turntree_core::ids::IdSource;
 use turntree_core::message::message::History;
 use turntree_core::message::{ToolDefinition, Turn};
 use turntree_upp::UppError;
-use turntree_upp::llm::{Input, gate, into_messages};
+use turntree_upp::llm::{Input, capability_check, into_messages};
 
 /// A model, tools, and a strategy that says how to use them.
 ///
@@ -131,7 +131,7 @@ impl Agent {
         context: RunContext,
     ) -> Result<AgentStream, UppError> {
         let (machine, driver) = self.prepare(history, input.into(), context)?;
-        gate::check_streaming(&*driver.model)?;
+        capability_check::check_streaming(&*driver.model)?;
         Ok(AgentStream::new(machine, driver))
     }
 
@@ -189,7 +189,7 @@ impl Agent {
         let options = &self.inner.options;
         self.check_depth(&context)?;
         self.check_tool_names(model.provider())?;
-        gate::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
+        capability_check::check_features(&*model, options.structure.is_some(), !self.inner.tools.is_empty())?;
         let structure = &self.inner.structure;
         if let Some(structure) = structure {
             structure.check_schema(model.provider())?;
@@ -206,7 +206,7 @@ impl Agent {
         let is_last_word = context.middleware.is_empty() && options.middleware.is_empty();
         if is_last_word {
             let said = history.iter().chain(state.messages());
-            gate::check_media(&*model, said.map(AsRef::as_ref))?;
+            capability_check::check_media(&*model, said.map(AsRef::as_ref))?;
         }
         let setup = Setup {
             history,

@@ -26,7 +26,7 @@ use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{StreamEvent, Turn};
-use turntree_upp::llm::{Input, gate};
+use turntree_upp::llm::{Input, capability_check};
 use turntree_upp::middleware::MiddlewareStack;
 use turntree_upp::{Capabilities, Model, System, UppError};
 
@@ -94,7 +94,7 @@ impl Llm {
             structure_repair,
             middleware,
         } = options;
-        gate::check_features(&*model, structure.is_some(), !tools.is_empty())?;
+        capability_check::check_features(&*model, structure.is_some(), !tools.is_empty())?;
         let options = AgentOptions {
             model: Some(Arc::clone(&model)),
             params,
@@ -164,7 +164,7 @@ impl Llm {
         inputs: impl IntoIterator<Item = Input>,
         context: RunContext,
     ) -> Result<LlmStream, UppError> {
-        gate::check_streaming(&*self.model)?;
+        capability_check::check_streaming(&*self.model)?;
         let (machine, driver) = self.begin(history, inputs, context, true)?;
         let provider = self.model.provider().into();
         Ok(LlmStream { run: AgentStream::new(machine, driver), provider, outcome: None })

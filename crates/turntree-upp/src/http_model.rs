@@ -12,15 +12,16 @@ use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::config::{ProviderConfig, endpoint};
-use super::costs::{self, Prices};
 use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
-use super::native;
-use super::producer::{self, Producer};
+use super::omissions;
+use super::pricing::{self, Prices};
+use super::provenance::{self, ModelIdentity};
 use super::provider::{Capabilities, Model, ModelEvent, ModelStream};
-use super::reader::AnswerReader;
+use super::provider_tools;
 use super::request::{ModelRequest, ModelResponse};
+use super::response_reader::ResponseReader;
 use turntree_core::http::{
     BodySink, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
     KeyStrategy as _, ResponseType, StatusError, TransportLayer,
@@ -113,8 +114,9 @@ impl HttpModel {
         request: &ModelRequest,
         streaming: bool,
     ) -> Result<(HttpRequest, Keys), UppError> {
-        let request = native::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
-        producer::report(&request.messages, self.producer());
+        let request =
+            provider_tools::settle(request, self.dialect.provider(), self.dialect.takes_native_tools())?;
+        omissions::report(&request.messages, self.identity());
         let body = self.dialect.encode(&self.model_id, &request, streaming)?;
         let expect = match (streaming, self.dialect.framing()) {
             (false, _) => ResponseType::Json,
@@ -122,11 +124,11 @@ impl HttpModel {
             (true, Framing::Lines) => ResponseType::JsonLines,
         };
         let path = self.dialect.path(&self.model_id, streaming);
-        self.address(Ask::json(path, body), expect).await
+        self.address(ApiRequest::json(path, body), expect).await
     }
 
     /// A request to one of the vendor's APIs, with key and headers.
-    async fn address(&self, ask: Ask, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
+    async fn address(&self, ask: ApiRequest, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
         let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
         let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
             .header("Content-Type", ask.content_type)
@@ -152,23 +154,23 @@ impl HttpModel {
         Ok((http, Keys::of(key, &self.config)))
     }
 
-    fn producer(&self) -> Producer<'_> {
-        Producer { provider: self.dialect.provider(), model_id: &self.model_id }
+    fn identity(&self) -> ModelIdentity<'_> {
+        ModelIdentity { provider: self.dialect.provider(), model_id: &self.model_id }
     }
 
     /// Adds to an answer what the wire does not tell: which model was asked for, and what the call cost.
     fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
         if response.usage.cost.is_none() {
             let prices = self.prices.clone().unwrap_or_else(Prices::current);
-            response.usage.cost = costs::cost_of(
+            response.usage.cost = pricing::cost_of(
                 &prices,
-                self.producer(),
+                self.identity(),
                 self.dialect.counts_cache_apart(),
                 request,
                 response,
             );
         }
-        producer::sign(response, self.producer());
+        provenance::record_requested_model(response, self.identity());
     }
 
     fn client(&self, max_body: Option<usize>) -> Result<HttpClient, UppError> {
@@ -194,7 +196,7 @@ impl HttpModel {
     /// Asks another API of the same vendor, reached in the same way: embeddings, images.
     pub(super) async fn exchange<T>(
         &self,
-        ask: Ask,
+        ask: ApiRequest,
         read: impl FnOnce(&str) -> Result<T, UppError>,
     ) -> Result<T, UppError> {
         let prepared = self.address(ask, ResponseType::Json).await?;
@@ -202,9 +204,9 @@ impl HttpModel {
     }
 
     /// As [`Self::exchange`], for an answer that comes as server-sent events.
-    pub(super) async fn listen<S: BodySink<Error = StreamFailure>>(
+    pub(super) async fn listen<S: BodySink<Error = StreamError>>(
         self,
-        ask: Ask,
+        ask: ApiRequest,
         sink: S,
     ) -> Result<impl futures_util::Stream<Item = Result<S::Item, UppError>> + Send, UppError> {
         let prepared = self.address(ask, ResponseType::EventStream).await?;
@@ -242,7 +244,7 @@ impl HttpModel {
     ) -> Result<impl futures_util::Stream<Item = Result<ModelEvent, UppError>> + Send, UppError> {
         let prepared = self.prepare(&request, true).await?;
         let (ids, clock) = (Arc::clone(&self.ids), Arc::clone(&self.clock));
-        let sink = AnswerSink(AnswerReader::new(&*self.dialect, &request, ids, clock));
+        let sink = ResponseSink(ResponseReader::new(&*self.dialect, &request, ids, clock));
         let model = self.clone();
         Ok(self.receive(prepared, sink).await?.map(move |mut item| {
             if let Ok(ModelEvent::Done(answer)) = &mut item {
@@ -252,7 +254,7 @@ impl HttpModel {
         }))
     }
 
-    async fn receive<S: BodySink<Error = StreamFailure>>(
+    async fn receive<S: BodySink<Error = StreamError>>(
         self,
         (http, keys): (HttpRequest, Keys),
         sink: S,
@@ -293,10 +295,10 @@ impl HttpModel {
         UppError { retry_after: error.retry_after.map(|wait| wait.min(longest.as_secs_f64())), ..error }
     }
 
-    fn stream_error(&self, failure: StreamFailure) -> UppError {
+    fn stream_error(&self, failure: StreamError) -> UppError {
         match failure {
-            StreamFailure::Http(error) => self.http_error(error),
-            StreamFailure::Model(error) => *error,
+            StreamError::Http(error) => self.http_error(error),
+            StreamError::Model(error) => *error,
         }
     }
 }
@@ -340,7 +342,7 @@ fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, Str
 
 /// What one of a vendor's APIs is asked.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct ApiRequest {
     /// The path under the prefix, with its leading slash.
     pub(super) path: String,
     /// The media type of the body.
@@ -348,7 +350,7 @@ pub(super) struct Ask {
     pub(super) body: Bytes,
 }
 
-impl Ask {
+impl ApiRequest {
     pub(super) fn json(path: String, body: Vec<u8>) -> Self {
         Self { path, content_type: "application/json".to_owned(), body: body.into() }
     }
@@ -408,36 +410,36 @@ impl Keys {
 
 /// What ends a stream early.
 #[derive(Debug)]
-pub(super) enum StreamFailure {
+pub(super) enum StreamError {
     Http(HttpError),
     Model(Box<UppError>),
 }
 
-impl From<HttpError> for StreamFailure {
+impl From<HttpError> for StreamError {
     fn from(error: HttpError) -> Self {
         Self::Http(error)
     }
 }
 
-impl From<UppError> for StreamFailure {
+impl From<UppError> for StreamError {
     fn from(error: UppError) -> Self {
         Self::Model(Box::new(error))
     }
 }
 
 /// The reader, in the task that reads the socket.
-struct AnswerSink(AnswerReader);
+struct ResponseSink(ResponseReader);
 
-impl BodySink for AnswerSink {
+impl BodySink for ResponseSink {
     type Item = ModelEvent;
-    type Error = StreamFailure;
+    type Error = StreamError;
 
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamFailure> {
+    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamError> {
         let is_whole = self.0.push(bytes, out)?;
         Ok(if is_whole { Flow::Done } else { Flow::Continue })
     }
 
-    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamFailure> {
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamError> {
         Ok(self.0.end(out)?)
     }
 }

@@ -9,7 +9,6 @@
 //! around calls.
 
 pub mod config;
-pub mod costs;
 pub mod dialect;
 pub mod dialects;
 pub mod embedding;
@@ -18,13 +17,15 @@ pub mod http_model;
 pub mod image;
 pub mod llm;
 pub mod middleware;
-pub mod native;
-pub mod producer;
+pub mod omissions;
+pub mod pricing;
+pub mod provenance;
 pub mod provider;
+pub mod provider_tools;
 pub mod providers;
-pub mod reader;
 pub mod registry;
 pub mod request;
+pub mod response_reader;
 pub mod result_stream;
 
 pub use config::ProviderConfig;

@@ -24,7 +24,7 @@ use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::{ContentBlock, Delta, Message, StreamEvent, Turn};
-use turntree_upp::llm::gate;
+use turntree_upp::llm::capability_check;
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
 /// The middleware of one run, and what its hooks see.
@@ -135,7 +135,7 @@ impl AgentMiddlewareLayer {
             machine.rewrite(setup, messages);
         }
         let said = machine.setup().history.iter().chain(machine.state().messages());
-        gate::check_media(&*drive.model, said.map(AsRef::as_ref))
+        capability_check::check_media(&*drive.model, said.map(AsRef::as_ref))
     }
 
     /// What is sent to the model in place of a request.

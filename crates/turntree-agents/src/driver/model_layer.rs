@@ -16,7 +16,7 @@ use crate::types::failure;
 use crate::types::structure::Structure;
 use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
 use turntree_core::time::{Clock, SystemClock, Timestamp};
-use turntree_upp::llm::gate;
+use turntree_upp::llm::capability_check;
 use turntree_upp::middleware::context::Called;
 use turntree_upp::middleware::{CallContext, Emitted, MiddlewareStack, Response};
 use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
@@ -79,8 +79,12 @@ impl ModelMiddlewareLayer {
     /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
     fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Driver) -> Result<Cow<'a, Driver>, UppError> {
         let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(drive)) };
-        gate::check_features(&*drive.model, request.structure.is_some(), !request.tools.is_empty())?;
-        gate::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
+        capability_check::check_features(
+            &*drive.model,
+            request.structure.is_some(),
+            !request.tools.is_empty(),
+        )?;
+        capability_check::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
         let start = self.context.turn_start(&request.messages);
         let before = machine.setup();
         let drive = match (&request.structure, &before.structure) {

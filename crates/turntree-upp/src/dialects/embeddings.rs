@@ -8,8 +8,8 @@ use serde::ser::{Serialize, SerializeSeq as _, Serializer};
 use super::common::{BodyWriter, VendorError};
 use crate::embedding::wire::read_vectors;
 use crate::embedding::{
-    Embedding, EmbeddingInput, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage,
-    EmbeddingWire, Vector,
+    Embedding, EmbeddingDialect, EmbeddingInput, EmbeddingLimits, EmbeddingRequest, EmbeddingResult,
+    EmbeddingUsage, Vector,
 };
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
@@ -27,9 +27,9 @@ pub struct EmbeddingsOptions {
 
 /// The wire as one host speaks it.
 #[derive(Debug, Clone)]
-pub struct EmbeddingsWire(EmbeddingsOptions);
+pub struct EmbeddingsDialect(EmbeddingsOptions);
 
-impl EmbeddingsWire {
+impl EmbeddingsDialect {
     /// The wire of a host.
     pub const fn new(options: EmbeddingsOptions) -> Self {
         Self(options)
@@ -46,7 +46,7 @@ pub fn openai_limits(model_id: &str) -> EmbeddingLimits {
     }
 }
 
-impl EmbeddingWire for EmbeddingsWire {
+impl EmbeddingDialect for EmbeddingsDialect {
     fn limits(&self, model_id: &str) -> EmbeddingLimits {
         (self.0.limits)(model_id)
     }
@@ -67,7 +67,7 @@ impl EmbeddingWire for EmbeddingsWire {
 
     fn decode(&self, body: &str) -> Result<EmbeddingResult, UppError> {
         let provider = &*self.0.provider;
-        let answer: Answer = read_vectors(provider, body)?;
+        let answer: ResponseBody = read_vectors(provider, body)?;
         let Some(data) = answer.data else { return Err(no_vectors(provider, &answer.extra)) };
         let embeddings = data.into_iter().enumerate().map(|(place, item)| {
             let place = item.index.map_or(place, |index| usize::try_from(index).unwrap_or(usize::MAX));
@@ -91,7 +91,7 @@ impl EmbeddingWire for EmbeddingsWire {
 
 json_object! {
     #[derive(Debug)]
-    struct Answer {
+    struct ResponseBody {
         /// The pictures or vectors.
         pub data: Option<Vec<Item>> = "data",
         /// What it cost.
@@ -141,7 +141,7 @@ pub(crate) fn facts<'a>(
     kept.map(|(name, value)| (name, value.clone()))
 }
 
-/// Facts under the provider's name; nothing where there are none.
+/// StoredMetadata under the provider's name; nothing where there are none.
 pub(crate) fn namespaced<'a>(
     provider: &str,
     facts: impl IntoIterator<Item = (&'a str, RawJson)>,

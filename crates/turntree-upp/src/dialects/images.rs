@@ -7,8 +7,8 @@ use super::embeddings::{facts, namespaced};
 use crate::error::UppError;
 use crate::image::wire::ImageBody;
 use crate::image::{
-    GeneratedImage, ImageCapabilities, ImageComplete, ImageDecoder, ImageEvent, ImagePreview, ImageRequest,
-    ImageResult, ImageUsage, ImageWire,
+    GeneratedImage, ImageCapabilities, ImageComplete, ImageDecoder, ImageDialect, ImageEvent, ImagePreview,
+    ImageRequest, ImageResult, ImageUsage,
 };
 use turntree_core::http::Multipart;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
@@ -29,21 +29,21 @@ pub struct ImagesOptions {
 
 /// The wire as one host speaks it.
 #[derive(Debug, Clone, Copy)]
-pub struct ImagesWire(ImagesOptions);
+pub struct ImagesDialect(ImagesOptions);
 
-impl ImagesWire {
+impl ImagesDialect {
     /// The wire of a host.
     pub const fn new(options: ImagesOptions) -> Self {
         Self(options)
     }
 
-    fn reading(&self, request: &ImageRequest) -> Reading {
+    fn context(&self, request: &ImageRequest) -> DecodeContext {
         let format = request.params.get("output_format").and_then(RawJson::as_string);
-        Reading { provider: self.0.provider, media_type: self.0.media_type, format }
+        DecodeContext { provider: self.0.provider, media_type: self.0.media_type, format }
     }
 }
 
-impl ImageWire for ImagesWire {
+impl ImageDialect for ImagesDialect {
     fn capabilities(&self, model_id: &str) -> ImageCapabilities {
         (self.0.capabilities)(model_id)
     }
@@ -69,22 +69,22 @@ impl ImageWire for ImagesWire {
     }
 
     fn decode(&self, body: &str, request: &ImageRequest) -> Result<ImageResult, UppError> {
-        let reading = self.reading(request);
-        let answer: Answer = read_body(reading.provider, body)?;
+        let context = self.context(request);
+        let answer: ResponseBody = read_body(context.provider, body)?;
         let Some(data) = answer.data.filter(|data| !data.is_empty()) else {
-            return Err(reading.no_images(&answer.extra));
+            return Err(context.no_images(&answer.extra));
         };
         let format = answer.extra.get("output_format").and_then(RawJson::as_string);
-        let reading = Reading { format: format.or(reading.format), ..reading };
-        let images = data.into_iter().enumerate().map(|(place, item)| reading.image(place, item));
+        let context = DecodeContext { format: format.or(context.format), ..context };
+        let images = data.into_iter().enumerate().map(|(place, item)| context.image(place, item));
         let images = images.collect::<Result<Vec<_>, _>>()?;
         let usage = usage(images.len(), answer.usage.as_ref());
-        let metadata = namespaced(reading.provider, facts(&answer.extra, &["object"]));
+        let metadata = namespaced(context.provider, facts(&answer.extra, &["object"]));
         Ok(ImageResult { images, metadata, usage: Some(usage), extra: Extra::new() })
     }
 
     fn stream_decoder(&self, request: &ImageRequest) -> Option<Box<dyn ImageDecoder>> {
-        Some(Box::new(Decoder { reading: self.reading(request), result: ImageResult::default() }))
+        Some(Box::new(Decoder { context: self.context(request), result: ImageResult::default() }))
     }
 }
 
@@ -140,7 +140,7 @@ fn upload(provider: &str, what: &str, image: &ImageBlock) -> Result<(String, Byt
 
 json_object! {
     #[derive(Debug)]
-    struct Answer {
+    struct ResponseBody {
         /// The pictures or vectors.
         pub data: Option<Vec<Item>> = "data",
         /// What it cost.
@@ -176,14 +176,14 @@ json_object! {
 
 /// What a reader has to know of the request.
 #[derive(Debug, Clone)]
-struct Reading {
+struct DecodeContext {
     provider: &'static str,
     media_type: &'static str,
     /// `png`, `jpeg` or `webp`, where request or answer say so.
     format: Option<String>,
 }
 
-impl Reading {
+impl DecodeContext {
     fn image(&self, place: usize, item: Item) -> Result<GeneratedImage, UppError> {
         let image = self.block(item.b64_json, item.url).ok_or_else(|| {
             let message = format!("data[{place}]: there is neither b64_json nor url");
@@ -235,27 +235,27 @@ fn usage(images: usize, told: Option<&RawObject>) -> ImageUsage {
 
 /// Reads a stream of previews.
 struct Decoder {
-    reading: Reading,
+    context: DecodeContext,
     result: ImageResult,
 }
 
 impl ImageDecoder for Decoder {
     fn frame(&mut self, data: &str, events: &mut Vec<ImageEvent>) -> Result<(), UppError> {
-        let Some(frame) = read_frame::<Frame>(self.reading.provider, data)? else { return Ok(()) };
+        let Some(frame) = read_frame::<Frame>(self.context.provider, data)? else { return Ok(()) };
         let kind = frame.kind.as_deref().unwrap_or_default();
         let format = frame.extra.get("output_format").and_then(RawJson::as_string);
-        self.reading.format = format.or_else(|| self.reading.format.take());
+        self.context.format = format.or_else(|| self.context.format.take());
         let is_preview = kind.ends_with(".partial_image");
         if kind == "error" || frame.extra.get("error").is_some() {
-            return Err(VendorError::of_body(data).into_error(self.reading.provider));
+            return Err(VendorError::of_body(data).into_error(self.context.provider));
         }
         if !is_preview && !kind.ends_with(".completed") {
             return Ok(());
         }
-        let image = self.reading.block(frame.b64_json, frame.url).ok_or_else(|| {
-            UppError::invalid_response(self.reading.provider, format!("the event {kind} holds no image"))
+        let image = self.context.block(frame.b64_json, frame.url).ok_or_else(|| {
+            UppError::invalid_response(self.context.provider, format!("the event {kind} holds no image"))
         })?;
-        let metadata = namespaced(self.reading.provider, facts(&frame.extra, &[]));
+        let metadata = namespaced(self.context.provider, facts(&frame.extra, &[]));
         if is_preview {
             let index = frame.partial_image_index.unwrap_or_default();
             events.push(ImagePreview { image, index, metadata, extra: Extra::new() }.into());
@@ -271,7 +271,7 @@ impl ImageDecoder for Decoder {
 
     fn finish(self: Box<Self>) -> Result<ImageResult, UppError> {
         if self.result.images.is_empty() {
-            return Err(cut_short(self.reading.provider));
+            return Err(cut_short(self.context.provider));
         }
         Ok(self.result)
     }

@@ -1,5 +1,6 @@
 //! Wires that several vendors share, and what all dialects need ([`common`]).
 
+mod borrowed_text;
 pub mod chat;
 pub mod common;
 pub mod embeddings;
@@ -7,4 +8,3 @@ pub mod gemini;
 pub mod images;
 pub mod messages;
 pub mod responses;
-mod text;

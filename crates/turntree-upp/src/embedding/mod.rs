@@ -23,7 +23,7 @@ use turntree_core::message::content::ImageBlock;
 
 pub use run::{EmbedOptions, EmbeddingStream, embed};
 pub use vector::Vector;
-pub use wire::{EmbeddingWire, HttpEmbeddingModel};
+pub use wire::{EmbeddingDialect, HttpEmbeddingModel};
 
 /// What a vector is wanted of.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,7 @@ use super::{EmbeddingLimits, EmbeddingModel, EmbeddingRequest, EmbeddingResult};
 use crate::config::ProviderConfig;
 use crate::dialect::Dialect;
 use crate::error::{Modality, UppError};
-use crate::http_model::{Ask, HttpModel};
+use crate::http_model::{ApiRequest, HttpModel};
 use turntree_core::http::TransportLayer;
 use turntree_core::limits::Limits;
 
@@ -18,7 +18,7 @@ use turntree_core::limits::Limits;
 const LIMITS: Limits = Limits { bytes: 1 << 30, depth: 160, values: 50_000_000 };
 
 /// A vendor's embeddings on the wire. Name, address, key and errors are those of its [`Dialect`].
-pub trait EmbeddingWire: Send + Sync + fmt::Debug + 'static {
+pub trait EmbeddingDialect: Send + Sync + fmt::Debug + 'static {
     /// What a model of the vendor takes and gives.
     fn limits(&self, model_id: &str) -> EmbeddingLimits;
 
@@ -43,7 +43,7 @@ pub trait EmbeddingWire: Send + Sync + fmt::Debug + 'static {
 #[derive(Debug, Clone)]
 pub struct HttpEmbeddingModel {
     vendor: HttpModel,
-    wire: Arc<dyn EmbeddingWire>,
+    wire: Arc<dyn EmbeddingDialect>,
 }
 
 impl HttpEmbeddingModel {
@@ -62,7 +62,7 @@ impl HttpEmbeddingModel {
     /// ```
     pub fn new(
         vendor: Arc<dyn Dialect>,
-        wire: Arc<dyn EmbeddingWire>,
+        wire: Arc<dyn EmbeddingDialect>,
         model_id: impl Into<Arc<str>>,
         config: ProviderConfig,
     ) -> Self {
@@ -83,7 +83,7 @@ impl HttpEmbeddingModel {
     async fn call(self, request: EmbeddingRequest) -> Result<EmbeddingResult, UppError> {
         use crate::provider::Model as _;
         let model_id = self.vendor.model_id();
-        let ask = Ask::json(self.wire.path(model_id), self.wire.encode(model_id, &request)?);
+        let ask = ApiRequest::json(self.wire.path(model_id), self.wire.encode(model_id, &request)?);
         self.vendor.exchange(ask, |body| self.wire.decode(body)).await
     }
 }

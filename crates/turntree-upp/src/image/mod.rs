@@ -22,7 +22,7 @@ use turntree_core::json::{Extra, RawObject, json_object};
 use turntree_core::message::content::ImageBlock;
 
 pub use run::{ImageStream, edit, generate, stream};
-pub use wire::{HttpImageModel, ImageDecoder, ImageWire};
+pub use wire::{HttpImageModel, ImageDecoder, ImageDialect};
 
 /// What a model can do. Static facts of a provider and a model id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use crate::config::ProviderConfig;
 use crate::dialect::Dialect;
 use crate::dialects::common::END_OF_STREAM;
 use crate::error::{Modality, UppError};
-use crate::http_model::{Ask, HttpModel, StreamFailure};
+use crate::http_model::{ApiRequest, HttpModel, StreamError};
 use crate::provider::Model as _;
-use crate::reader::Frames;
+use crate::response_reader::Frames;
 use crate::result_stream::Step;
 use turntree_core::http::{BodySink, Flow, TransportLayer};
 use turntree_core::sse;
@@ -39,7 +39,7 @@ impl ImageBody {
 }
 
 /// A vendor's pictures on the wire. Name, address, key and errors are those of its [`Dialect`].
-pub trait ImageWire: Send + Sync + fmt::Debug + 'static {
+pub trait ImageDialect: Send + Sync + fmt::Debug + 'static {
     /// What a model of the vendor can do.
     fn capabilities(&self, model_id: &str) -> ImageCapabilities;
 
@@ -84,14 +84,14 @@ pub trait ImageDecoder: Send {
 #[derive(Debug, Clone)]
 pub struct HttpImageModel {
     vendor: HttpModel,
-    wire: Arc<dyn ImageWire>,
+    wire: Arc<dyn ImageDialect>,
 }
 
 impl HttpImageModel {
     /// A model of this vendor, reached as the configuration says.
     pub fn new(
         vendor: Arc<dyn Dialect>,
-        wire: Arc<dyn ImageWire>,
+        wire: Arc<dyn ImageDialect>,
         model_id: impl Into<Arc<str>>,
         config: ProviderConfig,
     ) -> Self {
@@ -109,10 +109,10 @@ impl HttpImageModel {
         self.vendor.config()
     }
 
-    fn ask(&self, request: &ImageRequest, streaming: bool) -> Result<Ask, UppError> {
+    fn ask(&self, request: &ImageRequest, streaming: bool) -> Result<ApiRequest, UppError> {
         let model_id = self.vendor.model_id();
         let ImageBody { content_type, bytes } = self.wire.encode(model_id, request, streaming)?;
-        Ok(Ask { path: self.wire.path(model_id, request), content_type, body: bytes })
+        Ok(ApiRequest { path: self.wire.path(model_id, request), content_type, body: bytes })
     }
 
     async fn call(self, request: ImageRequest) -> Result<ImageResult, UppError> {
@@ -179,7 +179,7 @@ struct Reader {
 type ImageStep = Step<ImageEvent, ImageResult>;
 
 impl Reader {
-    fn read(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ImageStep>) -> Result<(), StreamFailure> {
+    fn read(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ImageStep>) -> Result<(), StreamError> {
         let Self { provider, frames, decoder, events } = self;
         let Some(decoder) = decoder else { return Ok(()) };
         let result = frames.feed(bytes, |_, data| {
@@ -195,14 +195,14 @@ impl Reader {
 
 impl BodySink for Reader {
     type Item = ImageStep;
-    type Error = StreamFailure;
+    type Error = StreamError;
 
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ImageStep>) -> Result<Flow, StreamFailure> {
+    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ImageStep>) -> Result<Flow, StreamError> {
         self.read(Some(bytes), out)?;
         Ok(Flow::Continue)
     }
 
-    fn end(&mut self, out: &mut Vec<ImageStep>) -> Result<(), StreamFailure> {
+    fn end(&mut self, out: &mut Vec<ImageStep>) -> Result<(), StreamError> {
         self.read(None, out)?;
         if let Some(decoder) = self.decoder.take() {
             out.push(Step::Done(Arc::new(decoder.finish()?)));

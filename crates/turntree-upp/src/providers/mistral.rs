@@ -1,7 +1,7 @@
 //! Mistral.
 
 use crate::dialects::chat::{CallIds, ChatDialect, ChatOptions, Documents, Replay};
-use crate::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire};
+use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions};
 use crate::embedding::EmbeddingLimits;
 use crate::provider::Capabilities;
 
@@ -28,8 +28,8 @@ pub fn mistral() -> ChatDialect {
 }
 
 /// Its embeddings: `/embeddings` under the same prefix. It bounds the tokens of a call, not its inputs.
-pub const fn mistral_embedding() -> EmbeddingsWire {
-    EmbeddingsWire::new(EmbeddingsOptions {
+pub const fn mistral_embedding() -> EmbeddingsDialect {
+    EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed("mistral"),
         limits: |_| EmbeddingLimits {
             batch_size: None,

@@ -18,11 +18,11 @@ pub mod xai;
 
 use std::sync::Arc;
 
-use super::embedding::EmbeddingWire;
-use super::image::ImageWire;
+use super::embedding::EmbeddingDialect;
+use super::image::ImageDialect;
 
 /// The embeddings of a provider, by its name; `None` where it has none.
-pub fn embedding_wire(provider: &str) -> Option<Arc<dyn EmbeddingWire>> {
+pub fn embedding_wire(provider: &str) -> Option<Arc<dyn EmbeddingDialect>> {
     Some(match provider {
         "openai" => Arc::new(openai::openai_embedding()),
         "google" => Arc::new(google::google_embedding()),
@@ -35,7 +35,7 @@ pub fn embedding_wire(provider: &str) -> Option<Arc<dyn EmbeddingWire>> {
 }
 
 /// The pictures of a provider, by its name; `None` where it makes none.
-pub fn image_wire(provider: &str) -> Option<Arc<dyn ImageWire>> {
+pub fn image_wire(provider: &str) -> Option<Arc<dyn ImageDialect>> {
     Some(match provider {
         "openai" => Arc::new(openai::openai_image()),
         "google" => Arc::new(google::google_image()),

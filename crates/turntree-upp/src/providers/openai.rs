@@ -1,7 +1,7 @@
 //! `OpenAI`. UPP-1.2 §19.2; its Chat Completions are in [`super::openai_chat`].
 
-use crate::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire, openai_limits};
-use crate::dialects::images::{ImagesOptions, ImagesWire};
+use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions, openai_limits};
+use crate::dialects::images::{ImagesDialect, ImagesOptions};
 use crate::dialects::responses::{ResponsesDialect, ResponsesOptions};
 use crate::image::ImageCapabilities;
 
@@ -11,8 +11,8 @@ pub const fn openai() -> ResponsesDialect {
 }
 
 /// Its embeddings: `/embeddings` under the same prefix. UPP-1.2 §15.
-pub const fn openai_embedding() -> EmbeddingsWire {
-    EmbeddingsWire::new(EmbeddingsOptions {
+pub const fn openai_embedding() -> EmbeddingsDialect {
+    EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed("openai"),
         limits: openai_limits,
         input_type: false,
@@ -20,8 +20,8 @@ pub const fn openai_embedding() -> EmbeddingsWire {
 }
 
 /// Its pictures: `/images/generations` and `/images/edits` under the same prefix. UPP-1.2 §16.
-pub const fn openai_image() -> ImagesWire {
-    ImagesWire::new(ImagesOptions { provider: "openai", capabilities: images_of, media_type: "image/png" })
+pub const fn openai_image() -> ImagesDialect {
+    ImagesDialect::new(ImagesOptions { provider: "openai", capabilities: images_of, media_type: "image/png" })
 }
 
 fn images_of(model_id: &str) -> ImageCapabilities {

@@ -1,7 +1,7 @@
 //! Any host that speaks Chat Completions: vLLM, llama.cpp, LM Studio, gateways.
 
 use crate::dialects::chat::{ChatDialect, ChatOptions};
-use crate::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire};
+use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions};
 use crate::embedding::EmbeddingLimits;
 
 /// The name of the provider, and of its metadata's namespace.
@@ -15,8 +15,8 @@ pub fn openai_compatible(base_url: impl Into<String>) -> ChatDialect {
 
 /// The embeddings of such a host, and of those that serve embeddings alone, as Voyage does. Nothing is known of their
 /// limits; an input type is sent as `input_type` when the caller gives one.
-pub const fn openai_compatible_embedding() -> EmbeddingsWire {
-    EmbeddingsWire::new(EmbeddingsOptions {
+pub const fn openai_compatible_embedding() -> EmbeddingsDialect {
+    EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed(PROVIDER),
         limits: |_| EmbeddingLimits {
             batch_size: None,

@@ -1,7 +1,7 @@
 //! `OpenRouter`: Chat Completions, or Responses. UPP-1.2 §19.6.
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Documents, Member};
-use crate::dialects::embeddings::{EmbeddingsOptions, EmbeddingsWire, openai_limits};
+use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions, openai_limits};
 use crate::dialects::responses::{self, Media, ResponsesDialect, ResponsesOptions};
 use crate::provider::Capabilities;
 
@@ -43,8 +43,8 @@ pub fn openrouter_responses() -> ResponsesDialect {
 }
 
 /// Its embeddings: `/embeddings` under the same prefix. UPP-1.2 §15.
-pub const fn openrouter_embedding() -> EmbeddingsWire {
-    EmbeddingsWire::new(EmbeddingsOptions {
+pub const fn openrouter_embedding() -> EmbeddingsDialect {
+    EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed(PROVIDER),
         limits: openai_limits,
         input_type: true,

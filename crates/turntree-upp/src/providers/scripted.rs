@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, ready};
 use futures_util::{StreamExt as _, TryFutureExt as _, stream};
 
 use crate::dialect::Sources;
-use crate::dialects::common::{Answer, data_of, system_text};
+use crate::dialects::common::{ResponseParts, data_of, system_text};
 use crate::error::UppError;
 use crate::provider::{Capabilities, Model, ModelEvent, ModelStream};
 use crate::request::{ModelRequest, ModelResponse, StopReason};
@@ -245,7 +245,7 @@ impl Scripted {
         tool_calls: Vec<ToolCall>,
     ) -> ModelResponse {
         let text: String = content.iter().filter_map(ContentBlock::as_text).collect();
-        let answer = Answer {
+        let answer = ResponseParts {
             id: String::new(),
             usage: TokenUsage::of_call(self.words_of_request(request), words_of(&content, &tool_calls)),
             facts: [("model", RawJson::from_str_value(&self.model_id))].into_iter().collect(),

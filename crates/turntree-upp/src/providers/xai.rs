@@ -2,7 +2,7 @@
 
 use crate::config::ProviderConfig;
 use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
-use crate::dialects::images::{ImagesOptions, ImagesWire};
+use crate::dialects::images::{ImagesDialect, ImagesOptions};
 use crate::dialects::messages::{MessagesDialect, MessagesOptions};
 use crate::dialects::responses::{Documents, ResponsesDialect, ResponsesOptions};
 use crate::image::ImageCapabilities;
@@ -54,8 +54,8 @@ pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
 }
 
 /// Its pictures: `/images/generations` under the same prefix. UPP-1.2 §16.
-pub const fn xai_image() -> ImagesWire {
-    ImagesWire::new(ImagesOptions {
+pub const fn xai_image() -> ImagesDialect {
+    ImagesDialect::new(ImagesOptions {
         provider: PROVIDER,
         capabilities: |_| ImageCapabilities {
             generate: true,

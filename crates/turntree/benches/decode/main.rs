@@ -1,6 +1,6 @@
 //! How fast streamed answers are read, by vendor: bytes of the body in, typed events and the whole answer out.
 //!
-//! The path is the one that runs in the task which reads the socket ([`AnswerReader`]), fed in pieces as a socket gives
+//! The path is the one that runs in the task which reads the socket ([`ResponseReader`]), fed in pieces as a socket gives
 //! them. Bodies are made in `bodies.rs`; with `TURNTREE_CORPUS` set, recorded ones are read beside them.
 
 mod bodies;
@@ -17,7 +17,7 @@ use turntree::upp::providers::{
     anthropic::anthropic, deepseek::deepseek, google::google, groq::groq, mistral::mistral,
     moonshot::moonshot, ollama::ollama, openai::openai, openai_chat::openai_chat, openrouter::openrouter,
 };
-use turntree::upp::reader::AnswerReader;
+use turntree::upp::response_reader::ResponseReader;
 use turntree::upp::{ModelEvent, ModelRequest, ProviderConfig};
 
 /// A small read from a socket, and a large one.
@@ -59,7 +59,7 @@ fn cases() -> Vec<Case> {
 
 /// Reads a body piece by piece; gives the number of events, or `None` when it ends in an error.
 fn read(dialect: &dyn Dialect, request: &ModelRequest, body: &[u8], piece: usize) -> Option<usize> {
-    let mut reader = AnswerReader::new(dialect, request, Arc::new(RandomIds), Arc::new(SystemClock));
+    let mut reader = ResponseReader::new(dialect, request, Arc::new(RandomIds), Arc::new(SystemClock));
     let (mut out, mut events, mut is_whole) = (Vec::new(), 0, false);
     for piece in body.chunks(piece) {
         is_whole = reader.push(piece, &mut out).ok()?;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use turntree::upp::embedding::EmbeddingWire as _;
+use turntree::upp::embedding::EmbeddingDialect as _;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;

@@ -13,7 +13,7 @@ use turntree::message::{ContentBlock, Message, StreamEvent, Thread, Turn};
 use turntree::upp::UppError;
 use turntree::upp::dialect::{Dialect, Sources};
 use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
-use turntree::upp::dialects::common::{Count, MOST_ITEMS, Text, VendorError};
+use turntree::upp::dialects::common::{Count, LenientText, MOST_ITEMS, VendorError};
 use turntree::upp::providers::ollama::ollama;
 
 use crate::dialect_kit::{clock, hello};
@@ -297,7 +297,7 @@ fn half_surrogate_pairs_and_nul_are_carried_and_never_become_nothing() {
     assert_eq!(raw(r#"{"\ud800":1,"\ud801":2}"#), raw(r#"{"\ud801":2,"\ud800":1}"#));
     let text = format!(r#"{{"type":"text","text":{halves}}}"#);
     assert!(parse::<ContentBlock>(&text, &Limits::default()).is_err(), "a text of ours is Unicode");
-    assert!(!serde_json::from_str::<Text<'_>>("\"\\u0000\"").unwrap().is_empty());
+    assert!(!serde_json::from_str::<LenientText<'_>>("\"\\u0000\"").unwrap().is_empty());
 }
 
 #[test]

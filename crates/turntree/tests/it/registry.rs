@@ -71,10 +71,10 @@ fn a_kind_of_model_that_a_provider_does_not_have_is_refused() {
     assert_eq!(error.message, "Provider 'nothing' does not support LLM modality");
 }
 
-#[path = "../../examples/own_provider.rs"]
-mod own_provider;
+#[path = "../../examples/custom_provider.rs"]
+mod custom_provider;
 
 #[test]
 fn the_worked_example_of_a_provider_runs() {
-    own_provider::main().unwrap();
+    custom_provider::main().unwrap();
 }

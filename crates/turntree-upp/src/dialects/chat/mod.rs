@@ -11,13 +11,13 @@
 //!
 //! Hosts differ in data ([`ChatOptions`]), not in code.
 
-mod from_wire;
-mod kept;
+mod completion;
+mod content;
+mod decode;
+mod encode;
+mod metadata;
 mod options;
-mod parts;
 mod stream;
-mod to_wire;
-mod wire;
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Dialect for ChatDialect {
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
-        to_wire::body(&self.options, model_id, request, streaming)
+        encode::body(&self.options, model_id, request, streaming)
     }
 
     fn decode(
@@ -100,12 +100,16 @@ impl Dialect for ChatDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        from_wire::response(&self.options, body, request, sources)
+        decode::response(&self.options, body, request, sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
         let is_structured = request.structure.is_some();
-        Box::new(stream::ChatStream::new(Arc::clone(&self.options), Arc::clone(&self.ids), is_structured))
+        Box::new(stream::ChatStreamDecoder::new(
+            Arc::clone(&self.options),
+            Arc::clone(&self.ids),
+            is_structured,
+        ))
     }
 
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {

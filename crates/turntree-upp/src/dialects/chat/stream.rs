@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use super::ChatOptions;
-use super::from_wire::{Told, pictures, thinking, unreadable_arguments, vendor_error};
-use super::kept::Kept;
-use super::wire::{Call, Completion, Function, Said};
+use super::completion::{Call, ChatMessage, Completion, Function};
+use super::decode::{ResponseFields, pictures, thinking, unreadable_arguments, vendor_error};
+use super::metadata::MetadataCollector;
 use crate::dialect::{Sources, StreamDecoder};
-use crate::dialects::common::{Answer, MOST_ITEMS, Text, cut_short, data_of, new_call_id, read_frame};
+use crate::dialects::common::{
+    LenientText, MOST_ITEMS, ResponseParts, cut_short, data_of, new_call_id, read_frame,
+};
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::ids::IdSource;
@@ -24,7 +26,7 @@ use turntree_core::message::{ContentBlock, ImageSource, StreamEvent, TokenUsage}
 const TEXT: u32 = 0;
 
 /// One stream in the making.
-pub(super) struct ChatStream {
+pub(super) struct ChatStreamDecoder {
     options: Arc<ChatOptions>,
     ids: Arc<dyn IdSource>,
     is_structured: bool,
@@ -36,12 +38,12 @@ pub(super) struct ChatStream {
     blocks: u32,
     reasoning: Option<u32>,
     refusal: Option<u32>,
-    calls: Vec<CallInTheMaking>,
+    calls: Vec<PartialToolCall>,
     /// Pictures come whole and stay as they came.
     pictures: Vec<ImageBlock>,
     /// The thinking, where the metadata are to have it too.
     thinking: String,
-    kept: Kept,
+    kept: MetadataCollector,
     id: String,
     model: String,
     finish_reason: String,
@@ -50,7 +52,7 @@ pub(super) struct ChatStream {
     usage: Option<TokenUsage>,
 }
 
-struct CallInTheMaking {
+struct PartialToolCall {
     /// What the host calls it; some give none, some the same to all.
     wire_index: Option<u32>,
     block: u32,
@@ -62,7 +64,7 @@ struct CallInTheMaking {
     has_delta: bool,
 }
 
-impl ChatStream {
+impl ChatStreamDecoder {
     pub(super) fn new(options: Arc<ChatOptions>, ids: Arc<dyn IdSource>, is_structured: bool) -> Self {
         Self {
             options,
@@ -77,7 +79,7 @@ impl ChatStream {
             calls: Vec::new(),
             pictures: Vec::new(),
             thinking: String::new(),
-            kept: Kept::default(),
+            kept: MetadataCollector::default(),
             id: String::new(),
             model: String::new(),
             finish_reason: String::new(),
@@ -105,7 +107,7 @@ impl ChatStream {
         }
     }
 
-    fn said(&mut self, said: &Said<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
+    fn said(&mut self, said: &ChatMessage<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
         let thinking = thinking(&self.options, said);
         if !thinking.is_empty() {
             let index = *self.reasoning.get_or_insert_with(|| next_block(&mut self.blocks));
@@ -172,7 +174,7 @@ impl ChatStream {
     }
 
     /// The call that a piece belongs to, begun if need be.
-    fn call_of(&mut self, piece: &Call<'_>, function: &Function<'_>) -> Option<&mut CallInTheMaking> {
+    fn call_of(&mut self, piece: &Call<'_>, function: &Function<'_>) -> Option<&mut PartialToolCall> {
         let id = piece.id.as_str();
         let is_opening = !function.name.is_empty();
         let known = match piece.index {
@@ -183,11 +185,11 @@ impl ChatStream {
             None => self.calls.len().checked_sub(1),
         };
         let is_same =
-            |call: &CallInTheMaking| id.is_empty() || call.id.is_empty() || *call.id == *id || !is_opening;
+            |call: &PartialToolCall| id.is_empty() || call.id.is_empty() || *call.id == *id || !is_opening;
         let known = known.filter(|place| self.calls.get(*place).is_some_and(is_same));
         if known.is_none() {
             let block = next_block(&mut self.blocks);
-            self.calls.push(CallInTheMaking::new(piece.index, block));
+            self.calls.push(PartialToolCall::new(piece.index, block));
         }
         match known {
             Some(place) => self.calls.get_mut(place),
@@ -203,7 +205,7 @@ impl ChatStream {
     }
 }
 
-impl CallInTheMaking {
+impl PartialToolCall {
     fn new(wire_index: Option<u32>, block: u32) -> Self {
         let nothing: Arc<str> = Arc::from("");
         Self {
@@ -238,7 +240,7 @@ impl CallInTheMaking {
     }
 }
 
-impl StreamDecoder for ChatStream {
+impl StreamDecoder for ChatStreamDecoder {
     fn frame(
         &mut self,
         _event: Option<&str>,
@@ -288,7 +290,7 @@ impl StreamDecoder for ChatStream {
         events.push(StreamEvent::message_stop());
         let mut folded = self.fold.finish();
         folded.content.extend(self.pictures.into_iter().map(ContentBlock::Image));
-        let told = Told {
+        let told = ResponseFields {
             model: &self.model,
             finish_reason: &self.finish_reason,
             system_fingerprint: &self.system_fingerprint,
@@ -296,7 +298,7 @@ impl StreamDecoder for ChatStream {
             thinking: &self.thinking,
             refused: self.refusal.is_some(),
         };
-        let answer = Answer {
+        let answer = ResponseParts {
             content: folded.content,
             tool_calls: folded.tool_calls,
             facts: told.facts(&self.options, self.kept),
@@ -310,7 +312,7 @@ impl StreamDecoder for ChatStream {
 }
 
 /// Keeps the latest thing that the host has said.
-fn learn(known: &mut String, told: &Text<'_>) {
+fn learn(known: &mut String, told: &LenientText<'_>) {
     if !told.is_empty() && known != told.as_str() {
         told.as_str().clone_into(known);
     }

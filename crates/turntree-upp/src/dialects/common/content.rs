@@ -91,7 +91,7 @@ pub fn audio_format(mime_type: &str) -> &str {
 
 /// Where in a conversation a block stands; for errors about it.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct BlockLocation<'a> {
     /// Whose wire it is.
     pub provider: &'a str,
     /// The message's place in the conversation, from 0.
@@ -100,7 +100,7 @@ pub struct Place<'a> {
     pub block: usize,
 }
 
-impl Place<'_> {
+impl BlockLocation<'_> {
     /// The wire cannot take this block; `remedy` says what it takes instead.
     pub fn unsupported(&self, message: &Message, block: &ContentBlock, remedy: &str) -> UppError {
         let Self { provider, message: place, block: block_place } = self;

@@ -77,22 +77,22 @@ pub const MOST_ITEMS: usize = 1024;
 
 /// A list of at most [`MOST_ITEMS`].
 #[derive(Debug)]
-pub struct Few<T>(Vec<T>);
+pub struct BoundedVec<T>(Vec<T>);
 
-impl<T> Few<T> {
+impl<T> BoundedVec<T> {
     /// The items in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.0.iter()
     }
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for BoundedVec<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'a, T> IntoIterator for &'a Few<T> {
+impl<'a, T> IntoIterator for &'a BoundedVec<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -101,7 +101,7 @@ impl<'a, T> IntoIterator for &'a Few<T> {
     }
 }
 
-impl<T> IntoIterator for Few<T> {
+impl<T> IntoIterator for BoundedVec<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
 
@@ -110,15 +110,15 @@ impl<T> IntoIterator for Few<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for BoundedVec<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Items<T>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-            type Value = Few<T>;
+            type Value = BoundedVec<T>;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(formatter, "a list of at most {MOST_ITEMS}")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<BoundedVec<T>, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
                     match items.len() {
@@ -129,7 +129,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
                     }
                     items.push(item);
                 }
-                Ok(Few(items))
+                Ok(BoundedVec(items))
             }
         }
         deserializer.deserialize_seq(Items(std::marker::PhantomData))
@@ -141,7 +141,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
 ///
 /// Two words large, since a piece of a stream has a dozen of them, most of them empty.
 #[derive(Debug)]
-pub struct Text<'a>(Form<'a>);
+pub struct LenientText<'a>(Form<'a>);
 
 #[derive(Debug)]
 enum Form<'a> {
@@ -156,13 +156,13 @@ struct Words {
     thinking: String,
 }
 
-impl Default for Text<'_> {
+impl Default for LenientText<'_> {
     fn default() -> Self {
         Self(Form::Borrowed(""))
     }
 }
 
-impl<'a> Text<'a> {
+impl<'a> LenientText<'a> {
     /// The text; empty where there is none.
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -197,39 +197,39 @@ impl<'a> Text<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LenientText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;
         impl<'de> Visitor<'de> for Any {
-            type Value = Text<'de>;
+            type Value = LenientText<'de>;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a text")
             }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Form::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<LenientText<'de>, E> {
+                Ok(LenientText(Form::Borrowed(text)))
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text::made(text, String::new()))
+            fn visit_str<E: Error>(self, text: &str) -> Result<LenientText<'de>, E> {
+                Ok(LenientText::made(text, String::new()))
             }
-            fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_unit<E: Error>(self) -> Result<LenientText<'de>, E> {
+                Ok(LenientText::default())
             }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_bool<E: Error>(self, _: bool) -> Result<LenientText<'de>, E> {
+                Ok(LenientText::default())
             }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+            fn visit_u64<E: Error>(self, number: u64) -> Result<LenientText<'de>, E> {
                 self.visit_str(&number.to_string())
             }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+            fn visit_i64<E: Error>(self, number: i64) -> Result<LenientText<'de>, E> {
                 self.visit_str(&number.to_string())
             }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Text<'de>, E> {
-                Ok(Text::default())
+            fn visit_f64<E: Error>(self, _: f64) -> Result<LenientText<'de>, E> {
+                Ok(LenientText::default())
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text<'de>, A::Error> {
-                turntree_core::json::tagged::skip(map).map(|()| Text::default())
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LenientText<'de>, A::Error> {
+                turntree_core::json::tagged::skip(map).map(|()| LenientText::default())
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<LenientText<'de>, A::Error> {
                 let (mut text, mut thinking) = (String::new(), String::new());
                 while let Some(part) = parts.next_element::<&'de RawValue>()? {
                     // A part that is no object says nothing we know.
@@ -238,7 +238,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                         thinking.push_str(&part.thoughts());
                     }
                 }
-                Ok(Text::made(text, thinking))
+                Ok(LenientText::made(text, thinking))
             }
         }
         deserializer.deserialize_any(Any)
@@ -276,7 +276,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Leaf<'a> {
         if !raw.starts_with('"') {
             return Ok(Self::default());
         }
-        let text: Text<'de> = serde_json::from_str(raw).map_err(D::Error::custom)?;
+        let text: LenientText<'de> = serde_json::from_str(raw).map_err(D::Error::custom)?;
         Ok(Self(text.into_text()))
     }
 }

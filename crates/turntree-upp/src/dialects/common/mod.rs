@@ -3,17 +3,17 @@
 //!
 //! Everything is written straight into bytes; nothing here builds a tree.
 
-mod answer;
 mod body;
 mod content;
 mod error;
 mod lenient;
+mod response;
 
-pub use answer::{Answer, data_of, new_call_id};
 pub use body::{BodyWriter, Concatenated, ResultText, StructureSchema, stream_options};
 pub use content::{
-    DataUrl, END_OF_STREAM, MediaBytes, Place, audio_format, cut_short, read_body, read_frame, read_line,
-    system_text, tool_fact,
+    BlockLocation, DataUrl, END_OF_STREAM, MediaBytes, audio_format, cut_short, read_body, read_frame,
+    read_line, system_text, tool_fact,
 };
 pub use error::{VendorError, code_of_kind, code_of_status};
-pub use lenient::{Cost, Count, Few, MOST_ITEMS, Text};
+pub use lenient::{BoundedVec, Cost, Count, LenientText, MOST_ITEMS};
+pub use response::{ResponseParts, data_of, new_call_id};

@@ -8,8 +8,8 @@ use crate::dialects::common::BodyWriter;
 use crate::dialects::embeddings::{facts, namespaced, no_vectors};
 use crate::embedding::wire::read_vectors;
 use crate::embedding::{
-    Embedding, EmbeddingInputType, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage,
-    EmbeddingWire, Vector,
+    Embedding, EmbeddingDialect, EmbeddingInputType, EmbeddingLimits, EmbeddingRequest, EmbeddingResult,
+    EmbeddingUsage, Vector,
 };
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, RawObject, json_object};
@@ -36,7 +36,7 @@ struct Part<'a> {
     text: &'a str,
 }
 
-impl EmbeddingWire for GeminiEmbeddings {
+impl EmbeddingDialect for GeminiEmbeddings {
     fn limits(&self, _model_id: &str) -> EmbeddingLimits {
         EmbeddingLimits {
             batch_size: Some(100),
@@ -77,7 +77,7 @@ impl EmbeddingWire for GeminiEmbeddings {
     }
 
     fn decode(&self, body: &str) -> Result<EmbeddingResult, UppError> {
-        let answer: Answer = read_vectors(self.provider, body)?;
+        let answer: ResponseBody = read_vectors(self.provider, body)?;
         let Some(found) = answer.embeddings else { return Err(no_vectors(self.provider, &answer.extra)) };
         let embeddings: Vec<Arc<Embedding>> = found
             .into_iter()
@@ -114,7 +114,7 @@ fn number(count: &RawJson) -> Option<u64> {
 
 json_object! {
     #[derive(Debug)]
-    struct Answer {
+    struct ResponseBody {
         /// The vectors.
         pub embeddings: Option<Vec<Item>> = "embeddings",
         /// What it cost.

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::facts::{Entry, Facts, Signatures};
+use super::metadata::{Signatures, StoredMetadata, StoredOrderEntry};
 use super::params::Params;
 use super::tools::{Tools, generation_config};
 use super::{SIGNING_GENERATION, generation};
-use crate::dialects::common::{BodyWriter, MediaBytes, Place};
+use crate::dialects::common::{BlockLocation, BodyWriter, MediaBytes};
 use crate::error::UppError;
-use crate::producer::Producer;
+use crate::provenance::ModelIdentity;
 use crate::request::{ModelRequest, System};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::message::History;
@@ -73,7 +73,7 @@ enum Data<'a> {
     },
     Response {
         #[serde(rename = "functionResponse")]
-        response: Returned<'a>,
+        response: ToolReturn<'a>,
     },
 }
 
@@ -99,7 +99,7 @@ struct Call<'a> {
 }
 
 #[derive(Serialize)]
-struct Returned<'a> {
+struct ToolReturn<'a> {
     id: &'a str,
     name: &'a str,
     response: Wrapped<'a>,
@@ -147,7 +147,7 @@ pub(super) fn encode(provider: &str, model_id: &str, request: &ModelRequest) -> 
     let tools = Tools::new(provider, model_id, request, &mut params)?;
     let config = generation_config(provider, request, &tools, &mut params)?;
     let encoder = Encoder {
-        producer: Producer { provider, model_id },
+        producer: ModelIdentity { provider, model_id },
         signs_calls: generation(model_id).is_some_and(|number| number >= SIGNING_GENERATION),
         messages: &request.messages,
     };
@@ -193,7 +193,7 @@ fn system_parts<'a>(
 }
 
 struct Encoder<'a> {
-    producer: Producer<'a>,
+    producer: ModelIdentity<'a>,
     /// Whether the model wants the first call of each step signed, whoever made it.
     signs_calls: bool,
     messages: &'a History,
@@ -211,8 +211,12 @@ impl<'a> Encoder<'a> {
                     media_part(block).filter(|_| !matches!(block, ContentBlock::Reasoning(_))).ok_or_else(
                         || {
                             let provider = self.producer.provider;
-                            let place = Place { provider, message: place, block: block_place };
-                            place.unsupported(message, block, "send text, images, documents, audio or video")
+                            let location = BlockLocation { provider, message: place, block: block_place };
+                            location.unsupported(
+                                message,
+                                block,
+                                "send text, images, documents, audio or video",
+                            )
                         },
                     )
                 });
@@ -244,7 +248,7 @@ impl<'a> Encoder<'a> {
         content: &'a [ContentBlock],
         calls: &'a [ToolCall],
     ) -> Vec<Part<'a>> {
-        let facts = Facts::of(message, self.producer);
+        let facts = StoredMetadata::of(message, self.producer);
         let signatures: Vec<Option<Signature<'a>>> = calls
             .iter()
             .enumerate()
@@ -276,20 +280,20 @@ impl<'a> Encoder<'a> {
         let mut parts = Vec::new();
         for entry in order {
             match entry {
-                Entry::Thought(signatures) => {
+                StoredOrderEntry::Thought(signatures) => {
                     let text = thoughts.next().unwrap_or_default();
                     parts.extend(signed_pieces(text, &signatures, true).filter(Part::is_signed));
                 }
-                Entry::Text(signatures) => {
+                StoredOrderEntry::Text(signatures) => {
                     let text = texts.next().unwrap_or_default();
                     parts.extend(signed_pieces(text, &signatures, false));
                 }
-                Entry::Media(signatures) => {
+                StoredOrderEntry::Media(signatures) => {
                     let signature = signatures.first().map(|(_, signature)| Signature::Vendor(signature));
                     parts.extend(media.next().map(|part| part.signed(signature)));
                 }
-                Entry::Call => parts.extend(calls_left.next()),
-                Entry::Verbatim { part, is_shown } => {
+                StoredOrderEntry::Call => parts.extend(calls_left.next()),
+                StoredOrderEntry::Verbatim { part, is_shown } => {
                     if is_shown {
                         texts.next();
                     }
@@ -316,7 +320,7 @@ impl<'a> Encoder<'a> {
         } else {
             Wrapped::Other { result: &result.result }
         };
-        Ok(Part::new(Data::Response { response: Returned { id, name, response } }))
+        Ok(Part::new(Data::Response { response: ToolReturn { id, name, response } }))
     }
 
     /// The name of the tool that a call before `place` called: the nearest with this id.

@@ -4,7 +4,7 @@ use crate::dialects::common::{BodyWriter, VendorError, read_body};
 use crate::dialects::embeddings::{facts, namespaced};
 use crate::error::{ErrorCode, UppError};
 use crate::image::wire::ImageBody;
-use crate::image::{GeneratedImage, ImageCapabilities, ImageRequest, ImageResult, ImageUsage, ImageWire};
+use crate::image::{GeneratedImage, ImageCapabilities, ImageDialect, ImageRequest, ImageResult, ImageUsage};
 use turntree_core::json::{Extra, RawObject, json_object};
 use turntree_core::message::content::{Base64Source, ImageBlock, ImageSource};
 
@@ -19,7 +19,7 @@ pub struct Imagen {
 
 json_object! {
     #[derive(Debug)]
-    struct Answer {
+    struct ResponseBody {
         /// The pictures.
         pub predictions: Option<Vec<Prediction>> = "predictions",
     }
@@ -37,7 +37,7 @@ json_object! {
     }
 }
 
-impl ImageWire for Imagen {
+impl ImageDialect for Imagen {
     fn capabilities(&self, _model_id: &str) -> ImageCapabilities {
         ImageCapabilities { generate: true, streaming: false, edit: false, max_images: Some(4) }
     }
@@ -60,7 +60,7 @@ impl ImageWire for Imagen {
     }
 
     fn decode(&self, body: &str, _request: &ImageRequest) -> Result<ImageResult, UppError> {
-        let answer: Answer = read_body(self.provider, body)?;
+        let answer: ResponseBody = read_body(self.provider, body)?;
         if let Some(error) = answer.extra.get("error") {
             return Err(VendorError::of_json(error).into_error(self.provider));
         }

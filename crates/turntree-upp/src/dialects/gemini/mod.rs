@@ -5,14 +5,15 @@
 //! UPP has no words for (signatures of thoughts, the vendor's own tools) is kept in the message's metadata, described
 //! in `facts`, and sent back where it stood.
 
-mod answer;
+mod assembly;
 mod decode;
 pub mod embedding;
 mod encode;
-mod facts;
 pub mod imagen;
+mod metadata;
 mod params;
 mod schema;
+mod stream;
 mod tools;
 
 use std::sync::Arc;
@@ -81,11 +82,11 @@ impl GeminiDialect {
         Self { ids, ..self }
     }
 
-    fn reading(&self, request: &ModelRequest) -> Reading {
+    fn context(&self, request: &ModelRequest) -> DecodeContext {
         let is_structured = request.structure.is_some();
         // A tool of the caller's with this name is refused where it would be in the way.
         let has_own = request.tools.iter().any(|tool| tool.name == JSON_RESPONSE);
-        Reading {
+        DecodeContext {
             provider: self.options.provider,
             is_structured,
             is_answered_by_tool: is_structured && !has_own,
@@ -96,7 +97,7 @@ impl GeminiDialect {
 
 /// What a reader has to know of the request.
 #[derive(Debug, Clone)]
-struct Reading {
+struct DecodeContext {
     provider: &'static str,
     is_structured: bool,
     /// Whether a call of [`JSON_RESPONSE`] is the structured answer.
@@ -105,7 +106,7 @@ struct Reading {
     ids: Arc<dyn IdSource>,
 }
 
-impl Reading {
+impl DecodeContext {
     fn broken(&self, what: impl std::fmt::Display) -> UppError {
         let message = format!("the answer breaks the generateContent format: {what}");
         UppError::invalid_response(self.provider, message)
@@ -161,11 +162,11 @@ impl Dialect for GeminiDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        decode::decode(body, self.reading(request), sources)
+        decode::decode(body, self.context(request), sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
-        Box::new(decode::Decoder::new(self.reading(request)))
+        Box::new(stream::Decoder::new(self.context(request)))
     }
 
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {
@@ -184,7 +185,7 @@ fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
 }
 
 /// An error that the vendor tells in a stream, or in a body with a status of success.
-fn told_error(provider: &str, data: &str) -> UppError {
+fn reported_error(provider: &str, data: &str) -> UppError {
     let error = VendorError::of_body(data).into_error(provider);
     UppError { code: code_of_words(error.code, &error.message), ..error }
 }

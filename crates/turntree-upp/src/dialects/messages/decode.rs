@@ -3,43 +3,43 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Head, Part, Usage, assemble};
-use super::{Reading, told_error};
+use super::assembly::{Head, Part, Usage, assemble};
+use super::{DecodeContext, reported_error};
 use crate::dialect::Sources;
+use crate::dialects::borrowed_text::BorrowedText;
 use crate::dialects::common::read_body;
-use crate::dialects::text::Text;
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::RawJson;
 
 /// An answer; in a stream, the start of one.
 #[derive(Deserialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct ResponseBody<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    model: Option<Text<'a>>,
+    model: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     pub(super) content: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    stop_sequence: Option<Text<'a>>,
+    stop_sequence: Option<BorrowedText<'a>>,
     #[serde(default)]
     container: Option<RawJson>,
     #[serde(default)]
     usage: Option<Usage>,
 }
 
-impl Answer<'_> {
+impl ResponseBody<'_> {
     pub(super) fn into_head(self) -> Head {
         Head {
-            id: self.id.map(Text::owned),
-            model: self.model.map(Text::owned),
-            stop_reason: self.stop_reason.map(Text::owned),
-            stop_sequence: self.stop_sequence.map(Text::owned),
+            id: self.id.map(BorrowedText::owned),
+            model: self.model.map(BorrowedText::owned),
+            stop_reason: self.stop_reason.map(BorrowedText::owned),
+            stop_sequence: self.stop_sequence.map(BorrowedText::owned),
             container: self.container.filter(|container| !container.is_null()),
             usage: self.usage.unwrap_or_default(),
         }
@@ -50,17 +50,17 @@ impl Answer<'_> {
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow, rename = "type")]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: BorrowedText<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    pub(super) thinking: Option<Text<'a>>,
+    pub(super) thinking: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    pub(super) signature: Option<Text<'a>>,
+    pub(super) signature: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<BorrowedText<'a>>,
     #[serde(default)]
     pub(super) input: Option<RawJson>,
     #[serde(default)]
@@ -72,19 +72,19 @@ pub(super) struct Block<'a> {
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
+    kind: BorrowedText<'a>,
 }
 
 /// Reads a block. One that we do not know need not look like those that we do.
-pub(super) fn read_block(raw: &RawValue, reading: Reading) -> Result<Part, UppError> {
-    let kind: Kind<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+pub(super) fn read_block(raw: &RawValue, context: DecodeContext) -> Result<Part, UppError> {
+    let kind: Kind<'_> = serde_json::from_str(raw.get()).map_err(|error| context.broken(error))?;
     if !matches!(kind.kind.as_str(), "text" | "thinking" | "tool_use") {
         return Ok(Part::Verbatim {
             kind: kind.kind.owned(),
-            block: RawJson::from_text(raw.get().to_owned()).map_err(|error| reading.broken(error))?,
+            block: RawJson::from_text(raw.get().to_owned()).map_err(|error| context.broken(error))?,
         });
     }
-    let block: Block<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+    let block: Block<'_> = serde_json::from_str(raw.get()).map_err(|error| context.broken(error))?;
     Ok(block.into_part())
 }
 
@@ -92,17 +92,17 @@ impl Block<'_> {
     fn into_part(self) -> Part {
         match self.kind.as_str() {
             "thinking" => Part::Thinking {
-                text: self.thinking.map(Text::owned).unwrap_or_default(),
-                signature: self.signature.map(Text::owned).filter(|signature| !signature.is_empty()),
+                text: self.thinking.map(BorrowedText::owned).unwrap_or_default(),
+                signature: self.signature.map(BorrowedText::owned).filter(|signature| !signature.is_empty()),
             },
             "tool_use" => Part::ToolUse {
-                id: self.id.map(Text::owned).unwrap_or_default(),
-                name: self.name.map(Text::owned).unwrap_or_default(),
+                id: self.id.map(BorrowedText::owned).unwrap_or_default(),
+                name: self.name.map(BorrowedText::owned).unwrap_or_default(),
                 input: self.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
                 caller: self.caller.filter(is_tool),
             },
             _ => Part::Text {
-                text: self.text.map(Text::owned).unwrap_or_default(),
+                text: self.text.map(BorrowedText::owned).unwrap_or_default(),
                 citations: self.citations.filter(|citations| citations.is_array() && citations.get() != "[]"),
             },
         }
@@ -115,14 +115,18 @@ pub(super) fn is_tool(caller: &RawJson) -> bool {
 }
 
 /// Reads a whole answer.
-pub(super) fn decode(body: &str, reading: Reading, sources: Sources<'_>) -> Result<ModelResponse, UppError> {
-    let mut answer: Answer<'_> = read_body(reading.provider, body)?;
+pub(super) fn decode(
+    body: &str,
+    context: DecodeContext,
+    sources: Sources<'_>,
+) -> Result<ModelResponse, UppError> {
+    let mut answer: ResponseBody<'_> = read_body(context.provider, body)?;
     if answer.kind.as_ref().is_some_and(|kind| kind.as_str() == "error") {
-        return Err(told_error(reading.provider, body));
+        return Err(reported_error(context.provider, body));
     }
     let Some(blocks) = answer.content.take() else {
-        return Err(reading.broken("it has no \"content\""));
+        return Err(context.broken("it has no \"content\""));
     };
-    let parts = blocks.into_iter().map(|raw| read_block(raw, reading)).collect::<Result<Vec<_>, _>>()?;
-    Ok(assemble(parts, answer.into_head(), reading, sources))
+    let parts = blocks.into_iter().map(|raw| read_block(raw, context)).collect::<Result<Vec<_>, _>>()?;
+    Ok(assemble(parts, answer.into_head(), context, sources))
 }

@@ -6,13 +6,13 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::facts::{Entry, Facts};
+use super::metadata::{StoredMetadata, StoredOrderEntry};
 use super::{JSON_RESPONSE, MessagesDialect, MessagesOptions};
 use crate::dialects::common::{
-    BodyWriter, MediaBytes, Place, ResultText, StructureSchema, system_text, tool_fact,
+    BlockLocation, BodyWriter, MediaBytes, ResultText, StructureSchema, system_text, tool_fact,
 };
 use crate::error::UppError;
-use crate::producer::Producer;
+use crate::provenance::ModelIdentity;
 use crate::request::{ModelRequest, System};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{
@@ -20,7 +20,7 @@ use turntree_core::message::{
 };
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct WireMessage<'a> {
     role: &'static str,
     content: Vec<Block<'a>>,
 }
@@ -159,8 +159,8 @@ fn turn<'a>(
     model_id: &str,
     place: usize,
     message: &'a Message,
-) -> Result<Turn<'a>, UppError> {
-    let facts = Facts::of(message, Producer { provider: options.provider, model_id });
+) -> Result<WireMessage<'a>, UppError> {
+    let facts = StoredMetadata::of(message, ModelIdentity { provider: options.provider, model_id });
     let (role, mut content) = match &message.body {
         Body::User { content } => ("user", user(options, place, message, content)?),
         Body::Assistant { content, tool_calls } => {
@@ -174,7 +174,7 @@ fn turn<'a>(
     if let (true, Some(mark), Some(last)) = (options.cache_control, facts.cache_control, content.last_mut()) {
         last.mark(mark);
     }
-    Ok(Turn { role, content })
+    Ok(WireMessage { role, content })
 }
 
 fn user<'a>(
@@ -185,10 +185,10 @@ fn user<'a>(
 ) -> Result<Vec<Block<'a>>, UppError> {
     let blocks = content.iter().enumerate().map(|(place, block)| {
         user_block(options, block).ok_or_else(|| {
-            let place = Place { provider: options.provider, message: message_place, block: place };
+            let location = BlockLocation { provider: options.provider, message: message_place, block: place };
             let remedy =
                 if options.documents { "send text, images or documents" } else { "send text or images" };
-            place.unsupported(message, block, remedy)
+            location.unsupported(message, block, remedy)
         })
     });
     blocks.collect()
@@ -220,7 +220,11 @@ fn user_block<'a>(options: &MessagesOptions, block: &'a ContentBlock) -> Option<
 /// An assistant's blocks: in the vendor's own order where it is known and still fits, else thinking, text, calls.
 ///
 /// Thinking without a signature of this vendor is left out, as it would refuse it; so is empty text.
-fn assistant<'a>(facts: &Facts<'a>, content: &'a [ContentBlock], calls: &'a [ToolCall]) -> Vec<Block<'a>> {
+fn assistant<'a>(
+    facts: &StoredMetadata<'a>,
+    content: &'a [ContentBlock],
+    calls: &'a [ToolCall],
+) -> Vec<Block<'a>> {
     let thinking = content.iter().filter_map(|block| match block {
         ContentBlock::Reasoning(block) => Some(block.text.as_str()),
         _ => None,
@@ -238,12 +242,12 @@ fn assistant<'a>(facts: &Facts<'a>, content: &'a [ContentBlock], calls: &'a [Too
     };
     let mut texts = texts.into_iter();
     let blocks = order.into_iter().filter_map(|entry| match entry {
-        Entry::Thinking => signed.next().flatten(),
-        Entry::Text(citations) => {
+        StoredOrderEntry::Thinking => signed.next().flatten(),
+        StoredOrderEntry::Text(citations) => {
             texts.next().map(|text| Block::Text { text, citations, cache_control: None })
         }
-        Entry::ToolUse(caller) => calls_left.next().map(|call| tool_use(call, caller)),
-        Entry::Verbatim { block, shown } => {
+        StoredOrderEntry::ToolUse(caller) => calls_left.next().map(|call| tool_use(call, caller)),
+        StoredOrderEntry::Verbatim { block, shown } => {
             if shown {
                 texts.next();
             }

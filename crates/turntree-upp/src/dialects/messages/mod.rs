@@ -5,10 +5,10 @@
 //! whole one. What UPP has no words for (redacted thinking, the vendor's own tools, citations) is kept in the message's
 //! metadata and sent back where it stood.
 
-mod answer;
+mod assembly;
 mod decode;
 mod encode;
-mod facts;
+mod metadata;
 mod stream;
 
 use super::common::VendorError;
@@ -96,19 +96,19 @@ impl MessagesDialect {
     }
 
     /// How the answer to a request is to be read.
-    fn reading(&self, request: &ModelRequest) -> Reading {
+    fn context(&self, request: &ModelRequest) -> DecodeContext {
         let structure = match (&request.structure, self.structures_natively()) {
             (None, _) => Structure::None,
             (Some(_), true) => Structure::Native,
             (Some(_), false) => Structure::Tool,
         };
-        Reading { provider: self.options.provider, structure }
+        DecodeContext { provider: self.options.provider, structure }
     }
 }
 
 /// What a reader has to know of the request.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct DecodeContext {
     provider: &'static str,
     structure: Structure,
 }
@@ -124,7 +124,7 @@ enum Structure {
     Tool,
 }
 
-impl Reading {
+impl DecodeContext {
     /// Whether a call of this tool is the structured answer.
     fn is_answer(self, tool_name: &str) -> bool {
         self.structure == Structure::Tool && tool_name == JSON_RESPONSE
@@ -183,11 +183,11 @@ impl Dialect for MessagesDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        decode::decode(body, self.reading(request), sources)
+        decode::decode(body, self.context(request), sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Decoder::new(self.reading(request)))
+        Box::new(stream::Decoder::new(self.context(request)))
     }
 
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {
@@ -211,7 +211,7 @@ fn code_of_words(code: ErrorCode, message: &str) -> ErrorCode {
 }
 
 /// An error that the vendor tells in a stream, or in a body with a status of success.
-fn told_error(provider: &str, data: &str) -> UppError {
+fn reported_error(provider: &str, data: &str) -> UppError {
     let error = VendorError::of_body(data).into_error(provider);
     UppError { code: code_of_words(error.code, &error.message), ..error }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::{Head, Part, Usage, assemble};
-use super::decode::{Answer, Block, is_tool, read_block};
-use super::facts::shown_output;
-use super::{Reading, Structure, told_error};
+use super::assembly::{Head, Part, Usage, assemble};
+use super::decode::{Block, ResponseBody, is_tool, read_block};
+use super::metadata::output_as_text;
+use super::{DecodeContext, Structure, reported_error};
 use crate::dialect::{Sources, StreamDecoder};
+use crate::dialects::borrowed_text::BorrowedText;
 use crate::dialects::common::cut_short;
-use crate::dialects::text::Text;
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
@@ -22,7 +22,7 @@ use turntree_core::message::fold::arguments_of;
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(default)]
     index: Option<u32>,
     #[serde(borrow, default)]
@@ -41,7 +41,7 @@ struct Frame<'a> {
 #[serde(deny_unknown_fields)]
 struct Growth<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Text<'a>,
+    kind: BorrowedText<'a>,
     index: u32,
     #[serde(borrow)]
     delta: Delta<'a>,
@@ -60,21 +60,21 @@ impl<'a> Growth<'a> {
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    thinking: Option<Text<'a>>,
+    thinking: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    signature: Option<Text<'a>>,
+    signature: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    partial_json: Option<Text<'a>>,
+    partial_json: Option<BorrowedText<'a>>,
     #[serde(default)]
     citation: Option<RawJson>,
 }
@@ -83,16 +83,16 @@ struct Delta<'a> {
 #[derive(Deserialize)]
 struct HeadDelta<'a> {
     #[serde(borrow, default)]
-    stop_reason: Option<Text<'a>>,
+    stop_reason: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    stop_sequence: Option<Text<'a>>,
+    stop_sequence: Option<BorrowedText<'a>>,
     #[serde(default)]
     container: Option<RawJson>,
 }
 
 /// A block that is arriving.
 #[derive(Debug)]
-struct Slot {
+struct OpenBlock {
     /// The vendor's number for it, which a careless vendor uses again.
     vendor_index: u32,
     index: u32,
@@ -124,21 +124,21 @@ struct Call {
 /// Reads one stream.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    reading: Reading,
+    context: DecodeContext,
     head: Head,
-    slots: Vec<Slot>,
+    slots: Vec<OpenBlock>,
     has_started: bool,
     is_whole: bool,
 }
 
 impl Decoder {
-    pub(super) fn new(reading: Reading) -> Self {
-        Self { reading, head: Head::default(), slots: Vec::new(), has_started: false, is_whole: false }
+    pub(super) fn new(context: DecodeContext) -> Self {
+        Self { context, head: Head::default(), slots: Vec::new(), has_started: false, is_whole: false }
     }
 
     fn read<'a, T: Deserialize<'a>>(&self, raw: Option<&'a RawValue>) -> Result<T, UppError> {
         let raw = raw.map_or("null", RawValue::get);
-        serde_json::from_str(raw).map_err(|error| self.reading.broken(error))
+        serde_json::from_str(raw).map_err(|error| self.context.broken(error))
     }
 
     fn start(&mut self, events: &mut Vec<StreamEvent>) {
@@ -148,12 +148,12 @@ impl Decoder {
     }
 
     /// A piece of text, and of the structured answer where one was asked for.
-    fn text(reading: Reading, index: u32, piece: &str, events: &mut Vec<StreamEvent>) {
+    fn text(context: DecodeContext, index: u32, piece: &str, events: &mut Vec<StreamEvent>) {
         if piece.is_empty() {
             return;
         }
         events.push(StreamEvent::text(index, piece));
-        if reading.structure != Structure::None {
+        if context.structure != Structure::None {
             events.push(StreamEvent::object(index, piece));
         }
     }
@@ -164,7 +164,7 @@ impl Decoder {
         let next = || self.slots.iter().map(|slot| slot.index).max().unwrap_or(0).saturating_add(1);
         let index = if is_taken { next() } else { vendor_index };
         events.push(StreamEvent::block_start(index));
-        self.slots.push(Slot { vendor_index, index, is_open: true, state });
+        self.slots.push(OpenBlock { vendor_index, index, is_open: true, state });
         self.slots.len() - 1
     }
 
@@ -173,7 +173,7 @@ impl Decoder {
     }
 
     /// The open block of this number, if its kind is known.
-    fn known(&mut self, vendor_index: u32) -> Option<&mut Slot> {
+    fn known(&mut self, vendor_index: u32) -> Option<&mut OpenBlock> {
         let slot = self.find(vendor_index).and_then(|place| self.slots.get_mut(place));
         slot.filter(|slot| !matches!(slot.state, State::Verbatim { .. }))
     }
@@ -184,22 +184,22 @@ impl Decoder {
         raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let raw = raw.ok_or_else(|| self.reading.broken("a block starts without \"content_block\""))?;
+        let raw = raw.ok_or_else(|| self.context.broken("a block starts without \"content_block\""))?;
         let kind: Kind<'_> = self.read(Some(raw))?;
-        let state = match kind.kind.as_ref().map_or("", Text::as_str) {
+        let state = match kind.kind.as_ref().map_or("", BorrowedText::as_str) {
             "tool_use" => self.call(self.read(Some(raw))?),
-            _ => State::of(read_block(raw, self.reading)?),
+            _ => State::of(read_block(raw, self.context)?),
         };
         let place = self.open(vendor_index, state, events);
         let Some(slot) = self.slots.get(place) else { return Ok(()) };
         match &slot.state {
-            State::Text { text, .. } => Self::text(self.reading, slot.index, text, events),
+            State::Text { text, .. } => Self::text(self.context, slot.index, text, events),
             State::Thinking { text, .. } if !text.is_empty() => {
                 events.push(StreamEvent::reasoning(slot.index, text.as_str()));
             }
             State::Verbatim { kind, .. } => {
-                let output = shown_output(kind, raw.get()).unwrap_or_default();
-                Self::text(self.reading, slot.index, &output, events);
+                let output = output_as_text(kind, raw.get()).unwrap_or_default();
+                Self::text(self.context, slot.index, &output, events);
             }
             State::Thinking { .. } | State::ToolUse(_) => {}
         }
@@ -207,10 +207,10 @@ impl Decoder {
     }
 
     fn call(&self, block: Block<'_>) -> State {
-        let name: Arc<str> = block.name.map(Text::owned).unwrap_or_default().into();
+        let name: Arc<str> = block.name.map(BorrowedText::owned).unwrap_or_default().into();
         State::ToolUse(Call {
-            id: block.id.map(Text::owned).unwrap_or_default().into(),
-            is_answer: self.reading.is_answer(&name),
+            id: block.id.map(BorrowedText::owned).unwrap_or_default().into(),
+            is_answer: self.context.is_answer(&name),
             name,
             input: block.input.filter(RawJson::is_object).unwrap_or_else(RawJson::empty_object),
             caller: block.caller.filter(is_tool),
@@ -225,11 +225,11 @@ impl Decoder {
         raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let raw = raw.ok_or_else(|| self.reading.broken("a block grows without \"delta\""))?;
+        let raw = raw.ok_or_else(|| self.context.broken("a block grows without \"delta\""))?;
         let delta: Delta<'_> = match serde_json::from_str(raw.get()) {
             Ok(delta) => delta,
             Err(error) if self.read::<Kind<'_>>(Some(raw))?.is_known_delta() => {
-                return Err(self.reading.broken(error));
+                return Err(self.context.broken(error));
             }
             // A kind that is not known need not look like those that are.
             Err(_) => Delta {
@@ -241,7 +241,7 @@ impl Decoder {
                 citation: None,
             },
         };
-        let place = match (self.find(vendor_index), delta.kind.as_ref().map_or("", Text::as_str)) {
+        let place = match (self.find(vendor_index), delta.kind.as_ref().map_or("", BorrowedText::as_str)) {
             (Some(place), _) => place,
             (None, "text_delta") => {
                 self.open(vendor_index, State::Text { text: String::new(), citations: Vec::new() }, events)
@@ -252,18 +252,18 @@ impl Decoder {
             }
             (None, _) => return Ok(()),
         };
-        let reading = self.reading;
+        let context = self.context;
         if let Some(slot) = self.slots.get_mut(place) {
-            slot.grow(delta, Some(raw), reading, events);
+            slot.grow(delta, Some(raw), context, events);
         }
         Ok(())
     }
 
     fn block_stop(&mut self, vendor_index: u32, events: &mut Vec<StreamEvent>) {
-        let reading = self.reading;
+        let context = self.context;
         let place = self.find(vendor_index);
         if let Some(slot) = place.and_then(|place| self.slots.get_mut(place)) {
-            slot.close(reading, events);
+            slot.close(context, events);
         }
     }
 
@@ -272,7 +272,8 @@ impl Decoder {
         raw: Option<&RawValue>,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        self.head = self.read::<Option<Answer<'_>>>(raw)?.map(Answer::into_head).unwrap_or_default();
+        self.head =
+            self.read::<Option<ResponseBody<'_>>>(raw)?.map(ResponseBody::into_head).unwrap_or_default();
         self.start(events);
         Ok(())
     }
@@ -280,8 +281,8 @@ impl Decoder {
     fn message_delta(&mut self, delta: Option<&RawValue>, usage: Option<&RawValue>) -> Result<(), UppError> {
         if let Some(delta) = self.read::<Option<HeadDelta<'_>>>(delta)? {
             let head = &mut self.head;
-            head.stop_reason = delta.stop_reason.map(Text::owned).or(head.stop_reason.take());
-            head.stop_sequence = delta.stop_sequence.map(Text::owned).or(head.stop_sequence.take());
+            head.stop_reason = delta.stop_reason.map(BorrowedText::owned).or(head.stop_reason.take());
+            head.stop_sequence = delta.stop_sequence.map(BorrowedText::owned).or(head.stop_sequence.take());
             head.container = delta.container.filter(|raw| !raw.is_null()).or(head.container.take());
         }
         if let Some(usage) = self.read::<Option<Usage>>(usage)? {
@@ -292,8 +293,8 @@ impl Decoder {
 
     fn message_stop(&mut self, events: &mut Vec<StreamEvent>) {
         self.start(events);
-        let reading = self.reading;
-        self.slots.iter_mut().filter(|slot| slot.is_open).for_each(|slot| slot.close(reading, events));
+        let context = self.context;
+        self.slots.iter_mut().filter(|slot| slot.is_open).for_each(|slot| slot.close(context, events));
         events.push(StreamEvent::message_stop());
         self.is_whole = true;
     }
@@ -301,12 +302,12 @@ impl Decoder {
 
 impl Kind<'_> {
     fn is_known_event(&self, event: Option<&str>) -> bool {
-        let kind = self.kind.as_ref().map(Text::as_str).or(event);
+        let kind = self.kind.as_ref().map(BorrowedText::as_str).or(event);
         kind.is_some_and(|kind| kind.starts_with("message_") || kind.starts_with("content_block_"))
     }
 
     fn is_known_delta(&self) -> bool {
-        let kind = self.kind.as_ref().map_or("", Text::as_str);
+        let kind = self.kind.as_ref().map_or("", BorrowedText::as_str);
         matches!(
             kind,
             "text_delta" | "input_json_delta" | "thinking_delta" | "signature_delta" | "citations_delta"
@@ -376,14 +377,14 @@ impl Call {
         Part::ToolUse { id: self.id.to_string(), name: self.name.to_string(), input, caller: self.caller }
     }
 
-    fn piece(&mut self, index: u32, piece: &str, reading: Reading, events: &mut Vec<StreamEvent>) {
+    fn piece(&mut self, index: u32, piece: &str, context: DecodeContext, events: &mut Vec<StreamEvent>) {
         self.json.push_str(piece);
-        self.announce(index, piece, reading, events);
+        self.announce(index, piece, context, events);
     }
 
-    fn announce(&mut self, index: u32, piece: &str, reading: Reading, events: &mut Vec<StreamEvent>) {
+    fn announce(&mut self, index: u32, piece: &str, context: DecodeContext, events: &mut Vec<StreamEvent>) {
         if self.is_answer {
-            Decoder::text(reading, index, piece, events);
+            Decoder::text(context, index, piece, events);
         } else {
             self.is_announced = true;
             events.push(StreamEvent::tool_call(index, Arc::clone(&self.id), Arc::clone(&self.name), piece));
@@ -391,20 +392,20 @@ impl Call {
     }
 }
 
-impl Slot {
+impl OpenBlock {
     /// Takes the next piece; `raw` is its text, which only a block of a kind that is not known needs.
     fn grow(
         &mut self,
         delta: Delta<'_>,
         raw: Option<&RawValue>,
-        reading: Reading,
+        context: DecodeContext,
         events: &mut Vec<StreamEvent>,
     ) {
         let index = self.index;
         match (&mut self.state, delta) {
             (State::Text { text, .. }, Delta { text: Some(piece), .. }) => {
                 text.push_str(piece.as_str());
-                Decoder::text(reading, index, piece.as_str(), events);
+                Decoder::text(context, index, piece.as_str(), events);
             }
             (State::Text { citations, .. }, Delta { citation: Some(citation), .. }) => {
                 citations.push(citation);
@@ -419,7 +420,7 @@ impl Slot {
                 signature.push_str(piece.as_str());
             }
             (State::ToolUse(call), Delta { partial_json: Some(piece), .. }) => {
-                call.piece(index, piece.as_str(), reading, events);
+                call.piece(index, piece.as_str(), context, events);
             }
             (State::Verbatim { json, .. }, Delta { partial_json: Some(piece), .. }) => {
                 json.push_str(piece.as_str());
@@ -429,14 +430,14 @@ impl Slot {
         }
     }
 
-    fn close(&mut self, reading: Reading, events: &mut Vec<StreamEvent>) {
+    fn close(&mut self, context: DecodeContext, events: &mut Vec<StreamEvent>) {
         self.is_open = false;
         if let State::ToolUse(call) = &mut self.state
             && call.json.is_empty()
             && !call.is_announced
         {
             let input = call.input.get().to_owned();
-            call.announce(self.index, &input, reading, events);
+            call.announce(self.index, &input, context, events);
         }
         events.push(StreamEvent::block_stop(self.index));
     }
@@ -462,23 +463,23 @@ impl StreamDecoder for Decoder {
         if self.is_whole || !data.trim_start().starts_with('{') {
             return Ok(());
         }
-        let reading = self.reading;
+        let context = self.context;
         if let Some(growth) = Growth::read(event, data)
             && let Some(slot) = self.known(growth.index)
         {
-            slot.grow(growth.delta, None, reading, events);
+            slot.grow(growth.delta, None, context, events);
             return Ok(());
         }
         let frame: Frame<'_> = match serde_json::from_str(data) {
             Ok(frame) => frame,
             Err(error) => {
                 let kind: Kind<'_> =
-                    serde_json::from_str(data).map_err(|error| self.reading.broken(error))?;
-                return if kind.is_known_event(event) { Err(self.reading.broken(error)) } else { Ok(()) };
+                    serde_json::from_str(data).map_err(|error| self.context.broken(error))?;
+                return if kind.is_known_event(event) { Err(self.context.broken(error)) } else { Ok(()) };
             }
         };
         let index = frame.index.unwrap_or_default();
-        match frame.kind.as_ref().map(Text::as_str).or(event).unwrap_or_default() {
+        match frame.kind.as_ref().map(BorrowedText::as_str).or(event).unwrap_or_default() {
             "message_start" => self.message_start(frame.message, events),
             "content_block_start" => self.block_start(index, frame.content_block, events),
             "content_block_delta" => self.block_delta(index, frame.delta, events),
@@ -491,7 +492,7 @@ impl StreamDecoder for Decoder {
                 self.message_stop(events);
                 Ok(())
             }
-            "error" => Err(told_error(self.reading.provider, data)),
+            "error" => Err(reported_error(self.context.provider, data)),
             _ => Ok(()),
         }
     }
@@ -506,9 +507,9 @@ impl StreamDecoder for Decoder {
         _events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
         if !self.is_whole {
-            return Err(cut_short(self.reading.provider));
+            return Err(cut_short(self.context.provider));
         }
         let parts = self.slots.into_iter().map(|slot| slot.state.into_part()).collect();
-        Ok(assemble(parts, self.head, self.reading, sources))
+        Ok(assemble(parts, self.head, self.context, sources))
     }
 }

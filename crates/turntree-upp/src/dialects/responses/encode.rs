@@ -6,14 +6,14 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::facts::{CallFacts, Entry, Facts};
+use super::metadata::{StoredCall, StoredMetadata, StoredOrderEntry};
 use super::{Documents, Media, ResponsesOptions};
 use crate::dialects::common::{
-    BodyWriter, Concatenated, DataUrl, MediaBytes, Place, ResultText, StructureSchema, audio_format,
+    BlockLocation, BodyWriter, Concatenated, DataUrl, MediaBytes, ResultText, StructureSchema, audio_format,
     stream_options, system_text, tool_fact,
 };
 use crate::error::UppError;
-use crate::producer::Producer;
+use crate::provenance::ModelIdentity;
 use crate::request::ModelRequest;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{
@@ -202,7 +202,7 @@ fn input<'a>(
             items.push(said_by("system", Content::Text(text)));
         }
     }
-    let producer = Producer { provider: &options.provider, model_id };
+    let producer = ModelIdentity { provider: &options.provider, model_id };
     // What is not stored with the vendor cannot be named to it either.
     let is_stored = request.params.get("store").is_none_or(|store| store.get() != "false");
     for (place, message) in request.messages.iter().enumerate() {
@@ -211,7 +211,7 @@ fn input<'a>(
                 items.push(said_by("user", user(options, place, message, content)?));
             }
             Body::Assistant { .. } => {
-                let facts = Facts::of(message, producer);
+                let facts = StoredMetadata::of(message, producer);
                 let said =
                     Assistant::new(options, message, facts, is_stored && !options.reasoning_needs_content);
                 items.extend(said.into_items());
@@ -249,8 +249,9 @@ fn user<'a>(
                 }
                 Documents::Any => "send text, images or documents",
             };
-            let place = Place { provider: &options.provider, message: message_place, block: place };
-            place.unsupported(message, block, remedy)
+            let location =
+                BlockLocation { provider: &options.provider, message: message_place, block: place };
+            location.unsupported(message, block, remedy)
         })
     });
     parts.collect::<Result<_, _>>().map(Content::Parts)
@@ -317,7 +318,7 @@ fn part<'a>(options: &ResponsesOptions, block: &'a ContentBlock) -> Option<Part<
 
 /// What is to be sent of one assistant message, each kind in its own order.
 struct Assistant<'a> {
-    facts: Facts<'a>,
+    facts: StoredMetadata<'a>,
     reasoning: Vec<RawObject>,
     texts: Vec<&'a str>,
     images: Vec<MediaBytes<'a>>,
@@ -333,7 +334,7 @@ impl<'a> Assistant<'a> {
     fn new(
         options: &ResponsesOptions,
         message: &'a Message,
-        facts: Facts<'a>,
+        facts: StoredMetadata<'a>,
         names_reasoning: bool,
     ) -> Self {
         let content = message.content();
@@ -372,21 +373,21 @@ impl<'a> Assistant<'a> {
         let mut images = self.images.iter().copied();
         let mut calls = self.calls.iter();
         let items = order.into_iter().filter_map(|entry| match entry {
-            Entry::Reasoning => {
+            StoredOrderEntry::Reasoning => {
                 sealed.next().filter(|item| self.is_sendable(item)).map(|item| Item::Reasoning(Typed(item)))
             }
-            Entry::Message { id, phase, texts: count } => {
+            StoredOrderEntry::Message { id, phase, texts: count } => {
                 let texts: Vec<&str> = texts.by_ref().take(count).collect();
                 let id = id.filter(|_| !self.facts.is_foreign());
                 self.message(&texts, id, phase)
             }
-            Entry::Call => calls.next().map(|call| self.call(call)),
-            Entry::Image(item) => {
+            StoredOrderEntry::Call => calls.next().map(|call| self.call(call)),
+            StoredOrderEntry::Image(item) => {
                 let (item, data) = (serde_json::from_str(item.get()).ok()?, images.next()?);
                 (!self.facts.is_foreign()).then_some(Item::Image(Drawn { item, data }))
             }
-            Entry::Verbatim { is_call: true, .. } if self.facts.is_foreign() => None,
-            Entry::Verbatim { item, .. } => Some(Item::Verbatim(item)),
+            StoredOrderEntry::Verbatim { is_call: true, .. } if self.facts.is_foreign() => None,
+            StoredOrderEntry::Verbatim { item, .. } => Some(Item::Verbatim(item)),
         });
         items.collect()
     }
@@ -436,7 +437,7 @@ impl<'a> Assistant<'a> {
             call_id: &call.tool_call_id,
             name: &call.tool_name,
             arguments: arguments.map_or(Arguments::Json(call.arguments.get()), Arguments::Vendors),
-            namespace: written.and_then(|written: &CallFacts<'a>| written.namespace),
+            namespace: written.and_then(|written: &StoredCall<'a>| written.namespace),
         }
     }
 }

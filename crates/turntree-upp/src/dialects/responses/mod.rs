@@ -4,11 +4,11 @@
 //! output items (`output`) and put them together in one place (`answer`). Reasoning is kept sealed as it came and
 //! goes back in its place; so do items that UPP has no words for. What tells vendors apart is data: [`ResponsesOptions`].
 
-mod answer;
+mod assembly;
 mod decode;
 mod encode;
-mod facts;
-mod output;
+mod metadata;
+mod output_item;
 mod stream;
 
 use std::borrow::Cow;
@@ -117,8 +117,8 @@ impl ResponsesDialect {
         Self { options }
     }
 
-    fn reading(&self, request: &ModelRequest) -> Reading {
-        Reading {
+    fn context(&self, request: &ModelRequest) -> DecodeContext {
+        DecodeContext {
             provider: self.options.provider.clone(),
             is_structured: request.structure.is_some(),
             kept_members: self.options.kept_members,
@@ -129,14 +129,14 @@ impl ResponsesDialect {
 
 /// What a reader has to know of the vendor and the request.
 #[derive(Debug, Clone)]
-struct Reading {
+struct DecodeContext {
     provider: Cow<'static, str>,
     is_structured: bool,
     kept_members: &'static [&'static str],
     reports_cost: bool,
 }
 
-impl Reading {
+impl DecodeContext {
     fn broken(&self, what: impl std::fmt::Display) -> UppError {
         let message = format!("the answer breaks the responses format: {what}");
         UppError::invalid_response(self.provider.as_ref(), message)
@@ -193,11 +193,11 @@ impl Dialect for ResponsesDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        decode::decode(body, &self.reading(request), sources)
+        decode::decode(body, &self.context(request), sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Decoder::new(self.reading(request)))
+        Box::new(stream::Decoder::new(self.context(request)))
     }
 
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Reading;
-use super::answer::{Head, assemble};
-use super::decode::Answer;
-use super::output::{CallItem, ItemKind, Output, REASONING_SEPARATOR, Said, SaidPart, read_item};
+use super::DecodeContext;
+use super::assembly::{Head, assemble};
+use super::decode::ResponseBody;
+use super::output_item::{
+    FunctionCallItem, ItemKind, MessageItem, MessagePart, OutputItem, REASONING_SEPARATOR, read_item,
+};
 use crate::dialect::{Sources, StreamDecoder};
+use crate::dialects::borrowed_text::BorrowedText;
 use crate::dialects::common::cut_short;
-use crate::dialects::text::Text;
 use crate::error::UppError;
 use crate::request::ModelResponse;
 use turntree_core::message::StreamEvent;
@@ -22,7 +24,7 @@ use turntree_core::message::media::Binary;
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(default)]
     output_index: Option<u32>,
     #[serde(default)]
@@ -30,15 +32,15 @@ struct Frame<'a> {
     #[serde(default)]
     summary_index: Option<u32>,
     #[serde(borrow, default)]
-    item_id: Option<Text<'a>>,
+    item_id: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    delta: Option<Text<'a>>,
+    delta: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    arguments: Option<Text<'a>>,
+    arguments: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     item: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -99,7 +101,7 @@ impl Kind {
 
 /// An item that is arriving.
 #[derive(Debug)]
-struct Slot {
+struct OpenItem {
     /// The vendor's number for it.
     place: u32,
     /// The index of its first block.
@@ -107,15 +109,15 @@ struct Slot {
     /// Whether that index is a text's already.
     is_index_taken: bool,
     is_open: bool,
-    texts: Vec<Growing>,
+    texts: Vec<PartialText>,
     call: Option<Call>,
     /// What it was when it was done.
-    item: Option<Output>,
+    item: Option<OutputItem>,
 }
 
 /// A text that is arriving. The parts of a reasoning are one text, those of a message are one each.
 #[derive(Debug)]
-struct Growing {
+struct PartialText {
     channel: Channel,
     index: u32,
     part: u32,
@@ -135,17 +137,17 @@ struct Call {
 /// Reads one stream.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    reading: Reading,
-    slots: Vec<Slot>,
+    context: DecodeContext,
+    slots: Vec<OpenItem>,
     next_index: u32,
     has_started: bool,
     /// Set when the vendor said that the answer is whole.
-    end: Option<(Head, Vec<Output>)>,
+    end: Option<(Head, Vec<OutputItem>)>,
 }
 
 impl Decoder {
-    pub(super) const fn new(reading: Reading) -> Self {
-        Self { reading, slots: Vec::new(), next_index: 0, has_started: false, end: None }
+    pub(super) const fn new(context: DecodeContext) -> Self {
+        Self { context, slots: Vec::new(), next_index: 0, has_started: false, end: None }
     }
 
     fn start(&mut self, events: &mut Vec<StreamEvent>) {
@@ -164,7 +166,7 @@ impl Decoder {
         let index = take(&mut self.next_index);
         events.push(StreamEvent::block_start(index));
         let (texts, call, item) = (Vec::new(), None, None);
-        self.slots.push(Slot {
+        self.slots.push(OpenItem {
             place: output_index,
             index,
             is_index_taken: false,
@@ -177,13 +179,13 @@ impl Decoder {
     }
 
     fn added(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let item = frame.item.ok_or_else(|| self.reading.broken("an item is added without \"item\""))?;
+        let item = frame.item.ok_or_else(|| self.context.broken("an item is added without \"item\""))?;
         let place = self.place(frame.output_index.unwrap_or_default(), events);
         let kind: ItemKind<'_> =
-            serde_json::from_str(item.get()).map_err(|error| self.reading.broken(error))?;
+            serde_json::from_str(item.get()).map_err(|error| self.context.broken(error))?;
         // Only calls have something to say before they are done.
         if kind.kind.is_some_and(|kind| kind.as_str() == "function_call")
-            && let Output::Call(call) = read_item(item.get(), &self.reading)?
+            && let OutputItem::Call(call) = read_item(item.get(), &self.context)?
             && let Some(slot) = self.slots.get_mut(place)
         {
             slot.call.get_or_insert_default().name_as(&call);
@@ -200,7 +202,7 @@ impl Decoder {
             Channel::Summary => frame.summary_index,
             _ => frame.content_index,
         };
-        let (is_structured, next_index) = (self.reading.is_structured, &mut self.next_index);
+        let (is_structured, next_index) = (self.context.is_structured, &mut self.next_index);
         if let Some(slot) = self.slots.get_mut(place) {
             let text = slot.text(channel, part.unwrap_or_default(), next_index, events);
             if is_whole {
@@ -218,7 +220,7 @@ impl Decoder {
         let Some(slot) = self.slots.get_mut(place) else { return };
         let index = slot.index;
         let call = slot.call.get_or_insert_with(|| Call {
-            id: frame.item_id.as_ref().map_or("", Text::as_str).into(),
+            id: frame.item_id.as_ref().map_or("", BorrowedText::as_str).into(),
             ..Call::default()
         });
         if is_whole {
@@ -229,8 +231,8 @@ impl Decoder {
     }
 
     fn done(&mut self, frame: &Frame<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
-        let item = frame.item.ok_or_else(|| self.reading.broken("an item is done without \"item\""))?;
-        let item = read_item(item.get(), &self.reading)?;
+        let item = frame.item.ok_or_else(|| self.context.broken("an item is done without \"item\""))?;
+        let item = read_item(item.get(), &self.context)?;
         let place = self.place(frame.output_index.unwrap_or_default(), events);
         self.settle(place, &item, events);
         if let Some(slot) = self.slots.get_mut(place) {
@@ -240,8 +242,8 @@ impl Decoder {
     }
 
     /// Gives what an item says and no event said yet, once.
-    fn settle(&mut self, place: usize, item: &Output, events: &mut Vec<StreamEvent>) {
-        let (is_structured, next_index) = (self.reading.is_structured, &mut self.next_index);
+    fn settle(&mut self, place: usize, item: &OutputItem, events: &mut Vec<StreamEvent>) {
+        let (is_structured, next_index) = (self.context.is_structured, &mut self.next_index);
         if let Some(slot) = self.slots.get_mut(place).filter(|slot| slot.is_open) {
             slot.settle(item, is_structured, next_index, events);
             slot.close(events);
@@ -256,9 +258,9 @@ impl Decoder {
     ) -> Result<(), UppError> {
         self.start(events);
         let text = frame.response.map_or("{}", RawValue::get);
-        let mut answer = Answer::read(text, &self.reading)?;
+        let mut answer = ResponseBody::read(text, &self.context)?;
         // The vendor's own list of items counts where it is one; some send it empty.
-        let items = answer.items(&self.reading)?;
+        let items = answer.items(&self.context)?;
         let items = items.filter(|items| !items.is_empty() && items.len() >= self.slots.len());
         self.slots.sort_by_key(|slot| slot.place);
         for (place, item) in items.iter().flatten().enumerate() {
@@ -272,24 +274,24 @@ impl Decoder {
             slot.close(events);
         }
         events.push(StreamEvent::message_stop());
-        let mut head = answer.into_head(text, &self.reading);
+        let mut head = answer.into_head(text, &self.context);
         if name == "response.incomplete" {
             head.status = Some("incomplete".to_owned());
         }
         let slots = std::mem::take(&mut self.slots);
-        let items = items.unwrap_or_else(|| slots.into_iter().map(Slot::into_output).collect());
+        let items = items.unwrap_or_else(|| slots.into_iter().map(OpenItem::into_output).collect());
         self.end = Some((head, items));
         Ok(())
     }
 
     fn failed(&self, frame: &Frame<'_>, name: &str, data: &str) -> UppError {
-        let response = frame.response.map(|response| Answer::read(response.get(), &self.reading));
+        let response = frame.response.map(|response| ResponseBody::read(response.get(), &self.context));
         match (response, name) {
             (Some(Err(error)), _) => error,
-            (_, "response.cancelled") => Answer::read(r#"{"status":"cancelled"}"#, &self.reading)
+            (_, "response.cancelled") => ResponseBody::read(r#"{"status":"cancelled"}"#, &self.context)
                 .err()
-                .unwrap_or_else(|| self.reading.told(data)),
-            _ => self.reading.told(frame.error.map_or(r#"{"code":"failed"}"#, RawValue::get)),
+                .unwrap_or_else(|| self.context.told(data)),
+            _ => self.context.told(frame.error.map_or(r#"{"code":"failed"}"#, RawValue::get)),
         }
     }
 }
@@ -300,7 +302,7 @@ fn take(next_index: &mut u32) -> u32 {
     index
 }
 
-impl Slot {
+impl OpenItem {
     /// The text of a channel; of a message, that of one part.
     fn text(
         &mut self,
@@ -308,7 +310,7 @@ impl Slot {
         part: u32,
         next_index: &mut u32,
         events: &mut Vec<StreamEvent>,
-    ) -> &mut Growing {
+    ) -> &mut PartialText {
         let is_one_text = matches!(channel, Channel::Summary | Channel::Thoughts);
         let found =
             self.texts.iter().position(|text| text.channel == channel && (is_one_text || text.part == part));
@@ -318,7 +320,7 @@ impl Slot {
             if !is_first {
                 events.push(StreamEvent::block_start(index));
             }
-            self.texts.push(Growing { channel, index, part, text: String::new(), part_start: None });
+            self.texts.push(PartialText { channel, index, part, text: String::new(), part_start: None });
             self.texts.len() - 1
         });
         // The place was found or made just now.
@@ -334,19 +336,19 @@ impl Slot {
     /// Gives what the item says and no event said yet.
     fn settle(
         &mut self,
-        item: &Output,
+        item: &OutputItem,
         is_structured: bool,
         next_index: &mut u32,
         events: &mut Vec<StreamEvent>,
     ) {
         match item {
-            Output::Message(said) => {
+            OutputItem::Message(said) => {
                 for (part, said) in (0..).zip(&said.parts).filter(|(_, said)| !said.text.is_empty()) {
                     let channel = if said.is_refusal { Channel::Refusal } else { Channel::Text };
                     self.text(channel, part, next_index, events).settle(&said.text, is_structured, events);
                 }
             }
-            Output::Reasoning { summary, thoughts, .. } => {
+            OutputItem::Reasoning { summary, thoughts, .. } => {
                 for (channel, whole) in [(Channel::Thoughts, thoughts), (Channel::Summary, summary)] {
                     if !whole.is_empty() {
                         let last = self.texts.iter().find(|text| text.channel == channel);
@@ -357,19 +359,19 @@ impl Slot {
                     }
                 }
             }
-            Output::Call(call) => {
+            OutputItem::Call(call) => {
                 let index = self.index;
                 let arriving = self.call.get_or_insert_default();
                 arriving.name_as(call);
                 arriving.settle(index, &call.arguments, events);
             }
-            Output::Image { result, .. } => {
+            OutputItem::Image { result, .. } => {
                 if let Ok(data) = Binary::from_base64(result) {
                     let delta = DataDelta { data, ..DataDelta::default() };
                     events.push(StreamEvent::new(self.index, Delta::Image(delta)));
                 }
             }
-            Output::Verbatim(_) => {}
+            OutputItem::Verbatim(_) => {}
         }
     }
 
@@ -384,12 +386,12 @@ impl Slot {
     }
 
     /// The item as it was when it was done, or what had arrived of one that nobody finished.
-    fn into_output(self) -> Output {
+    fn into_output(self) -> OutputItem {
         if let Some(item) = self.item {
             return item;
         }
         if let Some(call) = self.call {
-            return Output::Call(CallItem {
+            return OutputItem::Call(FunctionCallItem {
                 id: None,
                 call_id: call.id.to_string(),
                 name: call.name.to_string(),
@@ -405,18 +407,18 @@ impl Slot {
                 let whole = if text.channel == Channel::Summary { &mut summary } else { &mut thoughts };
                 whole.push_str(&text.text);
             }
-            return Output::Reasoning { summary, thoughts, sealed: None };
+            return OutputItem::Reasoning { summary, thoughts, sealed: None };
         }
-        let parts = self.texts.into_iter().map(|text| SaidPart {
+        let parts = self.texts.into_iter().map(|text| MessagePart {
             is_refusal: text.channel == Channel::Refusal,
             text: text.text,
             annotations: None,
         });
-        Output::Message(Said { parts: parts.collect(), ..Said::default() })
+        OutputItem::Message(MessageItem { parts: parts.collect(), ..MessageItem::default() })
     }
 }
 
-impl Growing {
+impl PartialText {
     fn grow(&mut self, piece: &str, is_structured: bool, events: &mut Vec<StreamEvent>) {
         if piece.is_empty() {
             return;
@@ -453,7 +455,7 @@ impl Growing {
 
 impl Call {
     /// Takes over what an item says of the call.
-    fn name_as(&mut self, item: &CallItem) {
+    fn name_as(&mut self, item: &FunctionCallItem) {
         if self.is_announced {
             return;
         }
@@ -497,14 +499,14 @@ impl StreamDecoder for Decoder {
             Err(error) => {
                 // An event that is not known need not look like those that are.
                 let kind: ItemKind<'_> =
-                    serde_json::from_str(data).map_err(|error| self.reading.broken(error))?;
-                let name = kind.kind.as_ref().map(Text::as_str).or(event).unwrap_or_default();
+                    serde_json::from_str(data).map_err(|error| self.context.broken(error))?;
+                let name = kind.kind.as_ref().map(BorrowedText::as_str).or(event).unwrap_or_default();
                 // Some send the pieces of a part as objects; the part itself follows when it is done.
                 let is_skipped = Kind::of(name) == Kind::Other || name == "response.content_part.delta";
-                return if is_skipped { Ok(()) } else { Err(self.reading.broken(error)) };
+                return if is_skipped { Ok(()) } else { Err(self.context.broken(error)) };
             }
         };
-        let name = frame.kind.as_ref().map(Text::as_str).or(event).unwrap_or_default();
+        let name = frame.kind.as_ref().map(BorrowedText::as_str).or(event).unwrap_or_default();
         match Kind::of(name) {
             Kind::Started => self.start(events),
             Kind::ItemAdded => self.added(&frame, events)?,
@@ -515,9 +517,9 @@ impl StreamDecoder for Decoder {
             Kind::ArgumentsAre => self.arguments(&frame, true, events),
             Kind::Ended => self.ended(&frame, name, events)?,
             Kind::Failed => return Err(self.failed(&frame, name, data)),
-            Kind::Error => return Err(self.reading.told(data)),
+            Kind::Error => return Err(self.context.told(data)),
             // A gateway before the vendor tells its errors in no event of the vendor's.
-            Kind::Other if name.is_empty() && frame.error.is_some() => return Err(self.reading.told(data)),
+            Kind::Other if name.is_empty() && frame.error.is_some() => return Err(self.context.told(data)),
             Kind::Other => {}
         }
         Ok(())
@@ -533,8 +535,8 @@ impl StreamDecoder for Decoder {
         _events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
         let Some((head, items)) = self.end else {
-            return Err(cut_short(&self.reading.provider));
+            return Err(cut_short(&self.context.provider));
         };
-        Ok(assemble(items, head, &self.reading, sources))
+        Ok(assemble(items, head, &self.context, sources))
     }
 }

@@ -7,7 +7,7 @@ use crate::dialects::common::BodyWriter;
 use crate::dialects::embeddings::{Texts, facts, namespaced, no_vectors};
 use crate::embedding::wire::read_vectors;
 use crate::embedding::{
-    Embedding, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage, EmbeddingWire, Vector,
+    Embedding, EmbeddingDialect, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage, Vector,
 };
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, json_object};
@@ -21,7 +21,7 @@ pub const fn ollama_embedding() -> OllamaEmbeddings {
     OllamaEmbeddings
 }
 
-impl EmbeddingWire for OllamaEmbeddings {
+impl EmbeddingDialect for OllamaEmbeddings {
     fn limits(&self, _model_id: &str) -> EmbeddingLimits {
         EmbeddingLimits {
             batch_size: Some(512),
@@ -43,7 +43,7 @@ impl EmbeddingWire for OllamaEmbeddings {
     }
 
     fn decode(&self, body: &str) -> Result<EmbeddingResult, UppError> {
-        let answer: Answer = read_vectors(PROVIDER, body)?;
+        let answer: ResponseBody = read_vectors(PROVIDER, body)?;
         let Some(vectors) = answer.embeddings else { return Err(no_vectors(PROVIDER, &answer.extra)) };
         let embeddings = vectors.into_iter().enumerate();
         let durations = [("totalDuration", answer.total_duration), ("loadDuration", answer.load_duration)];
@@ -62,7 +62,7 @@ impl EmbeddingWire for OllamaEmbeddings {
 
 json_object! {
     #[derive(Debug)]
-    struct Answer {
+    struct ResponseBody {
         /// The vectors.
         pub embeddings: Option<Vec<Vector>> = "embeddings",
         /// Tokens.

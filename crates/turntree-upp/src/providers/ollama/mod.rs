@@ -6,9 +6,11 @@
 //! | `from_wire` | answers, whole and line by line |
 //! | `embedding` | vectors |
 
+mod decode;
 pub mod embedding;
-mod from_wire;
-mod to_wire;
+mod encode;
+mod metadata;
+mod stream;
 
 use std::sync::Arc;
 
@@ -78,7 +80,7 @@ impl Dialect for OllamaDialect {
     }
 
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError> {
-        to_wire::body(model_id, request, streaming)
+        encode::body(model_id, request, streaming)
     }
 
     fn decode(
@@ -87,11 +89,11 @@ impl Dialect for OllamaDialect {
         request: &ModelRequest,
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError> {
-        from_wire::response(body, request, sources)
+        decode::response(body, request, sources)
     }
 
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder> {
-        Box::new(from_wire::OllamaStream::new(Arc::clone(&self.ids), request.structure.is_some()))
+        Box::new(stream::OllamaStreamDecoder::new(Arc::clone(&self.ids), request.structure.is_some()))
     }
 
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)> {

@@ -19,7 +19,7 @@ use crate::types::plan_step::{PlanStatus, PlanStep};
 use crate::types::structure::{Structure, Violation};
 use turntree_core::json::RawJson;
 use turntree_core::message::{ToolDefinition, ToolExecution};
-use turntree_upp::llm::gate;
+use turntree_upp::llm::capability_check;
 use turntree_upp::{Model, UppError};
 
 /// Options of `plan`.
@@ -77,7 +77,7 @@ impl Schemas {
         if self.sent.is_none() {
             return Ok(());
         }
-        gate::check_features(model, true, false)?;
+        capability_check::check_features(model, true, false)?;
         let Some(rules) = &self.rules else { return Ok(()) };
         if rules.is_wrapped() || !rules.schema().is_object() {
             let words =

@@ -11,7 +11,7 @@ use turntree::upp::providers::openai::openai;
 use turntree::upp::providers::openai_chat::openai_chat;
 use turntree::upp::providers::openrouter::openrouter;
 use turntree::upp::providers::xai::{xai, xai_messages, xai_responses};
-use turntree::upp::{ErrorCode, ModelRequest, ProviderConfig, UppError, native};
+use turntree::upp::{ErrorCode, ModelRequest, ProviderConfig, UppError, provider_tools};
 
 use crate::dialect_kit::{hello, raw, with_params, with_tools};
 
@@ -20,14 +20,14 @@ const FUNCTION: &str = r#"[{"name":"f","description":"F","parameters":{"type":"o
 /// A function and a vendor's own tool.
 fn both(provider: &str, definition: &Value) -> ModelRequest {
     let request = with_tools(hello(), FUNCTION);
-    let own = native::tool(provider, "own", raw(&definition.to_string()));
+    let own = provider_tools::tool(provider, "own", raw(&definition.to_string()));
     let tools: Vec<ToolDefinition> = request.tools.iter().cloned().chain([own]).collect();
     ModelRequest { tools: tools.into(), ..request }
 }
 
 /// The tools as they reach the wire.
 fn tools(dialect: &dyn Dialect, request: &ModelRequest) -> Result<Value, UppError> {
-    let settled = native::settle(request, dialect.provider(), dialect.takes_native_tools())?;
+    let settled = provider_tools::settle(request, dialect.provider(), dialect.takes_native_tools())?;
     let body: Value = serde_json::from_slice(&dialect.encode("the-model", &settled, false)?).unwrap();
     Ok(body["tools"].clone())
 }
@@ -68,7 +68,7 @@ fn they_stand_beside_those_among_the_parameters() {
 
 #[test]
 fn without_functions_they_are_sent_alone() {
-    let own = native::tool("openai", "own", raw(r#"{"type":"web_search"}"#));
+    let own = provider_tools::tool("openai", "own", raw(r#"{"type":"web_search"}"#));
     let request = ModelRequest { tools: vec![own].into(), ..hello() };
     assert_eq!(tools(&openai(), &request).unwrap(), json!([{"type": "web_search"}]));
 }

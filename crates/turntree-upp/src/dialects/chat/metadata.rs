@@ -3,28 +3,28 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Choice, Completion, Said};
+use super::completion::{ChatMessage, Choice, Completion};
 use super::{ChatOptions, Member};
-use crate::dialects::common::{Few, MOST_ITEMS};
+use crate::dialects::common::{BoundedVec, MOST_ITEMS};
 use turntree_core::json::{RawJson, RawObject};
 
 /// What the host says besides the answer, as far as its data say to keep it.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct MetadataCollector {
     members: Vec<(Member, RawJson)>,
-    details: Vec<Detail>,
+    details: Vec<ReasoningDetail>,
 }
 
 /// One of `reasoning_details`; its words are apart, since they grow.
 #[derive(Debug, Default)]
-struct Detail {
+struct ReasoningDetail {
     kind: String,
     members: RawObject,
     text: Option<String>,
     summary: Option<String>,
 }
 
-impl Kept {
+impl MetadataCollector {
     /// Takes what an answer, or a piece of one, says of itself.
     pub(super) fn learn(
         &mut self,
@@ -56,9 +56,9 @@ impl Kept {
     }
 
     /// Takes `reasoning_details`; those of a stream come in pieces.
-    pub(super) fn details(&mut self, said: &Said<'_>, is_piece: bool) {
+    pub(super) fn details(&mut self, said: &ChatMessage<'_>, is_piece: bool) {
         for told in details(said) {
-            let told = Detail::of(told);
+            let told = ReasoningDetail::of(told);
             let has_room = self.details.len() < MOST_ITEMS;
             match self.details.last_mut().filter(|last| is_piece && last.goes_on_with(&told)) {
                 Some(last) => last.grow(told),
@@ -71,7 +71,8 @@ impl Kept {
     /// Adds what was kept to the vendor's facts.
     pub(super) fn write(self, options: &ChatOptions, facts: &mut RawObject) {
         if !self.details.is_empty() {
-            let details: Vec<RawObject> = self.details.into_iter().map(Detail::into_object).collect();
+            let details: Vec<RawObject> =
+                self.details.into_iter().map(ReasoningDetail::into_object).collect();
             facts.insert("reasoning_details", RawJson::from_value(&details).unwrap_or_default());
         }
         for member in options.kept_members {
@@ -84,16 +85,20 @@ impl Kept {
 }
 
 /// The details that a message has; a list of something else, or of far too many, counts as none.
-fn details(said: &Said<'_>) -> Few<RawObject> {
+fn details(said: &ChatMessage<'_>) -> BoundedVec<RawObject> {
     said.reasoning_details.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// The words among the details, for hosts that give no reasoning besides.
-pub(super) fn thinking_of_details(said: &Said<'_>) -> String {
-    details(said).into_iter().map(Detail::of).filter_map(|detail| detail.text.or(detail.summary)).collect()
+pub(super) fn thinking_of_details(said: &ChatMessage<'_>) -> String {
+    details(said)
+        .into_iter()
+        .map(ReasoningDetail::of)
+        .filter_map(|detail| detail.text.or(detail.summary))
+        .collect()
 }
 
-impl Detail {
+impl ReasoningDetail {
     fn of(mut members: RawObject) -> Self {
         let words = |name: &str| members.get(name).and_then(RawJson::as_string);
         let (kind, text, summary) = (words("type").unwrap_or_default(), words("text"), words("summary"));

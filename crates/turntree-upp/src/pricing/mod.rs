@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::native;
-use super::producer::Producer;
+use super::provenance::ModelIdentity;
+use super::provider_tools;
 use super::request::{ModelRequest, ModelResponse};
 use turntree_core::json::RawJson;
 use turntree_core::message::{ContentBlock, TokenUsage};
@@ -152,7 +152,7 @@ impl Prices {
 /// What an answer to a request cost; `None` unless it is certain.
 pub(super) fn cost_of(
     prices: &Prices,
-    producer: Producer<'_>,
+    producer: ModelIdentity<'_>,
     cache_apart: bool,
     request: &ModelRequest,
     response: &ModelResponse,
@@ -164,7 +164,7 @@ pub(super) fn cost_of(
         #[serde(default)]
         service_tier: Option<String>,
     }
-    let Producer { provider, model_id } = producer;
+    let ModelIdentity { provider, model_id } = producer;
     let facts = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
     let facts: Facts = facts.and_then(|raw| raw.to().ok()).unwrap_or_default();
     // What answered is what is billed; a name of the gateway's own is no name of a price.
@@ -193,6 +193,6 @@ fn has_list_price(request: &ModelRequest) -> bool {
         let blocks = request.messages.iter().flat_map(|message| message.content());
         blocks.into_iter().any(|block| matches!(block, ContentBlock::Audio(_) | ContentBlock::Video(_)))
     };
-    let has_native = || request.tools.iter().any(native::is_native);
+    let has_native = || request.tools.iter().any(provider_tools::is_native);
     is_usual && !is_dear && !has_native() && !has_sound()
 }

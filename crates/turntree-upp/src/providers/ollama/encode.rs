@@ -7,7 +7,7 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::PROVIDER;
-use crate::dialects::common::{BodyWriter, MediaBytes, Place, ResultText, system_text};
+use crate::dialects::common::{BlockLocation, BodyWriter, MediaBytes, ResultText, system_text};
 use crate::error::UppError;
 use crate::request::ModelRequest;
 use turntree_core::json::{RawJson, RawObject};
@@ -71,8 +71,9 @@ fn check(history: &History) -> Result<(), UppError> {
                 _ => false,
             };
             if !is_known {
-                let place = Place { provider: PROVIDER, message: message_place, block: block_place };
-                return Err(place.unsupported(message, block, REMEDY));
+                let location =
+                    BlockLocation { provider: PROVIDER, message: message_place, block: block_place };
+                return Err(location.unsupported(message, block, REMEDY));
             }
         }
     }

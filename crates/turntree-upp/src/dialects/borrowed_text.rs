@@ -7,9 +7,9 @@ use serde::Deserialize;
 /// A string of a frame. (serde borrows a bare `Cow` field, but copies the one in an `Option`.)
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Text<'_> {
+impl BorrowedText<'_> {
     /// The text.
     pub(super) fn as_str(&self) -> &str {
         &self.0

@@ -6,22 +6,22 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Member;
-use crate::dialects::common::{Cost, Count, Few, Text};
+use crate::dialects::common::{BoundedVec, Cost, Count, LenientText};
 use turntree_core::message::TokenUsage;
 
 /// A whole answer, or one chunk of a stream.
 #[derive(Deserialize)]
 pub(super) struct Completion<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) model: Text<'a>,
+    pub(super) model: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) system_fingerprint: Text<'a>,
+    pub(super) system_fingerprint: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) service_tier: Text<'a>,
+    pub(super) service_tier: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) choices: Option<Few<Choice<'a>>>,
+    pub(super) choices: Option<BoundedVec<Choice<'a>>>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
     /// Where Groq puts the usage of a stream.
@@ -67,11 +67,11 @@ pub(super) struct Choice<'a> {
     #[serde(default)]
     pub(super) index: Option<u32>,
     #[serde(borrow, default)]
-    pub(super) message: Option<Said<'a>>,
+    pub(super) message: Option<ChatMessage<'a>>,
     #[serde(borrow, default)]
-    pub(super) delta: Option<Said<'a>>,
+    pub(super) delta: Option<ChatMessage<'a>>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Text<'a>,
+    pub(super) finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     native_finish_reason: Option<&'a RawValue>,
     /// Where Moonshot puts the usage of a stream.
@@ -90,7 +90,7 @@ impl<'a> Choice<'a> {
 
     /// What the host says besides the answer itself.
     pub(super) fn member(&self, member: Member) -> Option<&'a RawValue> {
-        let told = |said: &Said<'a>| match member {
+        let told = |said: &ChatMessage<'a>| match member {
             Member::ExecutedTools => said.executed_tools,
             Member::Annotations => said.annotations,
             Member::Citations => said.citations,
@@ -106,17 +106,17 @@ impl<'a> Choice<'a> {
 
 /// A message, or a piece of one.
 #[derive(Deserialize, Default)]
-pub(super) struct Said<'a> {
+pub(super) struct ChatMessage<'a> {
     #[serde(borrow, default)]
-    pub(super) content: Text<'a>,
+    pub(super) content: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) refusal: Text<'a>,
+    pub(super) refusal: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning_content: Text<'a>,
+    pub(super) reasoning_content: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning: Text<'a>,
+    pub(super) reasoning: LenientText<'a>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: Option<Few<Call<'a>>>,
+    pub(super) tool_calls: Option<BoundedVec<Call<'a>>>,
     /// Reasoning piece by piece, with its signatures and seals.
     #[serde(borrow, default)]
     pub(super) reasoning_details: Option<&'a RawValue>,
@@ -133,7 +133,7 @@ pub(super) struct Said<'a> {
     inline_citations: Option<&'a RawValue>,
 }
 
-impl Said<'_> {
+impl ChatMessage<'_> {
     /// The thinking, under whichever name the host gives it.
     pub(super) fn thinking(&self) -> &str {
         if !self.reasoning_content.is_empty() {
@@ -151,7 +151,7 @@ pub(super) struct Call<'a> {
     #[serde(default)]
     pub(super) index: Option<u32>,
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: LenientText<'a>,
     #[serde(borrow, default)]
     pub(super) function: Option<Function<'a>>,
 }
@@ -159,7 +159,7 @@ pub(super) struct Call<'a> {
 #[derive(Deserialize, Default)]
 pub(super) struct Function<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
+    pub(super) name: LenientText<'a>,
     /// A text that holds JSON; some hosts give the object itself.
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
@@ -181,7 +181,7 @@ impl Function<'_> {
 }
 
 /// Appends what a JSON string, known to be one, means. Pieces of arguments are full of `\"`, and each is a few bytes:
-/// reading them as documents of their own takes longer than the event around them.
+/// context them as documents of their own takes longer than the event around them.
 fn unescape_onto(quoted: &str, out: &mut String) -> Result<(), serde_json::Error> {
     let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default();
     let start = out.len();

@@ -21,11 +21,11 @@ const TOOLS: &str = "tools";
 ///
 /// ```
 /// use turntree_core::json::RawJson;
-/// use turntree_upp::native;
+/// use turntree_upp::provider_tools;
 ///
 /// let words = RawJson::from_text(r#"{"type":"web_search_20250305","name":"web_search"}"#.to_owned())?;
-/// let search = native::tool("anthropic", "web_search", words);
-/// assert!(native::is_native(&search));
+/// let search = provider_tools::tool("anthropic", "web_search", words);
+/// assert!(provider_tools::is_native(&search));
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 pub fn tool(provider: &str, name: &str, definition: RawJson) -> ToolDefinition {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turntree::message::TokenUsage;
-use turntree::upp::costs::{Price, Prices};
 use turntree::upp::dialect::Dialect;
 use turntree::upp::http_model::HttpModel;
+use turntree::upp::pricing::{Price, Prices};
 use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::openai::openai;
 use turntree::upp::providers::openrouter::{openrouter, openrouter_responses};

@@ -6,10 +6,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ChatOptions;
-use super::kept::{Kept, thinking_of_details};
-use super::wire::{Choice, Completion, Said};
+use super::completion::{ChatMessage, Choice, Completion};
+use super::metadata::{MetadataCollector, thinking_of_details};
 use crate::dialect::Sources;
-use crate::dialects::common::{Answer, Few, Text, VendorError, data_of, new_call_id, read_body};
+use crate::dialects::common::{
+    BoundedVec, LenientText, ResponseParts, VendorError, data_of, new_call_id, read_body,
+};
 use crate::error::UppError;
 use crate::request::{ModelRequest, ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -34,13 +36,13 @@ pub(super) fn response(
     let Some(choice @ Choice { message: Some(said), finish_reason, .. }) = choice else {
         return Err(UppError::invalid_response(provider, format!("{provider} answered without a choice")));
     };
-    let mut kept = Kept::default();
+    let mut kept = MetadataCollector::default();
     kept.learn(options, &completion, Some(choice));
     if options.reasoning_details {
         kept.details(said, false);
     }
     let thinking = thinking(options, said);
-    let told = Told {
+    let told = ResponseFields {
         model: completion.model.as_str(),
         finish_reason: finish_reason.as_str(),
         system_fingerprint: completion.system_fingerprint.as_str(),
@@ -49,7 +51,7 @@ pub(super) fn response(
         refused: !said.refusal.is_empty(),
     };
     let text = said.content.as_str();
-    let answer = Answer {
+    let answer = ResponseParts {
         id: completion.id.as_str().to_owned(),
         facts: told.facts(options, kept),
         stop_reason: told.stop_reason(),
@@ -62,7 +64,7 @@ pub(super) fn response(
 }
 
 /// The thinking of a message or a piece, wherever the host puts it.
-pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s Said<'_>) -> Cow<'s, str> {
+pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s ChatMessage<'_>) -> Cow<'s, str> {
     match said.thinking() {
         "" if options.reasoning_details => Cow::Owned(thinking_of_details(said)),
         thinking => Cow::Borrowed(thinking),
@@ -70,7 +72,7 @@ pub(super) fn thinking<'s>(options: &ChatOptions, said: &'s Said<'_>) -> Cow<'s,
 }
 
 /// What the vendor says of itself, empty where it says nothing.
-pub(super) struct Told<'a> {
+pub(super) struct ResponseFields<'a> {
     pub(super) model: &'a str,
     pub(super) finish_reason: &'a str,
     pub(super) system_fingerprint: &'a str,
@@ -79,8 +81,8 @@ pub(super) struct Told<'a> {
     pub(super) refused: bool,
 }
 
-impl Told<'_> {
-    pub(super) fn facts(&self, options: &ChatOptions, kept: Kept) -> RawObject {
+impl ResponseFields<'_> {
+    pub(super) fn facts(&self, options: &ChatOptions, kept: MetadataCollector) -> RawObject {
         let facts = [
             (Some("model"), self.model),
             (Some("finish_reason"), self.finish_reason),
@@ -118,7 +120,7 @@ pub(super) fn vendor_error(provider: &str, error: Option<&RawValue>) -> Option<U
 }
 
 /// Reasoning, then text, then a refusal in a block of its own, then pictures.
-fn content(thinking: &str, said: &Said<'_>) -> Vec<ContentBlock> {
+fn content(thinking: &str, said: &ChatMessage<'_>) -> Vec<ContentBlock> {
     let mut content = Vec::new();
     if !thinking.is_empty() {
         content.push(ContentBlock::reasoning(thinking));
@@ -133,7 +135,7 @@ fn content(thinking: &str, said: &Said<'_>) -> Vec<ContentBlock> {
 }
 
 /// The pictures that the model drew, from their data URLs.
-pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
+pub(super) fn pictures(said: &ChatMessage<'_>) -> Vec<ImageBlock> {
     #[derive(Deserialize, Default)]
     struct Picture<'a> {
         #[serde(borrow)]
@@ -142,10 +144,10 @@ pub(super) fn pictures(said: &Said<'_>) -> Vec<ImageBlock> {
     #[derive(Deserialize, Default)]
     struct Link<'a> {
         #[serde(borrow)]
-        url: Text<'a>,
+        url: LenientText<'a>,
     }
     let Some(raw) = said.images else { return Vec::new() };
-    let pictures: Few<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let pictures: BoundedVec<Picture<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     let urls = pictures.iter().map(|picture| picture.image_url.url.as_str());
     urls.filter(|url| !url.is_empty()).map(picture_at).collect()
 }
@@ -162,7 +164,11 @@ fn picture_at(url: &str) -> ImageBlock {
     ImageBlock { source, mime_type: mime_type.to_owned(), width: None, height: None, extra: Extra::new() }
 }
 
-fn tool_calls(provider: &str, said: &Said<'_>, sources: Sources<'_>) -> Result<Vec<ToolCall>, UppError> {
+fn tool_calls(
+    provider: &str,
+    said: &ChatMessage<'_>,
+    sources: Sources<'_>,
+) -> Result<Vec<ToolCall>, UppError> {
     let mut calls = Vec::new();
     for call in said.tool_calls.iter().flatten() {
         let Some(function) = call.function.as_ref().filter(|function| !function.name.is_empty()) else {

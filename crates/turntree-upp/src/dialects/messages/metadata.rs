@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::dialects::text::Text;
-use crate::producer::{Origin, Producer};
+use crate::dialects::borrowed_text::BorrowedText;
+use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
 use turntree_core::message::Message;
 
 /// The facts as they are written.
 #[derive(Serialize, Default)]
-pub(super) struct FactsOut {
+pub(super) struct ResponseMetadata {
     pub(super) stop_reason: Option<String>,
     pub(super) stop_sequence: Option<String>,
     pub(super) model: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct FactsOut {
     pub(super) json_response_id: Option<String>,
     /// The order of the vendor's blocks; only when it is not reasoning, text, calls.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) blocks: Option<Vec<EntryOut>>,
+    pub(super) blocks: Option<Vec<OrderEntry>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<RawJson>,
 }
@@ -33,7 +33,7 @@ pub(super) struct FactsOut {
 /// A place in the order of blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum EntryOut {
+pub(super) enum OrderEntry {
     /// The message's next block of this kind: `thinking`, `text` or `tool_use`.
     Next(&'static str),
     /// The message's next text, with what the vendor said about it.
@@ -54,7 +54,7 @@ pub(super) enum EntryOut {
 
 /// The facts as they are read: nothing is decoded that is only sent back.
 #[derive(Deserialize, Default)]
-pub(super) struct Facts<'a> {
+pub(super) struct StoredMetadata<'a> {
     #[serde(borrow, default)]
     pub(super) cache_control: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "thinkingSignature")]
@@ -66,7 +66,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// A place in the order of blocks, read again.
-pub(super) enum Entry<'a> {
+pub(super) enum StoredOrderEntry<'a> {
     Thinking,
     Text(Option<&'a RawValue>),
     /// Who made the call is kept where it was not the model itself.
@@ -78,13 +78,13 @@ pub(super) enum Entry<'a> {
     },
 }
 
-impl<'a> Facts<'a> {
+impl<'a> StoredMetadata<'a> {
     /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so does what is
     /// sealed for another model.
-    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+    pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
-        if !read.is_sealed() || producer.made(Origin::of(message, producer.provider)) {
+        if !read.is_sealed() || producer.made(Provenance::of(message, producer.provider)) {
             return read;
         }
         let is_open = |block: &&RawValue| !is_thinking(block);
@@ -109,16 +109,21 @@ impl<'a> Facts<'a> {
     }
 
     /// The order of blocks, if it still fits a message with so many reasoning blocks, texts and calls.
-    pub(super) fn order(&self, reasoning: usize, texts: usize, calls: usize) -> Option<Vec<Entry<'a>>> {
-        let entries: Vec<Entry<'a>> =
+    pub(super) fn order(
+        &self,
+        reasoning: usize,
+        texts: usize,
+        calls: usize,
+    ) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let entries: Vec<StoredOrderEntry<'a>> =
             self.blocks.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
         let mut counts = (0, 0, 0);
         for entry in &entries {
             match entry {
-                Entry::Thinking => counts.0 += 1,
-                Entry::Text(_) | Entry::Verbatim { shown: true, .. } => counts.1 += 1,
-                Entry::ToolUse(_) => counts.2 += 1,
-                Entry::Verbatim { shown: false, .. } => {}
+                StoredOrderEntry::Thinking => counts.0 += 1,
+                StoredOrderEntry::Text(_) | StoredOrderEntry::Verbatim { shown: true, .. } => counts.1 += 1,
+                StoredOrderEntry::ToolUse(_) => counts.2 += 1,
+                StoredOrderEntry::Verbatim { shown: false, .. } => {}
             }
         }
         (counts == (reasoning, texts, calls)).then_some(entries)
@@ -130,17 +135,17 @@ fn is_thinking(block: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
+        kind: BorrowedText<'a>,
     }
     let kind = serde_json::from_str::<Kind<'_>>(block.get());
     kind.is_ok_and(|block| matches!(block.kind.as_str(), "thinking" | "redacted_thinking"))
 }
 
-fn entry(raw: &RawValue) -> Option<Entry<'_>> {
+fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
+        kind: BorrowedText<'a>,
         #[serde(borrow, default)]
         citations: Option<&'a RawValue>,
         #[serde(borrow, default)]
@@ -149,21 +154,21 @@ fn entry(raw: &RawValue) -> Option<Entry<'_>> {
         text: Option<&'a RawValue>,
     }
     match raw.get() {
-        "\"thinking\"" => return Some(Entry::Thinking),
-        "\"text\"" => return Some(Entry::Text(None)),
-        "\"tool_use\"" => return Some(Entry::ToolUse(None)),
+        "\"thinking\"" => return Some(StoredOrderEntry::Thinking),
+        "\"text\"" => return Some(StoredOrderEntry::Text(None)),
+        "\"tool_use\"" => return Some(StoredOrderEntry::ToolUse(None)),
         _ => {}
     }
     let block: Block<'_> = serde_json::from_str(raw.get()).ok()?;
     Some(match block.kind.as_str() {
-        "text" if block.text.is_none() => Entry::Text(block.citations),
-        "tool_use" => Entry::ToolUse(block.caller),
-        kind => Entry::Verbatim { block: raw, shown: shown_output(kind, raw.get()).is_some() },
+        "text" if block.text.is_none() => StoredOrderEntry::Text(block.citations),
+        "tool_use" => StoredOrderEntry::ToolUse(block.caller),
+        kind => StoredOrderEntry::Verbatim { block: raw, shown: output_as_text(kind, raw.get()).is_some() },
     })
 }
 
 /// The output of a tool that the vendor ran, where it is shown as text (UPP-1.2 §19.1): fenced.
-pub(super) fn shown_output(kind: &str, block: &str) -> Option<String> {
+pub(super) fn output_as_text(kind: &str, block: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow)]
@@ -172,13 +177,15 @@ pub(super) fn shown_output(kind: &str, block: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Output<'a> {
         #[serde(borrow, default)]
-        stdout: Option<Text<'a>>,
+        stdout: Option<BorrowedText<'a>>,
         #[serde(borrow, default)]
-        content: Option<Text<'a>>,
+        content: Option<BorrowedText<'a>>,
     }
     let pick = match kind {
-        "bash_code_execution_tool_result" => |output: Output<'_>| output.stdout.map(Text::owned),
-        "text_editor_code_execution_tool_result" => |output: Output<'_>| output.content.map(Text::owned),
+        "bash_code_execution_tool_result" => |output: Output<'_>| output.stdout.map(BorrowedText::owned),
+        "text_editor_code_execution_tool_result" => {
+            |output: Output<'_>| output.content.map(BorrowedText::owned)
+        }
         _ => return None,
     };
     let block: Block<'_> = serde_json::from_str(block).ok()?;

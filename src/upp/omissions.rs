@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::bridge::gil;
-use turntree_upp::producer::{DropObserver, Dropped, observe_drops};
+use turntree_upp::omissions::{Omission, OmissionObserver, set_omission_observer};
 
 const LOGGER: &str = "turntree.upp";
 
@@ -15,15 +15,15 @@ const DEBUG: u8 = 10;
 /// Tells drops to the logger, where somebody has imported `logging` and listens at this level.
 struct Logger;
 
-impl DropObserver for Logger {
-    fn is_listening(&self) -> bool {
+impl OmissionObserver for Logger {
+    fn is_enabled(&self) -> bool {
         let listens =
             gil::if_held(|py| logger(py)?.call_method1(intern!(py, "isEnabledFor"), (DEBUG,))?.is_truthy());
         matches!(listens, Some(Ok(true)))
     }
 
-    fn dropped(&self, dropped: &Dropped) {
-        let Dropped { made_by, made_by_model, message_id, provider, model_id } = dropped;
+    fn omitted(&self, omission: &Omission) {
+        let Omission { made_by, made_by_model, message_id, provider, model_id } = omission;
         let words = "opaque parts of message %s, made by %s:%s, are not sent to %s:%s";
         // A logger that fails must not fail the request.
         let _ = gil::if_held(|py| {
@@ -45,5 +45,5 @@ fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// Has the provider layer tell its drops, for the life of the process.
 pub(crate) fn install() {
     // A second import of the module finds the observer of the first, which does the same.
-    let _ = observe_drops(Box::new(Logger));
+    let _ = set_omission_observer(Box::new(Logger));
 }

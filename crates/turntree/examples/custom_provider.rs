@@ -1,4 +1,4 @@
-//! A provider that is implemented outside the crate: `cargo run --example own_provider`.
+//! A provider that is implemented outside the crate: `cargo run --example custom_provider`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use turntree::core::json::RawObject;
 use turntree::core::time::SystemClock;
 use turntree::message::{ContentBlock, Message, StreamEvent, TokenUsage};
 use turntree::upp::dialect::Sources;
-use turntree::upp::dialects::common::Answer;
+use turntree::upp::dialects::common::ResponseParts;
 use turntree::upp::{
     Capabilities, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, ProviderConfig, StopReason,
     UppError, registry,
@@ -27,13 +27,13 @@ impl Reverse {
             return Err(UppError::invalid_request(self.provider(), "messages: there is nothing to reverse"));
         };
         let text: String = last.text().chars().rev().collect();
-        let answer = Answer {
+        let answer = ResponseParts {
             id: RandomIds.string(),
             content: vec![ContentBlock::text(text)],
             facts: RawObject::new(),
             usage: TokenUsage::of_call(1, 1),
             stop_reason: StopReason::EndTurn,
-            ..Answer::default()
+            ..ResponseParts::default()
         };
         Ok(answer.into_response(self.provider(), Sources { ids: &RandomIds, clock: &SystemClock }))
     }

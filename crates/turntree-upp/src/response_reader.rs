@@ -27,7 +27,7 @@ const KEPT_EVENTS: usize = 8;
 ///
 /// # Cancel safety
 /// All methods are synchronous; dropping the reader loses the unfinished answer only.
-pub struct AnswerReader {
+pub struct ResponseReader {
     provider: Box<str>,
     frames: Frames,
     /// Gone when the answer is whole.
@@ -39,15 +39,15 @@ pub struct AnswerReader {
     clock: Arc<dyn Clock>,
 }
 
-impl fmt::Debug for AnswerReader {
+impl fmt::Debug for ResponseReader {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_whole = self.decoder.is_none();
-        let mut shown = formatter.debug_struct("AnswerReader");
+        let mut shown = formatter.debug_struct("ResponseReader");
         shown.field("provider", &self.provider).field("is_whole", &is_whole).finish_non_exhaustive()
     }
 }
 
-impl AnswerReader {
+impl ResponseReader {
     /// A reader of the answer to `request`. Ids and times that the vendor does not give come from the sources.
     pub fn new(
         dialect: &dyn Dialect,

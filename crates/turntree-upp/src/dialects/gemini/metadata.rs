@@ -6,21 +6,21 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::dialects::text::Text;
-use crate::producer::{Origin, Producer};
+use crate::dialects::borrowed_text::BorrowedText;
+use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::RawJson;
 use turntree_core::message::{Message, ToolCall};
 
 /// The facts as they are written.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FactsOut {
+pub(super) struct ResponseMetadata {
     pub(super) finish_reason: Option<String>,
     pub(super) model: Option<String>,
     #[serde(flatten)]
-    pub(super) told: Told,
+    pub(super) told: CandidateMetadata,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) function_call_parts: Vec<CallOut>,
+    pub(super) function_call_parts: Vec<FunctionCallMetadata>,
     /// The last signature of a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought_signature: Option<String>,
@@ -28,13 +28,13 @@ pub(super) struct FactsOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) json_response_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) parts: Option<Vec<EntryOut>>,
+    pub(super) parts: Option<Vec<OrderEntry>>,
 }
 
 /// What the vendor says of an answer beside its parts, kept as it was said; of a stream, the last word.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(super) struct CandidateMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ pub(super) struct Told {
 /// A call as the vendor made it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CallOut {
+pub(super) struct FunctionCallMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
     pub(super) name: String,
@@ -71,7 +71,7 @@ pub(super) struct CallOut {
 /// A place in the order of parts.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum EntryOut {
+pub(super) enum OrderEntry {
     /// The message's next block of this kind: `thought`, `text`, `media` or `functionCall`.
     Next(&'static str),
     /// The same, with the vendor's signatures and where in the block (in bytes) each of them ends.
@@ -87,7 +87,7 @@ pub(super) enum EntryOut {
 /// The facts as they are read: nothing is decoded that is only sent back.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Facts<'a> {
+pub(super) struct StoredMetadata<'a> {
     #[serde(borrow, default)]
     thought_signature: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -103,9 +103,9 @@ pub(super) struct Facts<'a> {
 #[serde(rename_all = "camelCase")]
 struct SignedCall<'a> {
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<BorrowedText<'a>>,
     #[serde(borrow)]
-    name: Text<'a>,
+    name: BorrowedText<'a>,
     #[serde(borrow, default)]
     thought_signature: Option<&'a RawValue>,
 }
@@ -114,7 +114,7 @@ struct SignedCall<'a> {
 pub(super) type Signatures<'a> = Vec<(usize, &'a RawValue)>;
 
 /// A place in the order of parts, read again.
-pub(super) enum Entry<'a> {
+pub(super) enum StoredOrderEntry<'a> {
     Thought(Signatures<'a>),
     Text(Signatures<'a>),
     Media(Signatures<'a>),
@@ -126,13 +126,13 @@ pub(super) enum Entry<'a> {
     },
 }
 
-impl<'a> Facts<'a> {
+impl<'a> StoredMetadata<'a> {
     /// The facts of one message. What is not ours, or was changed past understanding, counts as none; so do the
     /// signatures of another model.
-    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+    pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
-        let is_foreign = !producer.made(Origin::of(message, producer.provider));
+        let is_foreign = !producer.made(Provenance::of(message, producer.provider));
         Self { is_foreign, ..read }
     }
 
@@ -157,17 +157,17 @@ impl<'a> Facts<'a> {
     }
 
     /// The order of parts, if it still fits a message with so many reasoning blocks, texts, media and calls.
-    pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<Entry<'a>>> {
-        let entries: Vec<Entry<'a>> =
+    pub(super) fn order(&self, counts: [usize; 4]) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let entries: Vec<StoredOrderEntry<'a>> =
             self.parts.as_ref()?.iter().map(|raw| entry(raw, self.is_foreign)).collect::<Option<_>>()?;
         let mut found = [0; 4];
         for entry in &entries {
             let kind = match entry {
-                Entry::Thought(_) => 0,
-                Entry::Text(_) | Entry::Verbatim { is_shown: true, .. } => 1,
-                Entry::Media(_) => 2,
-                Entry::Call => 3,
-                Entry::Verbatim { is_shown: false, .. } => continue,
+                StoredOrderEntry::Thought(_) => 0,
+                StoredOrderEntry::Text(_) | StoredOrderEntry::Verbatim { is_shown: true, .. } => 1,
+                StoredOrderEntry::Media(_) => 2,
+                StoredOrderEntry::Call => 3,
+                StoredOrderEntry::Verbatim { is_shown: false, .. } => continue,
             };
             if let Some(count) = found.get_mut(kind) {
                 *count += 1;
@@ -177,38 +177,38 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn entry(raw: &RawValue, is_foreign: bool) -> Option<Entry<'_>> {
+fn entry(raw: &RawValue, is_foreign: bool) -> Option<StoredOrderEntry<'_>> {
     #[derive(Deserialize)]
-    struct Place<'a> {
+    struct PartEntry<'a> {
         #[serde(borrow, default, rename = "type")]
-        kind: Option<Text<'a>>,
+        kind: Option<BorrowedText<'a>>,
         #[serde(borrow, default)]
         signatures: Signatures<'a>,
         #[serde(borrow, default)]
         part: Option<&'a RawValue>,
     }
     match raw.get() {
-        "\"thought\"" => return Some(Entry::Thought(Vec::new())),
-        "\"text\"" => return Some(Entry::Text(Vec::new())),
-        "\"media\"" => return Some(Entry::Media(Vec::new())),
-        "\"functionCall\"" => return Some(Entry::Call),
+        "\"thought\"" => return Some(StoredOrderEntry::Thought(Vec::new())),
+        "\"text\"" => return Some(StoredOrderEntry::Text(Vec::new())),
+        "\"media\"" => return Some(StoredOrderEntry::Media(Vec::new())),
+        "\"functionCall\"" => return Some(StoredOrderEntry::Call),
         _ => {}
     }
-    let place: Place<'_> = serde_json::from_str(raw.get()).ok()?;
+    let place: PartEntry<'_> = serde_json::from_str(raw.get()).ok()?;
     if let Some(part) = place.part.filter(|part| part.get().starts_with('{')) {
-        return Some(Entry::Verbatim { part, is_shown: shown_output(part.get()).is_some() });
+        return Some(StoredOrderEntry::Verbatim { part, is_shown: output_as_text(part.get()).is_some() });
     }
     let signatures = if is_foreign { Vec::new() } else { place.signatures };
     match place.kind?.as_str() {
-        "thought" => Some(Entry::Thought(signatures)),
-        "text" => Some(Entry::Text(signatures)),
-        "media" => Some(Entry::Media(signatures)),
+        "thought" => Some(StoredOrderEntry::Thought(signatures)),
+        "text" => Some(StoredOrderEntry::Text(signatures)),
+        "media" => Some(StoredOrderEntry::Media(signatures)),
         _ => None,
     }
 }
 
 /// The output of code that the vendor ran, which is shown as text (UPP-1.2 §19.4): fenced.
-pub(super) fn shown_output(part: &str) -> Option<String> {
+pub(super) fn output_as_text(part: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Part<'a> {
@@ -218,7 +218,7 @@ pub(super) fn shown_output(part: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Ran<'a> {
         #[serde(borrow)]
-        output: Text<'a>,
+        output: BorrowedText<'a>,
     }
     let part: Part<'_> = serde_json::from_str(part).ok()?;
     let output = part.code_execution_result.output;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::facts::{CallOut, EntryOut, FactsOut, Told, shown_output};
-use super::{JSON_RESPONSE, Reading};
+use super::metadata::{
+    CandidateMetadata, FunctionCallMetadata, OrderEntry, ResponseMetadata, output_as_text,
+};
+use super::{DecodeContext, JSON_RESPONSE};
 use crate::dialect::Sources;
+use crate::dialects::borrowed_text::BorrowedText;
 use crate::dialects::common::{Count, data_of, new_call_id};
-use crate::dialects::text::Text;
 use crate::error::UppError;
 use crate::request::{ModelResponse, StopReason};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -25,11 +27,11 @@ use turntree_core::message::{
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<BorrowedText<'a>>,
     #[serde(default)]
     thought: Option<bool>,
     #[serde(borrow, default)]
-    thought_signature: Option<Text<'a>>,
+    thought_signature: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     function_call: Option<FunctionCall<'a>>,
     #[serde(borrow, default)]
@@ -40,9 +42,9 @@ pub(super) struct Part<'a> {
 #[serde(rename_all = "camelCase")]
 struct FunctionCall<'a> {
     #[serde(borrow, default)]
-    id: Option<Text<'a>>,
+    id: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    name: Option<Text<'a>>,
+    name: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -55,9 +57,9 @@ struct FunctionCall<'a> {
 #[serde(rename_all = "camelCase")]
 struct InlineData<'a> {
     #[serde(borrow, default)]
-    mime_type: Option<Text<'a>>,
+    mime_type: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    data: Option<Text<'a>>,
+    data: Option<BorrowedText<'a>>,
 }
 
 /// The vendor's token counts.
@@ -100,7 +102,7 @@ pub(super) struct Head {
     pub(super) finish_reason: Option<String>,
     /// Why the prompt was refused.
     pub(super) block_reason: Option<String>,
-    pub(super) told: Told,
+    pub(super) told: CandidateMetadata,
     pub(super) usage: Usage,
 }
 
@@ -153,21 +155,22 @@ impl Assembly {
     pub(super) fn add(
         &mut self,
         raw: &RawValue,
-        reading: &Reading,
+        context: &DecodeContext,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let part: Part<'_> = serde_json::from_str(raw.get()).map_err(|error| reading.broken(error))?;
+        let part: Part<'_> = serde_json::from_str(raw.get()).map_err(|error| context.broken(error))?;
         let is_thought = part.thought.unwrap_or_default();
-        let signature = part.thought_signature.map(Text::owned).filter(|signature| !signature.is_empty());
+        let signature =
+            part.thought_signature.map(BorrowedText::owned).filter(|signature| !signature.is_empty());
         match part {
-            Part { function_call: Some(call), .. } => self.call(call, signature, reading, events),
+            Part { function_call: Some(call), .. } => self.call(call, signature, context, events),
             Part { inline_data: Some(data), .. } if !is_thought => {
-                self.media(raw, &data, signature, reading, events)
+                self.media(raw, &data, signature, context, events)
             }
             // A sketch that the model made for itself.
             Part { inline_data: Some(_), .. } if signature.is_none() => Ok(()),
             Part { text: Some(text), inline_data: None, .. } => {
-                self.words(text.as_str(), is_thought, signature, reading, events);
+                self.words(text.as_str(), is_thought, signature, context, events);
                 Ok(())
             }
             _ if raw.get() == "{}" => Ok(()),
@@ -188,7 +191,7 @@ impl Assembly {
         piece: &str,
         is_thought: bool,
         signature: Option<String>,
-        reading: &Reading,
+        context: &DecodeContext,
         events: &mut Vec<StreamEvent>,
     ) {
         let goes_on = match self.blocks.last() {
@@ -204,7 +207,7 @@ impl Assembly {
                 (false, signature) => {
                     let words = Words::default();
                     self.blocks.push(if is_thought { Block::Thought(words) } else { Block::Text(words) });
-                    return self.words(piece, is_thought, signature, reading, events);
+                    return self.words(piece, is_thought, signature, context, events);
                 }
             }
         }
@@ -218,7 +221,7 @@ impl Assembly {
         if is_thought {
             events.push(StreamEvent::reasoning(index, piece));
         } else {
-            text_events(index, piece, reading, events);
+            text_events(index, piece, context, events);
         }
     }
 
@@ -226,11 +229,11 @@ impl Assembly {
         &mut self,
         call: FunctionCall<'_>,
         signature: Option<String>,
-        reading: &Reading,
+        context: &DecodeContext,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
         if call.partial_args.is_some() || call.will_continue == Some(true) {
-            return Err(reading.broken(
+            return Err(context.broken(
                 "the arguments of a call come in pieces; leave out toolConfig.functionCallingConfig.\
                  streamFunctionCallArguments",
             ));
@@ -238,12 +241,12 @@ impl Assembly {
         let index = self.next_index();
         let args = call.args.map(RawJson::from).filter(RawJson::is_object);
         let args = args.unwrap_or_else(RawJson::empty_object);
-        let name = call.name.map(Text::owned).unwrap_or_default();
-        let own_id = call.id.map(Text::owned).filter(|id| !id.is_empty());
+        let name = call.name.map(BorrowedText::owned).unwrap_or_default();
+        let own_id = call.id.map(BorrowedText::owned).filter(|id| !id.is_empty());
         let has_own_id = own_id.is_some();
-        let id = own_id.unwrap_or_else(|| new_call_id(&*reading.ids));
-        if reading.is_answered_by_tool && name == JSON_RESPONSE {
-            text_events(index, args.get(), reading, events);
+        let id = own_id.unwrap_or_else(|| new_call_id(&*context.ids));
+        if context.is_answered_by_tool && name == JSON_RESPONSE {
+            text_events(index, args.get(), context, events);
             self.blocks.push(Block::Answer { id, args });
             return Ok(());
         }
@@ -258,11 +261,11 @@ impl Assembly {
         raw: &RawValue,
         inline: &InlineData<'_>,
         signature: Option<String>,
-        reading: &Reading,
+        context: &DecodeContext,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let mime_type = inline.mime_type.as_ref().map_or("", Text::as_str);
-        let base64 = inline.data.as_ref().map_or("", Text::as_str);
+        let mime_type = inline.mime_type.as_ref().map_or("", BorrowedText::as_str);
+        let base64 = inline.data.as_ref().map_or("", BorrowedText::as_str);
         let index = self.next_index();
         let kind = mime_type.split('/').next().unwrap_or_default();
         if !matches!(kind, "image" | "audio" | "video") {
@@ -281,7 +284,7 @@ impl Assembly {
             self.blocks.push(Block::Media { block: ContentBlock::Image(block), signature });
             return Ok(());
         }
-        let data = Binary::from_base64(base64).map_err(|error| reading.broken(error))?;
+        let data = Binary::from_base64(base64).map_err(|error| context.broken(error))?;
         let delta = DataDelta { data: data.clone(), extra: Extra::new() };
         let mime_type = mime_type.to_owned();
         let (delta, block) = if kind == "audio" {
@@ -309,24 +312,25 @@ impl Assembly {
     }
 
     fn verbatim(&mut self, part: RawJson, events: &mut Vec<StreamEvent>) {
-        let shown = shown_output(part.get());
+        let shown = output_as_text(part.get());
         // The output of code is no piece of a structured answer.
         events.extend(shown.as_deref().map(|text| StreamEvent::text(self.next_index(), text)));
         self.blocks.push(Block::Verbatim { part, shown });
     }
 
     /// Puts the answer together.
-    pub(super) fn finish(self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
-        let mut made = Made { data: self.data(reading), is_plain: true, ..Made::default() };
+    pub(super) fn finish(self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
+        let mut made =
+            ResponseBuilder { data: self.data(context), is_plain: true, ..ResponseBuilder::default() };
         for block in self.blocks {
             made.add(block);
         }
-        made.into_response(head, reading, sources)
+        made.into_response(head, context, sources)
     }
 
     /// The structured answer: what the tool was called with, else the text as a whole, else the last text that is one.
-    fn data(&self, reading: &Reading) -> Option<RawJson> {
-        if !reading.is_structured {
+    fn data(&self, context: &DecodeContext) -> Option<RawJson> {
+        if !context.is_structured {
             return None;
         }
         let answer = self.blocks.iter().rev().find_map(|block| match block {
@@ -347,9 +351,9 @@ impl Assembly {
 }
 
 /// The pieces of a text, and of the structured answer where one was asked for.
-fn text_events(index: u32, piece: &str, reading: &Reading, events: &mut Vec<StreamEvent>) {
+fn text_events(index: u32, piece: &str, context: &DecodeContext, events: &mut Vec<StreamEvent>) {
     events.push(StreamEvent::text(index, piece));
-    if reading.is_structured {
+    if context.is_structured {
         events.push(StreamEvent::object(index, piece));
     }
 }
@@ -370,12 +374,12 @@ fn signed_nothing(signature: &str) -> RawJson {
 
 /// A message in the making.
 #[derive(Default)]
-struct Made {
+struct ResponseBuilder {
     reasoning: Vec<ContentBlock>,
     rest: Vec<ContentBlock>,
     calls: Vec<ToolCall>,
-    call_parts: Vec<CallOut>,
-    order: Vec<EntryOut>,
+    call_parts: Vec<FunctionCallMetadata>,
+    order: Vec<OrderEntry>,
     /// Whether the order says nothing that the message does not.
     is_plain: bool,
     rank: u8,
@@ -384,7 +388,7 @@ struct Made {
     answer_id: Option<String>,
 }
 
-impl Made {
+impl ResponseBuilder {
     fn add(&mut self, block: Block) {
         match block {
             Block::Thought(words) => {
@@ -412,37 +416,37 @@ impl Made {
                 );
             }
             Block::Call(SignedCall { call, has_own_id, signature }) => {
-                self.call_parts.push(CallOut {
+                self.call_parts.push(FunctionCallMetadata {
                     id: has_own_id.then(|| call.tool_call_id.clone()),
                     name: call.tool_name.clone(),
                     args: call.arguments.clone(),
                     thought_signature: signature,
                 });
                 self.calls.push(call);
-                self.place(2, EntryOut::Next("functionCall"));
+                self.place(2, OrderEntry::Next("functionCall"));
             }
             Block::Answer { id, args } => {
                 self.rest.push(ContentBlock::text(args.get()));
                 self.answer_id = Some(id);
-                self.place(1, EntryOut::Next("text"));
+                self.place(1, OrderEntry::Next("text"));
             }
             Block::Verbatim { part, shown } => {
                 self.is_plain = false;
                 self.rest.extend(shown.map(ContentBlock::text));
-                self.order.push(EntryOut::Verbatim { part });
+                self.order.push(OrderEntry::Verbatim { part });
             }
         }
     }
 
-    fn place(&mut self, rank: u8, entry: EntryOut) {
+    fn place(&mut self, rank: u8, entry: OrderEntry) {
         self.is_plain &= rank >= self.rank;
         self.rank = rank;
         self.order.push(entry);
     }
 
-    fn into_response(self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
+    fn into_response(self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
         let stop_reason = stop_reason(&head, !self.calls.is_empty());
-        let facts = FactsOut {
+        let facts = ResponseMetadata {
             finish_reason: head.finish_reason,
             model: head.model,
             told: head.told,
@@ -452,7 +456,7 @@ impl Made {
             parts: (!self.is_plain).then_some(self.order),
         };
         let mut metadata = RawObject::new();
-        metadata.insert(reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(context.provider, RawJson::from_value(&facts).unwrap_or_default());
         let mut content = self.reasoning;
         content.extend(self.rest);
         let tool_calls = (!self.calls.is_empty()).then_some(self.calls);
@@ -468,8 +472,8 @@ impl Made {
     }
 }
 
-fn entry(kind: &'static str, signatures: Vec<(usize, String)>) -> EntryOut {
-    if signatures.is_empty() { EntryOut::Next(kind) } else { EntryOut::Signed { kind, signatures } }
+fn entry(kind: &'static str, signatures: Vec<(usize, String)>) -> OrderEntry {
+    if signatures.is_empty() { OrderEntry::Next(kind) } else { OrderEntry::Signed { kind, signatures } }
 }
 
 /// UPP-1.2 §19.0, and the reasons that are newer than it. The vendor has no word for calls: it stops, and there they are.

@@ -4,31 +4,31 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::output::CallItem;
-use crate::dialects::text::Text;
-use crate::producer::{Origin, Producer};
+use super::output_item::FunctionCallItem;
+use crate::dialects::borrowed_text::BorrowedText;
+use crate::provenance::{ModelIdentity, Provenance};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::Message;
 
 /// The facts as they are written.
-pub(super) struct FactsOut {
+pub(super) struct ResponseMetadata {
     pub(super) model: Option<String>,
     pub(super) status: Option<String>,
     pub(super) response_id: Option<String>,
-    pub(super) function_call_items: Vec<CallItem>,
+    pub(super) function_call_items: Vec<FunctionCallItem>,
     /// The last reasoning item, as JSON in a text: the specification's own place for it.
     pub(super) reasoning_encrypted_content: Option<String>,
     /// All reasoning items, where there are several.
     pub(super) reasoning_items: Vec<RawJson>,
     /// The order of the vendor's items; only when it is not one message, then calls.
-    pub(super) output_items: Vec<EntryOut>,
+    pub(super) output_items: Vec<OrderEntry>,
     /// What the vendor noted on texts, one entry a text, with gaps.
     pub(super) annotations: Vec<Option<RawJson>>,
     pub(super) incomplete_reason: Option<String>,
     pub(super) kept: RawObject,
 }
 
-impl Serialize for FactsOut {
+impl Serialize for ResponseMetadata {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         fn list<M: SerializeMap, T: Serialize>(map: &mut M, key: &str, list: &[T]) -> Result<(), M::Error> {
             if list.is_empty() { Ok(()) } else { map.serialize_entry(key, list) }
@@ -55,7 +55,7 @@ impl Serialize for FactsOut {
 /// A place in the order of items.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum EntryOut {
+pub(super) enum OrderEntry {
     /// The message's next `reasoning` or `function_call`.
     Next(&'static str),
     /// The message's next texts, which were one item.
@@ -80,9 +80,9 @@ pub(super) enum EntryOut {
 
 /// The facts as they are read: nothing is decoded that is only sent back.
 #[derive(Deserialize, Default)]
-pub(super) struct Facts<'a> {
+pub(super) struct StoredMetadata<'a> {
     #[serde(borrow, default, rename = "functionCallItems")]
-    calls: Option<Vec<CallFacts<'a>>>,
+    calls: Option<Vec<StoredCall<'a>>>,
     #[serde(borrow, default, rename = "reasoningEncryptedContent")]
     last_reasoning: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "reasoningItems")]
@@ -96,11 +96,11 @@ pub(super) struct Facts<'a> {
 
 /// A call as the vendor wrote it.
 #[derive(Deserialize)]
-pub(super) struct CallFacts<'a> {
+pub(super) struct StoredCall<'a> {
     #[serde(borrow, default)]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow)]
-    call_id: Text<'a>,
+    call_id: BorrowedText<'a>,
     /// A text with JSON.
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
@@ -109,7 +109,7 @@ pub(super) struct CallFacts<'a> {
 }
 
 /// A place in the order of items, read again.
-pub(super) enum Entry<'a> {
+pub(super) enum StoredOrderEntry<'a> {
     Reasoning,
     Call,
     Message {
@@ -125,13 +125,13 @@ pub(super) enum Entry<'a> {
     },
 }
 
-impl<'a> Facts<'a> {
+impl<'a> StoredMetadata<'a> {
     /// The facts of one message. What is not ours, or was changed past understanding, counts as none.
-    pub(super) fn of(message: &'a Message, producer: Producer<'_>) -> Self {
+    pub(super) fn of(message: &'a Message, producer: ModelIdentity<'_>) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(producer.provider));
         let read = raw.and_then(|raw| serde_json::from_str::<Self>(raw.get()).ok()).unwrap_or_default();
         let has_reasoning = read.last_reasoning.is_some() || read.reasoning.is_some();
-        let is_foreign = has_reasoning && !producer.made(Origin::of(message, producer.provider));
+        let is_foreign = has_reasoning && !producer.made(Provenance::of(message, producer.provider));
         Self { is_foreign, ..read }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The call with this id.
-    pub(super) fn call(&self, call_id: &str) -> Option<&CallFacts<'a>> {
+    pub(super) fn call(&self, call_id: &str) -> Option<&StoredCall<'a>> {
         self.calls.as_ref()?.iter().find(|call| call.call_id.as_str() == call_id)
     }
 
@@ -152,7 +152,7 @@ impl<'a> Facts<'a> {
         match (&self.reasoning, self.last_reasoning) {
             (Some(items), _) => items.iter().filter_map(|item| object(item.get())).collect(),
             (None, Some(sealed)) => {
-                let text = serde_json::from_str::<Text<'_>>(sealed.get()).ok();
+                let text = serde_json::from_str::<BorrowedText<'_>>(sealed.get()).ok();
                 text.and_then(|text| object(text.as_str())).into_iter().collect()
             }
             (None, None) => Vec::new(),
@@ -166,28 +166,28 @@ impl<'a> Facts<'a> {
         texts: usize,
         images: usize,
         calls: usize,
-    ) -> Option<Vec<Entry<'a>>> {
-        let entries: Vec<Entry<'a>> =
+    ) -> Option<Vec<StoredOrderEntry<'a>>> {
+        let entries: Vec<StoredOrderEntry<'a>> =
             self.items.as_ref()?.iter().map(|raw| entry(raw)).collect::<Option<_>>()?;
         let mut counts = (0, 0, 0, 0);
         for entry in &entries {
             match entry {
-                Entry::Reasoning => counts.0 += 1,
-                Entry::Message { texts, .. } => counts.1 += texts,
-                Entry::Image(_) => counts.2 += 1,
-                Entry::Call => counts.3 += 1,
-                Entry::Verbatim { .. } => {}
+                StoredOrderEntry::Reasoning => counts.0 += 1,
+                StoredOrderEntry::Message { texts, .. } => counts.1 += texts,
+                StoredOrderEntry::Image(_) => counts.2 += 1,
+                StoredOrderEntry::Call => counts.3 += 1,
+                StoredOrderEntry::Verbatim { .. } => {}
             }
         }
         (counts == (reasoning, texts, images, calls)).then_some(entries)
     }
 }
 
-fn entry(raw: &RawValue) -> Option<Entry<'_>> {
+fn entry(raw: &RawValue) -> Option<StoredOrderEntry<'_>> {
     #[derive(Deserialize)]
     struct Item<'a> {
         #[serde(borrow, rename = "type")]
-        kind: Text<'a>,
+        kind: BorrowedText<'a>,
         #[serde(borrow, default)]
         id: Option<&'a RawValue>,
         #[serde(borrow, default)]
@@ -198,14 +198,14 @@ fn entry(raw: &RawValue) -> Option<Entry<'_>> {
         drawn: Option<&'a RawValue>,
     }
     match raw.get() {
-        "\"reasoning\"" => return Some(Entry::Reasoning),
-        "\"function_call\"" => return Some(Entry::Call),
+        "\"reasoning\"" => return Some(StoredOrderEntry::Reasoning),
+        "\"function_call\"" => return Some(StoredOrderEntry::Call),
         _ => {}
     }
     let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
     Some(match item.kind.as_str() {
-        "message" => Entry::Message { id: item.id, phase: item.phase, texts: item.texts? },
-        "image" => Entry::Image(item.drawn?),
-        kind => Entry::Verbatim { item: raw, is_call: kind.ends_with("_call") },
+        "message" => StoredOrderEntry::Message { id: item.id, phase: item.phase, texts: item.texts? },
+        "image" => StoredOrderEntry::Image(item.drawn?),
+        kind => StoredOrderEntry::Verbatim { item: raw, is_call: kind.ends_with("_call") },
     })
 }

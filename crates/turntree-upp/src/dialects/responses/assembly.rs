@@ -1,12 +1,12 @@
-//! Output items, put together: the one place where a whole answer and a streamed one become a message.
+//! OutputItem items, put together: the one place where a whole answer and a streamed one become a message.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::Reading;
-use super::facts::{EntryOut, FactsOut};
-use super::output::{CallItem, Output, Said};
+use super::DecodeContext;
+use super::metadata::{OrderEntry, ResponseMetadata};
+use super::output_item::{FunctionCallItem, MessageItem, OutputItem};
 use crate::dialect::Sources;
 use crate::dialects::common::{Cost, Count, data_of};
 use crate::request::{ModelResponse, StopReason};
@@ -67,26 +67,26 @@ fn count(told: Option<Count>) -> u64 {
 
 /// Puts an answer together.
 pub(super) fn assemble(
-    items: Vec<Output>,
+    items: Vec<OutputItem>,
     head: Head,
-    reading: &Reading,
+    context: &DecodeContext,
     sources: Sources<'_>,
 ) -> ModelResponse {
     let mut assembly = Assembly::default();
     for item in items {
         assembly.add(item);
     }
-    assembly.finish(head, reading, sources)
+    assembly.finish(head, context, sources)
 }
 
 #[derive(Default)]
 struct Assembly {
     reasoning: Vec<ContentBlock>,
     rest: Vec<ContentBlock>,
-    calls: Vec<CallItem>,
+    calls: Vec<FunctionCallItem>,
     sealed: Vec<RawJson>,
     annotations: Vec<Option<RawJson>>,
-    order: Vec<EntryOut>,
+    order: Vec<OrderEntry>,
     messages: usize,
     /// Whether the order says more than one message, then calls.
     is_ordered: bool,
@@ -94,40 +94,40 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn add(&mut self, item: Output) {
+    fn add(&mut self, item: OutputItem) {
         match item {
-            Output::Message(said) => self.message(said),
-            Output::Reasoning { summary, thoughts, sealed } => {
+            OutputItem::Message(said) => self.message(said),
+            OutputItem::Reasoning { summary, thoughts, sealed } => {
                 let shown = [thoughts, summary].into_iter().filter(|text| !text.is_empty());
                 self.reasoning.extend(shown.map(ContentBlock::reasoning));
                 if let Some(sealed) = sealed {
                     self.is_ordered = true;
                     self.sealed.push(sealed);
-                    self.order.push(EntryOut::Next("reasoning"));
+                    self.order.push(OrderEntry::Next("reasoning"));
                 }
             }
             // A call that cannot be made or answered is none.
-            Output::Call(call) if call.name.is_empty() || call.call_id.is_empty() => {}
-            Output::Call(call) => {
+            OutputItem::Call(call) if call.name.is_empty() || call.call_id.is_empty() => {}
+            OutputItem::Call(call) => {
                 self.calls.push(call);
-                self.order.push(EntryOut::Next("function_call"));
+                self.order.push(OrderEntry::Next("function_call"));
             }
-            Output::Image { result, mime_type, rest } => {
+            OutputItem::Image { result, mime_type, rest } => {
                 self.is_ordered = true;
                 let source = ImageSource::Base64(Base64Source { data: result, extra: Extra::new() });
                 let (width, height) = (None, None);
                 let image = ImageBlock { source, mime_type, width, height, extra: Extra::new() };
                 self.rest.push(ContentBlock::Image(image));
-                self.order.push(EntryOut::Image { kind: "image", item: rest });
+                self.order.push(OrderEntry::Image { kind: "image", item: rest });
             }
-            Output::Verbatim(item) => {
+            OutputItem::Verbatim(item) => {
                 self.is_ordered = true;
-                self.order.push(EntryOut::Verbatim(item));
+                self.order.push(OrderEntry::Verbatim(item));
             }
         }
     }
 
-    fn message(&mut self, said: Said) {
+    fn message(&mut self, said: MessageItem) {
         self.is_refused |= said.parts.iter().any(|part| part.is_refusal);
         let mut texts = 0;
         for part in said.parts.into_iter().filter(|part| !part.text.is_empty()) {
@@ -140,11 +140,11 @@ impl Assembly {
         }
         self.is_ordered |= self.messages > 0 || !self.calls.is_empty() || said.phase.is_some();
         self.messages += 1;
-        self.order.push(EntryOut::Message { kind: "message", id: said.id, phase: said.phase, texts });
+        self.order.push(OrderEntry::Message { kind: "message", id: said.id, phase: said.phase, texts });
     }
 
-    fn data(&self, reading: &Reading) -> Option<RawJson> {
-        if !reading.is_structured || self.is_refused {
+    fn data(&self, context: &DecodeContext) -> Option<RawJson> {
+        if !context.is_structured || self.is_refused {
             return None;
         }
         self.rest.iter().rev().filter_map(ContentBlock::as_text).find_map(data_of)
@@ -164,8 +164,8 @@ impl Assembly {
         }
     }
 
-    fn finish(mut self, head: Head, reading: &Reading, sources: Sources<'_>) -> ModelResponse {
-        let (stop_reason, data) = (self.stop_reason(&head), self.data(reading));
+    fn finish(mut self, head: Head, context: &DecodeContext, sources: Sources<'_>) -> ModelResponse {
+        let (stop_reason, data) = (self.stop_reason(&head), self.data(context));
         let tool_calls = self.calls.iter().map(|call| ToolCall {
             tool_call_id: call.call_id.clone(),
             tool_name: call.name.clone(),
@@ -173,7 +173,7 @@ impl Assembly {
             extra: Extra::new(),
         });
         let tool_calls: Vec<ToolCall> = tool_calls.collect();
-        let facts = FactsOut {
+        let facts = ResponseMetadata {
             model: head.model,
             status: head.status,
             response_id: head.id.clone(),
@@ -190,7 +190,7 @@ impl Assembly {
             kept: head.kept,
         };
         let mut metadata = RawObject::new();
-        metadata.insert(&*reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(&*context.provider, RawJson::from_value(&facts).unwrap_or_default());
         let mut content = self.reasoning;
         content.append(&mut self.rest);
         let message = Message {
@@ -202,7 +202,7 @@ impl Assembly {
         };
         ModelResponse {
             message: Arc::new(message),
-            usage: head.usage.into_usage(reading.reports_cost),
+            usage: head.usage.into_usage(context.reports_cost),
             stop_reason,
             data,
         }

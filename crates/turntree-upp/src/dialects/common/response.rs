@@ -11,7 +11,7 @@ use turntree_core::message::{Body, ContentBlock, Message, TokenUsage, ToolCall};
 
 /// What an answer came to, streamed or not.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ResponseParts {
     /// The vendor's id of the message; empty where it gives none.
     pub id: String,
     /// The blocks, reasoning first.
@@ -28,7 +28,7 @@ pub struct Answer {
     pub data: Option<RawJson>,
 }
 
-impl Answer {
+impl ResponseParts {
     /// As a response; id and time come from the sources where the vendor gives none.
     pub fn into_response(self, provider: &str, sources: Sources<'_>) -> ModelResponse {
         let namespace = RawJson::from_value(&self.facts).ok().filter(|_| !self.facts.is_empty());

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use turntree::core::ids::CountingIds;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::http_model::HttpModel;
-use turntree::upp::producer::{DropObserver, Dropped, observe_drops, same_model};
+use turntree::upp::omissions::{Omission, OmissionObserver, set_omission_observer};
+use turntree::upp::provenance::same_model;
 use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::google::google;
 use turntree::upp::providers::openai::openai;
@@ -168,18 +169,18 @@ fn thought_signatures_stay_behind_and_newer_models_get_their_stand_in() {
 }
 
 /// What was dropped, by whoever asked in this process.
-struct Log(Arc<Mutex<Vec<Dropped>>>);
+struct Log(Arc<Mutex<Vec<Omission>>>);
 
-impl DropObserver for Log {
-    fn dropped(&self, dropped: &Dropped) {
-        self.0.lock().unwrap().push(dropped.clone());
+impl OmissionObserver for Log {
+    fn omitted(&self, omission: &Omission) {
+        self.0.lock().unwrap().push(omission.clone());
     }
 }
 
 #[tokio::test]
 async fn a_call_says_which_model_was_asked_and_what_was_left_out() {
     let log = Arc::default();
-    assert!(observe_drops(Box::new(Log(Arc::clone(&log)))).is_ok());
+    assert!(set_omission_observer(Box::new(Log(Arc::clone(&log)))).is_ok());
     let body = json!({
         "id": "gen-1", "model": "anthropic/claude-4.5-sonnet-20250929",
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes.",
@@ -208,7 +209,7 @@ async fn a_call_says_which_model_was_asked_and_what_was_left_out() {
 
     let sent: Value = serde_json::from_slice(&server.requests()[1].body).unwrap();
     assert_eq!(sent["messages"][0]["reasoning_details"], Value::Null);
-    let own: Vec<Dropped> =
+    let own: Vec<Omission> =
         log.lock().unwrap().iter().filter(|dropped| dropped.message_id == "gen-1").cloned().collect();
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].made_by_model, "anthropic/claude-sonnet-4.5");

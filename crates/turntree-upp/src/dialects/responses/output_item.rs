@@ -1,10 +1,10 @@
-//! Output items: what an answer is made of, read from text into what is kept.
+//! OutputItem items: what an answer is made of, read from text into what is kept.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Reading;
-use crate::dialects::text::Text;
+use super::DecodeContext;
+use crate::dialects::borrowed_text::BorrowedText;
 use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};
 
@@ -13,8 +13,8 @@ pub(super) const REASONING_SEPARATOR: &str = "\n\n";
 
 /// One output item.
 #[derive(Debug)]
-pub(super) enum Output {
-    Message(Said),
+pub(super) enum OutputItem {
+    Message(MessageItem),
     Reasoning {
         /// The summary that is shown.
         summary: String,
@@ -23,7 +23,7 @@ pub(super) enum Output {
         /// The item as it goes back, without its type; none of an item that was never done.
         sealed: Option<RawJson>,
     },
-    Call(CallItem),
+    Call(FunctionCallItem),
     Image {
         /// Base64.
         result: String,
@@ -37,15 +37,15 @@ pub(super) enum Output {
 
 /// A message item.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct MessageItem {
     pub(super) id: Option<RawJson>,
     /// Which part of the answer it is, as the vendor says it (`commentary`, `final_answer`).
     pub(super) phase: Option<RawJson>,
-    pub(super) parts: Vec<SaidPart>,
+    pub(super) parts: Vec<MessagePart>,
 }
 
 #[derive(Debug)]
-pub(super) struct SaidPart {
+pub(super) struct MessagePart {
     pub(super) text: String,
     pub(super) is_refusal: bool,
     pub(super) annotations: Option<RawJson>,
@@ -53,7 +53,7 @@ pub(super) struct SaidPart {
 
 /// A call, in the form of `functionCallItems` (UPP-1.2 §14).
 #[derive(Debug, Serialize)]
-pub(super) struct CallItem {
+pub(super) struct FunctionCallItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
     pub(super) call_id: String,
@@ -66,14 +66,14 @@ pub(super) struct CallItem {
 #[derive(Deserialize)]
 pub(super) struct ItemKind<'a> {
     #[serde(borrow, default, rename = "type")]
-    pub(super) kind: Option<Text<'a>>,
+    pub(super) kind: Option<BorrowedText<'a>>,
 }
 
 /// Every member of an item that we know.
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(default)]
     id: Option<RawJson>,
     #[serde(default)]
@@ -85,30 +85,30 @@ struct Item<'a> {
     #[serde(borrow, default)]
     encrypted_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    call_id: Option<Text<'a>>,
+    call_id: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    name: Option<Text<'a>>,
+    name: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    arguments: Option<Text<'a>>,
+    arguments: Option<BorrowedText<'a>>,
     #[serde(default)]
     namespace: Option<RawJson>,
     #[serde(borrow, default)]
-    result: Option<Text<'a>>,
+    result: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    mime_type: Option<Text<'a>>,
+    mime_type: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    output_format: Option<Text<'a>>,
+    output_format: Option<BorrowedText<'a>>,
 }
 
 /// A part of a message, or of a reasoning.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    text: Option<Text<'a>>,
+    text: Option<BorrowedText<'a>>,
     #[serde(borrow, default)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<BorrowedText<'a>>,
     #[serde(default)]
     annotations: Option<RawJson>,
 }
@@ -128,41 +128,41 @@ struct Sealed<'a> {
 const KINDS: [&str; 4] = ["message", "reasoning", "function_call", "image_generation_call"];
 
 /// Reads an item; one of a kind that is not known need not look like those that are.
-pub(super) fn read_item(text: &str, reading: &Reading) -> Result<Output, UppError> {
+pub(super) fn read_item(text: &str, context: &DecodeContext) -> Result<OutputItem, UppError> {
     let verbatim = || {
-        let item = RawJson::from_text(text.to_owned()).map_err(|error| reading.broken(error))?;
-        Ok(Output::Verbatim(item))
+        let item = RawJson::from_text(text.to_owned()).map_err(|error| context.broken(error))?;
+        Ok(OutputItem::Verbatim(item))
     };
     let item: Item<'_> = match serde_json::from_str(text) {
         Ok(item) => item,
         Err(error) => {
-            let told: ItemKind<'_> = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
+            let told: ItemKind<'_> = serde_json::from_str(text).map_err(|error| context.broken(error))?;
             let is_known = told.kind.is_some_and(|kind| KINDS.contains(&kind.as_str()));
-            return if is_known { Err(reading.broken(error)) } else { verbatim() };
+            return if is_known { Err(context.broken(error)) } else { verbatim() };
         }
     };
-    match item.kind.as_ref().map_or("", Text::as_str) {
-        "message" => item.into_message(reading),
-        "reasoning" => item.into_reasoning(reading),
-        "function_call" => Ok(Output::Call(item.into_call())),
-        "image_generation_call" => item.into_image(text, reading),
+    match item.kind.as_ref().map_or("", BorrowedText::as_str) {
+        "message" => item.into_message(context),
+        "reasoning" => item.into_reasoning(context),
+        "function_call" => Ok(OutputItem::Call(item.into_call())),
+        "image_generation_call" => item.into_image(text, context),
         _ => verbatim(),
     }
 }
 
-fn parts<'a>(raw: Option<&'a RawValue>, reading: &Reading) -> Result<Vec<Part<'a>>, UppError> {
+fn parts<'a>(raw: Option<&'a RawValue>, context: &DecodeContext) -> Result<Vec<Part<'a>>, UppError> {
     let raw = raw.map_or("null", RawValue::get);
     // Some hosts write a message's only text without the list around it.
     if raw.starts_with('"') {
-        let text = serde_json::from_str(raw).map_err(|error| reading.broken(error))?;
+        let text = serde_json::from_str(raw).map_err(|error| context.broken(error))?;
         return Ok(vec![Part { kind: None, text: Some(text), refusal: None, annotations: None }]);
     }
     let parts: Result<Option<Vec<Part<'a>>>, _> = serde_json::from_str(raw);
-    parts.map(Option::unwrap_or_default).map_err(|error| reading.broken(error))
+    parts.map(Option::unwrap_or_default).map_err(|error| context.broken(error))
 }
 
 fn joined(parts: &[Part<'_>]) -> String {
-    let texts = parts.iter().filter_map(|part| part.text.as_ref()).map(Text::as_str);
+    let texts = parts.iter().filter_map(|part| part.text.as_ref()).map(BorrowedText::as_str);
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     texts.join(REASONING_SEPARATOR)
 }
@@ -172,59 +172,67 @@ fn is_filled(raw: &&RawValue) -> bool {
 }
 
 impl Item<'_> {
-    fn into_message(self, reading: &Reading) -> Result<Output, UppError> {
-        let parts = parts(self.content, reading)?.into_iter().map(|part| {
+    fn into_message(self, context: &DecodeContext) -> Result<OutputItem, UppError> {
+        let parts = parts(self.content, context)?.into_iter().map(|part| {
             let is_refusal = part.kind.as_ref().is_some_and(|kind| kind.as_str() == "refusal");
             let text = if is_refusal { part.refusal } else { part.text };
-            SaidPart {
-                text: text.map(Text::owned).unwrap_or_default(),
+            MessagePart {
+                text: text.map(BorrowedText::owned).unwrap_or_default(),
                 is_refusal,
                 annotations: part.annotations.filter(|list| list.is_array() && list.get() != "[]"),
             }
         });
         let parts = parts.collect();
-        Ok(Output::Message(Said { id: self.id, phase: self.phase.filter(|phase| !phase.is_null()), parts }))
+        Ok(OutputItem::Message(MessageItem {
+            id: self.id,
+            phase: self.phase.filter(|phase| !phase.is_null()),
+            parts,
+        }))
     }
 
-    fn into_reasoning(self, reading: &Reading) -> Result<Output, UppError> {
-        let empty = RawValue::from_string("[]".to_owned()).map_err(|error| reading.broken(error))?;
+    fn into_reasoning(self, context: &DecodeContext) -> Result<OutputItem, UppError> {
+        let empty = RawValue::from_string("[]".to_owned()).map_err(|error| context.broken(error))?;
         let sealed = Sealed {
             id: &self.id,
             summary: self.summary.filter(is_filled).or(Some(&*empty)),
             content: self.content.filter(is_filled),
             encrypted_content: self.encrypted_content.filter(is_filled),
         };
-        Ok(Output::Reasoning {
-            summary: joined(&parts(self.summary, reading)?),
-            thoughts: joined(&parts(self.content, reading)?),
-            sealed: Some(RawJson::from_value(&sealed).map_err(|error| reading.broken(error))?),
+        Ok(OutputItem::Reasoning {
+            summary: joined(&parts(self.summary, context)?),
+            thoughts: joined(&parts(self.content, context)?),
+            sealed: Some(RawJson::from_value(&sealed).map_err(|error| context.broken(error))?),
         })
     }
 
-    fn into_call(self) -> CallItem {
+    fn into_call(self) -> FunctionCallItem {
         let id = self.id.as_ref().and_then(RawJson::as_string);
-        let call_id = self.call_id.map(Text::owned).filter(|call_id| !call_id.is_empty());
-        CallItem {
+        let call_id = self.call_id.map(BorrowedText::owned).filter(|call_id| !call_id.is_empty());
+        FunctionCallItem {
             call_id: call_id.or_else(|| id.clone()).unwrap_or_default(),
             id,
-            name: self.name.map(Text::owned).unwrap_or_default(),
-            arguments: self.arguments.map(Text::owned).unwrap_or_default(),
+            name: self.name.map(BorrowedText::owned).unwrap_or_default(),
+            arguments: self.arguments.map(BorrowedText::owned).unwrap_or_default(),
             namespace: self.namespace.filter(|namespace| !namespace.is_null()),
         }
     }
 
-    fn into_image(self, text: &str, reading: &Reading) -> Result<Output, UppError> {
-        let Some(result) = self.result.map(Text::owned).filter(|result| !result.is_empty()) else {
-            let item = RawJson::from_text(text.to_owned()).map_err(|error| reading.broken(error))?;
-            return Ok(Output::Verbatim(item));
+    fn into_image(self, text: &str, context: &DecodeContext) -> Result<OutputItem, UppError> {
+        let Some(result) = self.result.map(BorrowedText::owned).filter(|result| !result.is_empty()) else {
+            let item = RawJson::from_text(text.to_owned()).map_err(|error| context.broken(error))?;
+            return Ok(OutputItem::Verbatim(item));
         };
-        let mut rest: RawObject = serde_json::from_str(text).map_err(|error| reading.broken(error))?;
+        let mut rest: RawObject = serde_json::from_str(text).map_err(|error| context.broken(error))?;
         rest.remove("result");
         let named = self.output_format.map(|format| format!("image/{}", format.as_str()));
-        Ok(Output::Image {
+        Ok(OutputItem::Image {
             result,
-            mime_type: self.mime_type.map(Text::owned).or(named).unwrap_or_else(|| "image/png".to_owned()),
-            rest: RawJson::from_value(&rest).map_err(|error| reading.broken(error))?,
+            mime_type: self
+                .mime_type
+                .map(BorrowedText::owned)
+                .or(named)
+                .unwrap_or_else(|| "image/png".to_owned()),
+            rest: RawJson::from_value(&rest).map_err(|error| context.broken(error))?,
         })
     }
 }

@@ -9,7 +9,7 @@
 //! is kept on the message, as `requested_model` in the provider's namespace.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 use super::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::Message;
-use turntree_core::message::message::History;
 
 /// Under which name the model that was asked for is kept.
 const REQUESTED_MODEL: &str = "requested_model";
@@ -39,7 +38,7 @@ const VARIANTS: [&str; 7] = [":free", ":nitro", ":floor", ":online", ":exacto", 
 
 /// A model of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Producer<'a> {
+pub struct ModelIdentity<'a> {
     /// The provider's name.
     pub provider: &'a str,
     /// The model that is asked.
@@ -48,14 +47,14 @@ pub struct Producer<'a> {
 
 /// What a namespace says of who made its message.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-pub struct Origin<'a> {
+pub struct Provenance<'a> {
     #[serde(borrow, default)]
     model: Option<&'a RawValue>,
     #[serde(borrow, default)]
     requested_model: Option<&'a RawValue>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> Provenance<'a> {
     /// Reads what a message says under a provider's name.
     pub fn of(message: &'a Message, provider: &str) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
@@ -63,16 +62,16 @@ impl<'a> Origin<'a> {
     }
 
     /// The names of the model, the one that was asked for first.
-    fn names(self) -> impl Iterator<Item = Cow<'a, str>> {
+    pub(super) fn names(self) -> impl Iterator<Item = Cow<'a, str>> {
         let text = |raw: &'a RawValue| serde_json::from_str::<Cow<'a, str>>(raw.get()).ok();
         [self.requested_model, self.model].into_iter().flatten().filter_map(text)
     }
 }
 
-impl Producer<'_> {
+impl ModelIdentity<'_> {
     /// Whether this model made what came from `origin`. What does not say counts as its own: it was made by hand, or by
     /// an implementation that keeps no names.
-    pub fn made(&self, origin: Origin<'_>) -> bool {
+    pub fn made(&self, origin: Provenance<'_>) -> bool {
         let mut names = origin.names().peekable();
         names.peek().is_none() || names.any(|name| same_model(self.model_id, &name))
     }
@@ -82,7 +81,7 @@ impl Producer<'_> {
 /// `latest` that only one of them has. Two dates are two models.
 ///
 /// ```
-/// use turntree_upp::producer::same_model;
+/// use turntree_upp::provenance::same_model;
 ///
 /// assert!(same_model("gpt-5", "gpt-5-2025-08-07"));
 /// assert!(same_model("claude-3-7-sonnet-latest", "claude-3-7-sonnet-20250219"));
@@ -145,11 +144,11 @@ fn version_length(name: &str) -> usize {
 }
 
 /// Keeps on an answer with opaque parts which model was asked for, where the name that answered does not tell.
-pub(super) fn sign(response: &mut ModelResponse, producer: Producer<'_>) {
-    let Producer { provider, model_id } = producer;
+pub(super) fn record_requested_model(response: &mut ModelResponse, producer: ModelIdentity<'_>) {
+    let ModelIdentity { provider, model_id } = producer;
     let namespace = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
     let Some(namespace) = namespace.filter(|raw| is_opaque(raw.get())) else { return };
-    let origin: Origin<'_> = serde_json::from_str(namespace.get()).unwrap_or_default();
+    let origin: Provenance<'_> = serde_json::from_str(namespace.get()).unwrap_or_default();
     if origin.model.is_some() && producer.made(origin) {
         return;
     }
@@ -161,62 +160,6 @@ pub(super) fn sign(response: &mut ModelResponse, producer: Producer<'_>) {
     }
 }
 
-fn is_opaque(namespace: &str) -> bool {
+pub(super) fn is_opaque(namespace: &str) -> bool {
     OPAQUE.iter().any(|sign| namespace.contains(sign))
-}
-
-/// Opaque parts of a message that a request leaves out, since another model made them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
-    /// Whose parts: the provider in whose namespace they are kept.
-    pub made_by: String,
-    /// The model that made them; empty where the message does not say.
-    pub made_by_model: String,
-    /// The message.
-    pub message_id: String,
-    /// The provider that is asked.
-    pub provider: String,
-    /// The model that is asked.
-    pub model_id: String,
-}
-
-/// Hears what requests leave out; for logs.
-pub trait DropObserver: Send + Sync + 'static {
-    /// Whether it listens: where nobody does, nothing is looked for.
-    fn is_listening(&self) -> bool {
-        true
-    }
-
-    /// Parts were left out.
-    fn dropped(&self, dropped: &Dropped);
-}
-
-static OBSERVER: OnceLock<Box<dyn DropObserver>> = OnceLock::new();
-
-/// Sets who hears what requests leave out, once in a process. Gives the observer back where there is one already.
-///
-/// # Errors
-/// The observer, where another was set before.
-pub fn observe_drops(observer: Box<dyn DropObserver>) -> Result<(), Box<dyn DropObserver>> {
-    OBSERVER.set(observer)
-}
-
-/// Tells the observer what a request leaves out.
-pub(super) fn report(history: &History, producer: Producer<'_>) {
-    let Some(observer) = OBSERVER.get().filter(|observer| observer.is_listening()) else { return };
-    for message in history {
-        for (namespace, facts) in message.metadata.iter().flat_map(RawObject::iter) {
-            let origin = Origin::of(message, namespace);
-            let is_own = namespace == producer.provider && producer.made(origin);
-            if !is_own && is_opaque(facts.get()) {
-                observer.dropped(&Dropped {
-                    made_by: namespace.to_owned(),
-                    made_by_model: origin.names().next().unwrap_or_default().into_owned(),
-                    message_id: message.id.clone(),
-                    provider: producer.provider.to_owned(),
-                    model_id: producer.model_id.to_owned(),
-                });
-            }
-        }
-    }
 }

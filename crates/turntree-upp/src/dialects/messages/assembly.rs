@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::facts::{EntryOut, FactsOut, shown_output};
-use super::{Reading, Structure};
+use super::metadata::{OrderEntry, ResponseMetadata, output_as_text};
+use super::{DecodeContext, Structure};
 use crate::dialect::Sources;
 use crate::dialects::common::{Count, data_of};
 use crate::request::{ModelResponse, StopReason};
@@ -100,14 +100,14 @@ fn count(told: Option<Count>) -> u64 {
 pub(super) fn assemble(
     parts: Vec<Part>,
     head: Head,
-    reading: Reading,
+    context: DecodeContext,
     sources: Sources<'_>,
 ) -> ModelResponse {
     let mut assembly = Assembly::default();
     for part in parts {
-        assembly.add(part, reading);
+        assembly.add(part, context);
     }
-    assembly.finish(head, reading, sources)
+    assembly.finish(head, context, sources)
 }
 
 #[derive(Default)]
@@ -116,7 +116,7 @@ struct Assembly {
     texts: Vec<ContentBlock>,
     calls: Vec<ToolCall>,
     signatures: Vec<Option<String>>,
-    order: Vec<EntryOut>,
+    order: Vec<OrderEntry>,
     /// Whether the order says more than reasoning, text, calls.
     is_ordered: bool,
     rank: u8,
@@ -125,13 +125,13 @@ struct Assembly {
 }
 
 impl Assembly {
-    fn add(&mut self, part: Part, reading: Reading) {
+    fn add(&mut self, part: Part, context: DecodeContext) {
         match part {
             Part::Text { text, .. } if text.is_empty() => {}
-            Part::Text { text, citations: None } => self.text(text, EntryOut::Next("text")),
+            Part::Text { text, citations: None } => self.text(text, OrderEntry::Next("text")),
             Part::Text { text, citations: Some(citations) } => {
                 self.is_ordered = true;
-                self.text(text, EntryOut::Text { kind: "text", citations });
+                self.text(text, OrderEntry::Text { kind: "text", citations });
             }
             Part::Thinking { text, signature } if text.is_empty() => {
                 // Thinking that is not shown is still asked for in the next request.
@@ -140,12 +140,12 @@ impl Assembly {
                 }
             }
             Part::Thinking { text, signature } => {
-                self.place(0, EntryOut::Next("thinking"));
+                self.place(0, OrderEntry::Next("thinking"));
                 self.reasoning.push(ContentBlock::reasoning(text));
                 self.signatures.push(signature);
             }
-            Part::ToolUse { id, name, input, .. } if reading.is_answer(&name) => {
-                self.text(input.get().to_owned(), EntryOut::Next("text"));
+            Part::ToolUse { id, name, input, .. } if context.is_answer(&name) => {
+                self.text(input.get().to_owned(), OrderEntry::Next("text"));
                 self.answer_id = Some(id);
                 self.data = Some(input);
             }
@@ -154,8 +154,8 @@ impl Assembly {
                 self.place(
                     2,
                     match caller {
-                        None => EntryOut::Next("tool_use"),
-                        Some(caller) => EntryOut::ToolUse { kind: "tool_use", caller },
+                        None => OrderEntry::Next("tool_use"),
+                        Some(caller) => OrderEntry::ToolUse { kind: "tool_use", caller },
                     },
                 );
                 self.calls.push(ToolCall {
@@ -166,32 +166,32 @@ impl Assembly {
                 });
             }
             Part::Verbatim { kind, block } => {
-                self.texts.extend(shown_output(&kind, block.get()).map(ContentBlock::text));
+                self.texts.extend(output_as_text(&kind, block.get()).map(ContentBlock::text));
                 self.verbatim(block);
             }
         }
     }
 
-    fn text(&mut self, text: String, entry: EntryOut) {
+    fn text(&mut self, text: String, entry: OrderEntry) {
         self.place(1, entry);
         self.texts.push(ContentBlock::text(text));
     }
 
     fn verbatim(&mut self, block: RawJson) {
         self.is_ordered = true;
-        self.order.push(EntryOut::Verbatim(block));
+        self.order.push(OrderEntry::Verbatim(block));
     }
 
-    fn place(&mut self, rank: u8, entry: EntryOut) {
+    fn place(&mut self, rank: u8, entry: OrderEntry) {
         self.is_ordered |= rank < self.rank;
         self.rank = rank;
         self.order.push(entry);
     }
 
-    fn finish(mut self, head: Head, reading: Reading, sources: Sources<'_>) -> ModelResponse {
-        if self.data.is_none() && reading.structure != Structure::None {
+    fn finish(mut self, head: Head, context: DecodeContext, sources: Sources<'_>) -> ModelResponse {
+        if self.data.is_none() && context.structure != Structure::None {
             // A free text may happen to be a number or a quote; where the vendor did not promise, only an object counts.
-            let is_promised = reading.structure == Structure::Native;
+            let is_promised = context.structure == Structure::Native;
             let mut values = self.texts.iter().filter_map(ContentBlock::as_text).filter_map(data_of);
             self.data = values.find(|value| is_promised || value.is_object());
         }
@@ -200,7 +200,7 @@ impl Assembly {
             StopReason::ToolUse if self.answer_id.is_some() && self.calls.is_empty() => StopReason::EndTurn,
             other => other,
         };
-        let facts = FactsOut {
+        let facts = ResponseMetadata {
             stop_reason: head.stop_reason,
             stop_sequence: head.stop_sequence,
             model: head.model,
@@ -211,7 +211,7 @@ impl Assembly {
             container: head.container,
         };
         let mut metadata = RawObject::new();
-        metadata.insert(reading.provider, RawJson::from_value(&facts).unwrap_or_default());
+        metadata.insert(context.provider, RawJson::from_value(&facts).unwrap_or_default());
         let mut content = self.reasoning;
         content.append(&mut self.texts);
         let tool_calls = (!self.calls.is_empty()).then_some(self.calls);

@@ -7,13 +7,14 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::parts::{Picture, UserContent, refused_from_user};
+use super::content::{Picture, UserContent, refused_from_user};
 use super::{CallIds, ChatOptions, Replay, StructureForm};
 use crate::dialects::common::{
-    BodyWriter, Concatenated, Place, ResultText, StructureSchema, stream_options, system_text, tool_fact,
+    BlockLocation, BodyWriter, Concatenated, ResultText, StructureSchema, stream_options, system_text,
+    tool_fact,
 };
 use crate::error::UppError;
-use crate::producer::{Origin, Producer};
+use crate::provenance::{ModelIdentity, Provenance};
 use crate::request::{ModelRequest, System};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::content::ContentBlock;
@@ -145,8 +146,8 @@ fn check(options: &ChatOptions, history: &History) -> Result<(), UppError> {
                 Body::ToolResult { .. } => None,
             };
             if let Some(remedy) = remedy {
-                let place = Place { provider, message: message_place, block: block_place };
-                return Err(place.unsupported(message, block, remedy));
+                let location = BlockLocation { provider, message: message_place, block: block_place };
+                return Err(location.unsupported(message, block, remedy));
             }
         }
     }
@@ -173,7 +174,7 @@ impl Serialize for Conversation<'_> {
         let options = self.options;
         let mut messages = serializer.serialize_seq(None)?;
         if let Some(system) = &self.system {
-            messages.serialize_element(&Said { role: "system", content: system })?;
+            messages.serialize_element(&TextMessage { role: "system", content: system })?;
         }
         let mut is_after_results = false;
         for message in self.history {
@@ -182,7 +183,7 @@ impl Serialize for Conversation<'_> {
             match &message.body {
                 Body::User { content } => {
                     if let Some(bridge) = options.after_results.filter(|_| was_after_results) {
-                        messages.serialize_element(&Said { role: "assistant", content: bridge })?;
+                        messages.serialize_element(&TextMessage { role: "assistant", content: bridge })?;
                     }
                     let mark = || message_fact(message, &options.provider, CACHE_CONTROL);
                     let content = UserContent {
@@ -190,14 +191,14 @@ impl Serialize for Conversation<'_> {
                         documents: options.documents,
                         cache_control: options.cache_control.then(mark).flatten(),
                     };
-                    messages.serialize_element(&Said { role: "user", content })?;
+                    messages.serialize_element(&TextMessage { role: "user", content })?;
                 }
                 Body::Assistant { .. } => {
                     messages.serialize_element(&Assistant { message, options, model_id: self.model_id })?;
                 }
                 Body::ToolResult { results } => {
                     for result in results {
-                        messages.serialize_element(&Returned::new(result, options))?;
+                        messages.serialize_element(&ToolReturn::new(result, options))?;
                     }
                 }
             }
@@ -212,19 +213,19 @@ fn message_fact(message: &Message, provider: &str, fact: &str) -> Option<RawJson
 }
 
 #[derive(Serialize)]
-struct Said<C> {
+struct TextMessage<C> {
     role: &'static str,
     content: C,
 }
 
 #[derive(Serialize)]
-struct Returned<'a> {
+struct ToolReturn<'a> {
     role: &'static str,
     tool_call_id: Cow<'a, str>,
     content: ResultText<'a>,
 }
 
-impl<'a> Returned<'a> {
+impl<'a> ToolReturn<'a> {
     fn new(result: &'a ToolResult, options: &ChatOptions) -> Self {
         let tool_call_id = options.call_ids.sent(&result.tool_call_id);
         Self { role: "tool", tool_call_id, content: ResultText(&result.result) }
@@ -285,10 +286,10 @@ impl<'a> Assistant<'a> {
         if !self.options.reasoning_details {
             return Ok(());
         }
-        let producer = Producer { provider: &self.options.provider, model_id: self.model_id };
+        let producer = ModelIdentity { provider: &self.options.provider, model_id: self.model_id };
         let kept = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
         // Signatures and seals among them are for the model that wrote them.
-        let kept = kept.filter(|_| producer.made(Origin::of(self.message, producer.provider)));
+        let kept = kept.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
         kept.map_or(Ok(()), |details| map.serialize_entry(NAME, &details))
     }
 }
