@@ -17,7 +17,7 @@ use crate::session::error::SessionError;
 use crate::session::options::{CheckpointInterval, SaveInterval};
 use crate::session::recorder::SessionRecorder;
 use crate::session::session::{Session, Shared};
-use crate::session::state::UnfinishedRun;
+use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::position::TreePosition;
 use crate::types::action::{Action, ActionResult};
 use crate::types::event::{AgentStreamEvent, CheckpointMade, UapData, UapEvent};

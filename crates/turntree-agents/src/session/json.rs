@@ -1,13 +1,15 @@
-//! Sessions as JSON. UAP-1.0 §13.1.
+//! Reads and writes sessions as JSON.
 //!
-//! What the specification has no member for stands in `metadata` under `turntree`:
+//! Data that the specification has no member for is written to `metadata`, as members of `turntree`:
 //!
-//! | member | what |
+//! | member | content |
 //! |---|---|
-//! | `checkpoints` | `"turn"` or `"off"`; not there where it is `"step"` |
-//! | `currentCheckpointId` | the current checkpoint, where that is not the last one |
-//! | `middleware` | what the agent's middleware keeps with the session, by name |
-//! | `unfinished` | the run to go on with: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `restored` |
+//! | `checkpoints` | the checkpoint interval, `"turn"` or `"off"`; absent for `"step"` |
+//! | `currentCheckpointId` | the current checkpoint; absent if it is the last one |
+//! | `middleware` | the values that the agent's middleware stores with the session, by name |
+//! | `unfinished` | the run to resume: `threadId`, `messages`, `before`, `state`, `run`, `subAgentStates` as in checkpoints; `restored` |
+//!
+//! Spec: UAP-1.0 §13.1.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +18,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::session::checkpoint::Checkpoint;
-use crate::session::checkpoint::json::{
-    CheckpointJson, Listed, RESERVED, WithReserved, bare, key, read_run, read_sub_agents, unknown,
-};
+use crate::session::checkpoint::json::{CheckpointJson, read_run, read_sub_agents, without_execution_state};
 use crate::session::options::CheckpointInterval;
-use crate::session::state::UnfinishedRun;
+use crate::session::reserved::{
+    MessageList, MetadataWithReserved, RESERVED, error_at, key, unknown_members, within,
+};
+use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::json::ThreadTreeJson;
 use crate::tree::position::{PositionPart, TreePosition};
 use crate::tree::thread_tree::ThreadTree;
@@ -32,13 +35,13 @@ use turntree_core::limits::Limits;
 use turntree_core::message::Message;
 use turntree_core::time::Timestamp;
 
-/// The version of UAP that is written. Others with the same first two numbers are read.
+/// The version of UAP that is written. Versions with the same first two numbers can be read.
 pub const VERSION: &str = "1.0.0";
 
 impl Field for ThreadTreeJson {}
 
 json_object! {
-    /// A session as JSON, not yet known to be one: [`Self::into_snapshot`] tells.
+    /// A session as JSON, before validation by [`Self::into_snapshot`].
     #[derive(Debug, Clone)]
     pub struct SessionJson {
         /// The version of UAP.
@@ -55,41 +58,41 @@ json_object! {
         pub thread_tree: ThreadTreeJson = "threadTree",
         /// See [`SessionSnapshot::checkpoints`].
         pub checkpoints: Vec<CheckpointJson> = "checkpoints",
-        /// See [`SessionSnapshot::metadata`]; `turntree` is kept by the session.
+        /// See [`SessionSnapshot::metadata`]; the member `turntree` is reserved for the session.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
-/// A session at one moment, without its agent: all that is saved. Cloning it shares everything.
+/// The data of a session at one moment, without its agent: everything that is saved. Cloning shares everything.
 ///
-/// Equal to another one when both are written alike.
+/// Two snapshots are equal when their JSON is equal.
 #[derive(Debug, Clone)]
 pub struct SessionSnapshot {
-    /// Unique; a UUIDv4 where it is made here.
+    /// The id: a UUIDv4 if turntree created it.
     pub id: Arc<str>,
-    /// The agent that the session was made with.
+    /// The id of the agent that the session was created with.
     pub agent_id: Arc<str>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
     /// The conversation.
     pub tree: ThreadTree,
-    /// In the order they were made.
+    /// Oldest first.
     pub checkpoints: Vec<Arc<Checkpoint>>,
-    /// The place of the current checkpoint; none where there are no checkpoints.
+    /// The index of the current checkpoint; `None` if there are no checkpoints.
     pub current: Option<usize>,
-    /// The run to go on with.
+    /// The run to resume.
     pub unfinished: Option<UnfinishedRun>,
-    /// When checkpoints are made.
+    /// When checkpoints are created.
     pub interval: CheckpointInterval,
-    /// What the agent's middleware keeps with it, by name.
+    /// The values that the agent's middleware stores with the session, by name.
     pub middleware: RawObject,
-    /// The application's facts.
+    /// The application's metadata.
     pub metadata: RawObject,
-    /// Members this version does not know.
+    /// Members that this version does not know.
     pub extra: Extra,
-    /// What a newer version has written under [`RESERVED`].
+    /// Members of [`RESERVED`] that a newer version has written.
     pub(crate) reserved: RawObject,
 }
 
@@ -118,55 +121,48 @@ struct UnfinishedJson {
     sub_agent_states: Option<RawObject>,
 }
 
-/// An error of a part, with its place in the whole.
-pub(crate) fn within(mut error: ParseError, place: &[PathSegment]) -> ParseError {
-    error.path.splice(0..0, place.iter().cloned());
-    error
-}
-
-fn flaw(path: &[&str], message: impl Into<String>) -> ParseError {
-    ParseError::shape(path.iter().map(|name| key(name)).collect(), message)
-}
-
 impl SessionSnapshot {
     /// Reads a session.
     ///
     /// # Errors
-    /// Not JSON, over a limit, of another version, or a rule of [`SessionJson::into_snapshot`], with its place.
+    /// The path and the reason: invalid JSON, an exceeded limit, another version, or a broken rule of
+    /// [`SessionJson::into_snapshot`].
     pub fn from_json(text: &str, limits: &Limits) -> Result<Self, ParseError> {
-        // The version first: in another one everything else may look different.
+        // Check the version first: another version may have a different structure.
         check_version(json::parse::<Versioned>(text, limits)?)?;
         json::parse::<SessionJson>(text, limits)?.into_snapshot()
     }
 
-    /// Reads a session that stands in a document whose limits were checked.
+    /// Reads a session that is part of a document whose limits were checked.
     pub(crate) fn read(text: &str) -> Result<Self, ParseError> {
         Self::from_json(text, &Limits::default())
     }
 
-    /// Checks that the ids of session, nodes and checkpoints are UUIDv4, as UAP-1.0 §3.4 wants of new ones. Reading asks
-    /// only that they are not empty and unique: the specification's own sample has others (decision A70).
+    /// Checks that the ids of the session, its nodes and its checkpoints are UUIDv4, as the specification requires for new
+    /// ones. Reading only requires that they are unique and not empty: the specification's own sample has other ids.
     ///
     /// # Errors
-    /// The first id that is not, with its place.
+    /// The path of the first id that is not a UUIDv4.
+    ///
+    /// Spec: UAP-1.0 §3.4, decision A70.
     pub fn check_ids(&self) -> Result<(), ParseError> {
-        let wrong = |path: Vec<PathSegment>, id: &str| {
+        let check = |path: Vec<PathSegment>, id: &str| {
             let message = format!("\"{id}\" is not a UUIDv4");
             if is_uuid_v4(id) { Ok(()) } else { Err(ParseError::shape(path, message)) }
         };
-        wrong(vec![key("id")], &self.id)?;
-        for (place, node) in self.tree.nodes().enumerate() {
-            let path = vec![key("threadTree"), key("nodes"), PathSegment::Index(place), key("id")];
-            wrong(path, node.id.as_str())?;
+        check(vec![key("id")], &self.id)?;
+        for (index, node) in self.tree.nodes().enumerate() {
+            let path = vec![key("threadTree"), key("nodes"), PathSegment::Index(index), key("id")];
+            check(path, node.id.as_str())?;
         }
-        for (place, checkpoint) in self.checkpoints.iter().enumerate() {
-            wrong(vec![key("checkpoints"), PathSegment::Index(place), key("id")], &checkpoint.id)?;
+        for (index, checkpoint) in self.checkpoints.iter().enumerate() {
+            check(vec![key("checkpoints"), PathSegment::Index(index), key("id")], &checkpoint.id)?;
         }
         Ok(())
     }
 }
 
-/// Whether a text is a UUIDv4 in the usual spelling.
+/// Returns true for a UUIDv4 in the usual form with hyphens.
 pub(crate) fn is_uuid_v4(id: &str) -> bool {
     let parsed = uuid::Uuid::try_parse(id).ok().filter(|_| id.len() == 36);
     parsed.is_some_and(|id| id.get_version_num() == 4 && id.get_variant() == uuid::Variant::RFC4122)
@@ -179,7 +175,7 @@ struct Versioned {
 
 fn check_version(Versioned { version }: Versioned) -> Result<(), ParseError> {
     let Some(version) = version else {
-        return Err(flaw(
+        return Err(error_at(
             &["version"],
             format!("the version of UAP is missing; this version writes \"{VERSION}\""),
         ));
@@ -190,51 +186,56 @@ fn check_version(Versioned { version }: Versioned) -> Result<(), ParseError> {
         return Ok(());
     }
     let message = format!("the session is of UAP {version}; this version of turntree reads \"1.0.x\"");
-    Err(flaw(&["version"], message))
+    Err(error_at(&["version"], message))
 }
 
 impl SessionJson {
-    /// The session that the document describes.
+    /// Validates the document and returns the session.
     ///
     /// # Errors
-    /// The first rule that is broken, with its place: ids are not empty and those of checkpoints unique, the tree is one
-    /// ([`ThreadTreeJson::into_tree`]), checkpoints are of this session and fit the tree
-    /// ([`CheckpointJson::into_checkpoint`], [`Checkpoint::settle`]).
+    /// The path and the first broken rule: ids are not empty, the ids of checkpoints are unique, the tree is valid
+    /// ([`ThreadTreeJson::into_tree`]), checkpoints belong to this session and fit the tree
+    /// ([`CheckpointJson::into_checkpoint`], [`Checkpoint::attach_to`]).
     pub fn into_snapshot(self) -> Result<SessionSnapshot, ParseError> {
         check_version(Versioned { version: Some(RawJson::from_str_value(&self.version)) })?;
         if self.id.is_empty() {
-            return Err(flaw(&["id"], "an id must not be empty"));
+            return Err(error_at(&["id"], "an id must not be empty"));
         }
         let tree = self.thread_tree.into_tree().map_err(|error| within(error, &[key("threadTree")]))?;
         let mut checkpoints = Vec::with_capacity(self.checkpoints.len());
-        let mut places = HashMap::with_capacity(self.checkpoints.len());
-        for (place, json) in self.checkpoints.into_iter().enumerate() {
-            let at = [key("checkpoints"), PathSegment::Index(place)];
+        let mut indexes = HashMap::with_capacity(self.checkpoints.len());
+        for (index, json) in self.checkpoints.into_iter().enumerate() {
+            let at = [key("checkpoints"), PathSegment::Index(index)];
             let mut checkpoint = json.into_checkpoint().map_err(|error| within(error, &at))?;
-            checkpoint.settle(&tree).map_err(|error| within(error, &at))?;
+            checkpoint.attach_to(&tree).map_err(|error| within(error, &at))?;
             if *checkpoint.session_id != *self.id {
-                let message = format!("\"{}\" is not this session, \"{}\"", checkpoint.session_id, self.id);
-                return Err(within(flaw(&["sessionId"], message), &at));
+                let message = format!(
+                    "\"{}\" is another session than this one, \"{}\"",
+                    checkpoint.session_id, self.id
+                );
+                return Err(within(error_at(&["sessionId"], message), &at));
             }
-            if let Some(first) = places.insert(Arc::clone(&checkpoint.id), place) {
+            if let Some(first) = indexes.insert(Arc::clone(&checkpoint.id), index) {
                 let message =
                     format!("\"{}\" is the id of checkpoints/{first} too; ids are unique", checkpoint.id);
-                return Err(within(flaw(&["id"], message), &at));
+                return Err(within(error_at(&["id"], message), &at));
             }
             checkpoints.push(Arc::new(checkpoint));
         }
         let mut metadata = self.metadata.unwrap_or_default();
         let raw = metadata.remove(RESERVED);
-        let unknown =
-            unknown(raw.as_ref(), &["checkpoints", "currentCheckpointId", "middleware", "unfinished"]);
+        let unknown = unknown_members(
+            raw.as_ref(),
+            &["checkpoints", "currentCheckpointId", "middleware", "unfinished"],
+        );
         let reserved = match raw {
-            Some(raw) => raw.to().map_err(|error| reserved_flaw(&[], error.to_string()))?,
+            Some(raw) => raw.to().map_err(|error| reserved_error(&[], error.to_string()))?,
             None => Reserved::default(),
         };
         let current = match reserved.current_checkpoint_id {
             None => checkpoints.len().checked_sub(1),
-            Some(id) => Some(*places.get(&*id).ok_or_else(|| {
-                reserved_flaw(&["currentCheckpointId"], format!("no checkpoint has the id \"{id}\""))
+            Some(id) => Some(*indexes.get(&*id).ok_or_else(|| {
+                reserved_error(&["currentCheckpointId"], format!("no checkpoint has the id \"{id}\""))
             })?),
         };
         let unfinished = reserved.unfinished.map(|raw| read_unfinished(&raw, &tree)).transpose()?;
@@ -256,16 +257,17 @@ impl SessionJson {
     }
 }
 
-fn reserved_flaw(path: &[&str], message: impl Into<String>) -> ParseError {
-    within(flaw(path, message), &[key("metadata"), key(RESERVED)])
+fn reserved_error(path: &[&str], message: impl Into<String>) -> ParseError {
+    within(error_at(path, message), &[key("metadata"), key(RESERVED)])
 }
 
 fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<UnfinishedRun, ParseError> {
-    let json: UnfinishedJson = raw.to().map_err(|error| reserved_flaw(&["unfinished"], error.to_string()))?;
+    let json: UnfinishedJson =
+        raw.to().map_err(|error| reserved_error(&["unfinished"], error.to_string()))?;
     let mut position = TreePosition { node: json.thread_id.into(), length: Some(json.messages) };
     position.length = Some(position.resolve(tree).map_err(|(member, message)| match member {
-        PositionPart::Node => reserved_flaw(&["unfinished", "threadId"], message),
-        PositionPart::Length => reserved_flaw(&["unfinished", "messages"], message),
+        PositionPart::Node => reserved_error(&["unfinished", "threadId"], message),
+        PositionPart::Length => reserved_error(&["unfinished", "messages"], message),
     })?);
     let run = match (json.run, json.state) {
         (Some(raw), Some(state)) => {
@@ -273,38 +275,43 @@ fn read_unfinished(raw: &RawJson, tree: &ThreadTree) -> Result<UnfinishedRun, Pa
             Some(read_run(&raw, state).map_err(|error| within(error, &at))?.0)
         }
         (None, None) => None,
-        _ => return Err(reserved_flaw(&["unfinished"], "`run` and `state` stand together or not at all")),
+        _ => {
+            return Err(reserved_error(
+                &["unfinished"],
+                "`run` and `state` must both be present or both be absent",
+            ));
+        }
     };
     let at = ["metadata", RESERVED, "unfinished"].map(key);
     let sub_agents = read_sub_agents(json.sub_agent_states.as_ref()).map_err(|error| within(error, &at))?;
     Ok(UnfinishedRun { position, uncommitted: json.before.into(), run, restored: json.restored, sub_agents })
 }
 
-/// The members that are written under [`RESERVED`].
-struct ReservedOf<'a>(&'a SessionSnapshot);
+/// Writes the members of [`RESERVED`] for a session.
+struct ReservedMembers<'a>(&'a SessionSnapshot);
 
-impl ReservedOf<'_> {
-    fn is_current_the_last(&self) -> bool {
+impl ReservedMembers<'_> {
+    fn is_last_current(&self) -> bool {
         self.0.current.is_none_or(|current| current + 1 == self.0.checkpoints.len())
     }
 
     fn is_needed(&self) -> bool {
         self.0.interval != CheckpointInterval::Step
-            || !self.is_current_the_last()
+            || !self.is_last_current()
             || self.0.unfinished.is_some()
             || !self.0.middleware.is_empty()
             || !self.0.reserved.is_empty()
     }
 }
 
-impl Serialize for ReservedOf<'_> {
+impl Serialize for ReservedMembers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if self.0.interval != CheckpointInterval::Step {
             map.serialize_entry("checkpoints", &self.0.interval)?;
         }
-        let current = self.0.current.and_then(|place| self.0.checkpoints.get(place));
-        if let (false, Some(current)) = (self.is_current_the_last(), current) {
+        let current = self.0.current.and_then(|index| self.0.checkpoints.get(index));
+        if let (false, Some(current)) = (self.is_last_current(), current) {
             map.serialize_entry("currentCheckpointId", &current.id)?;
         }
         if !self.0.middleware.is_empty() {
@@ -326,11 +333,11 @@ impl Serialize for UnfinishedRun {
         map.serialize_entry("threadId", &self.position.node)?;
         map.serialize_entry("messages", &self.position.length.unwrap_or_default())?;
         if !self.uncommitted.is_empty() {
-            map.serialize_entry("before", &Listed(&self.uncommitted))?;
+            map.serialize_entry("before", &MessageList(&self.uncommitted))?;
         }
         if let Some(run) = &self.run {
             map.serialize_entry("state", &run.execution_state())?;
-            map.serialize_entry("run", &bare(run))?;
+            map.serialize_entry("run", &without_execution_state(run))?;
         }
         if self.restored {
             map.serialize_entry("restored", &true)?;
@@ -342,7 +349,9 @@ impl Serialize for UnfinishedRun {
     }
 }
 
-/// The members of UAP-1.0 §13.1 in its order.
+/// Writes the members in the order of the specification.
+///
+/// Spec: UAP-1.0 §13.1.
 impl Serialize for SessionSnapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -353,9 +362,9 @@ impl Serialize for SessionSnapshot {
         map.serialize_entry("updatedAt", &self.updated_at)?;
         map.serialize_entry("threadTree", &self.tree)?;
         map.serialize_entry("checkpoints", &self.checkpoints)?;
-        let reserved = ReservedOf(self);
+        let reserved = ReservedMembers(self);
         let reserved = reserved.is_needed().then_some(reserved);
-        map.serialize_entry("metadata", &WithReserved(&self.metadata, reserved))?;
+        map.serialize_entry("metadata", &MetadataWithReserved(&self.metadata, reserved))?;
         self.extra.serialize_into(&mut map)?;
         map.end()
     }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::host::host::HostError;
-use crate::session::checkpoint::json::RESERVED;
 use crate::session::error::SessionError;
+use crate::session::reserved::RESERVED;
 use turntree_core::json::RawObject;
 
 /// The metadata of a session. They are read whenever the session is written, so the application may change them in

@@ -20,6 +20,7 @@
 //! | [`checkpoint`] | points to restore, and their JSON |
 //! | [`sub_agent`](self) | the sessions of sub-agents |
 //! | [`json`] | the JSON of sessions |
+//! | [`reserved`] | the reserved member of metadata |
 //!
 //! Spec: UAP-1.0 §6, §13.
 
@@ -31,10 +32,12 @@ pub mod json;
 pub mod metadata;
 pub mod options;
 mod recorder;
+pub mod reserved;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod session;
 mod state;
 pub(crate) mod sub_agent;
+mod unfinished_run;
 
 pub use checkpoint::Checkpoint;
 pub use error::SessionError;
@@ -42,4 +45,4 @@ pub use json::{SessionJson, SessionSnapshot};
 pub use metadata::SessionMetadata;
 pub use options::{CheckpointInterval, SaveInterval, SessionOptions};
 pub use session::Session;
-pub use state::UnfinishedRun;
+pub use unfinished_run::UnfinishedRun;

@@ -1,50 +1,25 @@
 //! The mutable state of a session beside its tree: checkpoints, the unfinished run, sub-agents, run tickets.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use crate::machine::state::RunState;
 use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
-use crate::session::session::Session;
+use crate::session::json::SessionSnapshot;
+use crate::session::unfinished_run::UnfinishedRun;
 use crate::tree::node::NodeId;
 use crate::tree::position::TreePosition;
-use crate::types::execution_state::ExecutionState;
 use turntree_core::message::Turn;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
 
-/// A run that has not finished, or a restored checkpoint. None of its messages are in the tree.
-#[derive(Debug, Clone)]
-pub struct UnfinishedRun {
-    /// The tree position that the run started from.
-    pub position: TreePosition,
-    /// Messages between the tree position and the run's input: those of a restored run that never finished.
-    pub uncommitted: History,
-    /// The state to resume from. `None` for a restored checkpoint whose run had finished.
-    pub(crate) run: Option<RunState>,
-    /// Whether it comes from a restored checkpoint. The next run then sees its messages; the messages of a failed run
-    /// are left out.
-    ///
-    /// Spec: decision A76.
-    pub restored: bool,
-    /// The sessions of the sub-agents that the run has called. Set in snapshots only; a live session stores them in
-    /// [`SessionState::sub_agents`].
-    pub sub_agents: SubAgentStates,
-}
+/// A sub-agent's session while it runs.
+pub(super) trait RunningSubAgent: fmt::Debug + Send + Sync {
+    /// Returns the id of the sub-agent's session.
+    fn session_id(&self) -> &Arc<str>;
 
-impl UnfinishedRun {
-    /// Returns the state of the run, or `None` for a restored checkpoint whose run had finished.
-    pub fn state(&self) -> Option<ExecutionState> {
-        self.run.as_ref().map(RunState::execution_state)
-    }
-
-    /// Returns all messages that are not in the tree.
-    pub fn messages(&self) -> History {
-        let mut messages = self.uncommitted.clone();
-        let new = self.run.iter().flat_map(|run| run.messages().iter());
-        messages.extend(new.cloned());
-        messages
-    }
+    /// Returns its data as the calling session stores it, or `None` if it cannot be written.
+    fn snapshot(&self) -> Option<Arc<SessionSnapshot>>;
 }
 
 /// What a session changes while it runs.
@@ -58,7 +33,7 @@ pub(super) struct SessionState {
     /// Sub-agents of the active or unfinished run that have finished or were stopped.
     pub(super) sub_agents: SubAgentStates,
     /// Sub-agents that run now, by the ids of the tool calls that started them.
-    pub(super) running_sub_agents: Vec<(Arc<str>, Session)>,
+    pub(super) running_sub_agents: Vec<(Arc<str>, Arc<dyn RunningSubAgent>)>,
     pub(super) updated_at: Timestamp,
     /// The current node when the session last looked. A checkout through the tree updates the session (decision A77).
     pub(super) last_current_node: NodeId,
@@ -76,6 +51,17 @@ impl SessionState {
         self.current = Some(self.checkpoints.len());
         self.updated_at = checkpoint.timestamp;
         self.checkpoints.push(Arc::new(checkpoint));
+    }
+
+    /// Returns the sub-agents of the active or unfinished run: finished, stopped and running ones.
+    pub(super) fn all_sub_agents(&self) -> SubAgentStates {
+        let mut states = self.sub_agents.clone();
+        for (call, session) in &self.running_sub_agents {
+            if let Some(snapshot) = session.snapshot() {
+                states.insert(call, snapshot);
+            }
+        }
+        states
     }
 
     pub(super) fn current_checkpoint(&self) -> Option<&Arc<Checkpoint>> {

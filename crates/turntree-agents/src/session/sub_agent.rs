@@ -13,7 +13,7 @@ use crate::session::checkpoint::SubAgentStates;
 use crate::session::json::SessionSnapshot;
 use crate::session::options::SessionOptions;
 use crate::session::session::{Session, Shared};
-use crate::session::state::SessionState;
+use crate::session::state::RunningSubAgent;
 use crate::sub_agent::{result_of, result_of_text};
 use crate::types::event::SubAgentRun;
 use turntree_core::json::{RawJson, RawObject};
@@ -76,7 +76,7 @@ impl SubAgentCall {
             None => (Resumption::None, Session::new(agent.clone(), options).ok()?),
         };
         let tool_call_id = Arc::clone(&run.tool_call_id);
-        state.running_sub_agents.push((Arc::clone(&tool_call_id), session.clone()));
+        state.running_sub_agents.push((Arc::clone(&tool_call_id), Arc::new(session.clone())));
         drop(state);
         let parent = Arc::clone(parent);
         Some(Self { parent, session, metadata, tool_call_id, resumption, status: "interrupted" })
@@ -110,39 +110,31 @@ impl Drop for SubAgentCall {
     fn drop(&mut self) {
         lock(&self.metadata).insert(STATUS, RawJson::from_str_value(self.status));
         let mut state = self.parent.state();
-        state.running_sub_agents.retain(|(_, session)| session.id() != self.session.id());
-        if let Some(snapshot) = snapshot_of(&self.session) {
+        state.running_sub_agents.retain(|(_, session)| session.session_id() != self.session.id());
+        if let Some(snapshot) = RunningSubAgent::snapshot(&self.session) {
             state.sub_agents.insert(&self.tool_call_id, snapshot);
         }
     }
 }
 
-/// Returns the snapshot of a sub-agent's session as its parent session stores it.
-///
-/// Only the last checkpoint contains the sub-agent's own sub-agents: it has all of them, except those of the unfinished
-/// run. If each checkpoint contained them, the size of the JSON would grow by a factor of its steps with every level.
-fn snapshot_of(session: &Session) -> Option<Arc<SessionSnapshot>> {
-    // Only turntree writes this metadata, so it has a JSON form.
-    let mut snapshot = session.snapshot().ok()?;
-    let earlier = snapshot.checkpoints.len().saturating_sub(1);
-    for checkpoint in snapshot.checkpoints.iter_mut().take(earlier) {
-        if !checkpoint.sub_agent_states.is_empty() {
-            Arc::make_mut(checkpoint).sub_agent_states = SubAgentStates::default();
-        }
+impl RunningSubAgent for Session {
+    fn session_id(&self) -> &Arc<str> {
+        self.id()
     }
-    Some(Arc::new(snapshot))
-}
 
-impl SessionState {
-    /// Returns the sub-agents of the active or unfinished run: finished, stopped and running ones.
-    pub(super) fn all_sub_agents(&self) -> SubAgentStates {
-        let mut states = self.sub_agents.clone();
-        for (call, session) in &self.running_sub_agents {
-            if let Some(snapshot) = snapshot_of(session) {
-                states.insert(call, snapshot);
+    /// Only the last checkpoint contains the sub-agent's own sub-agents: it has all of them, except those of the
+    /// unfinished run. If each checkpoint contained them, the size of the JSON would grow by a factor of its steps with
+    /// every level.
+    fn snapshot(&self) -> Option<Arc<SessionSnapshot>> {
+        // Only turntree writes this metadata, so it has a JSON form.
+        let mut snapshot = Self::snapshot(self).ok()?;
+        let earlier = snapshot.checkpoints.len().saturating_sub(1);
+        for checkpoint in snapshot.checkpoints.iter_mut().take(earlier) {
+            if !checkpoint.sub_agent_states.is_empty() {
+                Arc::make_mut(checkpoint).sub_agent_states = SubAgentStates::default();
             }
         }
-        states
+        Some(Arc::new(snapshot))
     }
 }
 

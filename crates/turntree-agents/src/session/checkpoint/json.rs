@@ -1,12 +1,14 @@
-//! Checkpoints as JSON. UAP-1.0 §13.3.
+//! Reads and writes checkpoints as JSON.
 //!
-//! What the specification has no member for stands in `metadata` under [`RESERVED`]:
+//! Data that the specification has no member for is written to `metadata`, as members of [`RESERVED`]:
 //!
-//! | member | what |
+//! | member | content |
 //! |---|---|
-//! | `messages` | how many messages the thread of `threadId` had |
-//! | `before` | messages that the run went on from and that are not in the thread; only where there are some |
-//! | `run` | the state of the run that is not in `state`, to go on from; not there when the run was over |
+//! | `messages` | the number of messages that the thread of `threadId` had |
+//! | `before` | messages between that thread and the run's input; absent if there are none |
+//! | `run` | the part of the run's state that is not in `state`, for resuming; absent if the run had finished |
+//!
+//! Spec: UAP-1.0 §13.3.
 
 use std::sync::Arc;
 
@@ -17,22 +19,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::machine::state::{RunState, StateError};
 use crate::session::checkpoint::shared_history::RunSnapshot;
 use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
-use crate::session::json::{SessionSnapshot, within};
+use crate::session::json::SessionSnapshot;
+use crate::session::reserved::{
+    MessageList, MetadataWithReserved, RESERVED, error_at, key, unknown_members, within,
+};
 use crate::tree::position::{PositionPart, TreePosition};
 use crate::tree::thread_tree::ThreadTree;
 use crate::types::execution_state::ExecutionState;
 use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
-use turntree_core::json::{Extra, ParseError, PathSegment, RawJson, RawObject, json_object};
+use turntree_core::json::{Extra, ParseError, RawJson, RawObject, json_object};
 use turntree_core::message::Message;
 use turntree_core::message::message::History;
 use turntree_core::time::Timestamp;
 
-/// The member of the metadata of checkpoints and sessions that turntree writes.
-pub const RESERVED: &str = "turntree";
-
 json_object! {
-    /// A checkpoint as JSON, not yet known to be one: [`Self::into_checkpoint`] tells.
+    /// A checkpoint as JSON, before validation by [`Self::into_checkpoint`].
     #[derive(Debug, Clone)]
     pub struct CheckpointJson {
         /// See [`Checkpoint::id`].
@@ -49,7 +51,7 @@ json_object! {
         pub state: ExecutionState = "state",
         /// See [`Checkpoint::sub_agent_states`]; each value is a session.
         pub sub_agent_states: Option<RawObject> = "subAgentStates",
-        /// See [`Checkpoint::metadata`]; `turntree` is kept by the session.
+        /// See [`Checkpoint::metadata`]; the member `turntree` is reserved for the session.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
@@ -65,32 +67,23 @@ struct Reserved {
     run: Option<RawJson>,
 }
 
-/// A member of an object in a path.
-pub(crate) fn key(name: &str) -> PathSegment {
-    PathSegment::Key(name.to_owned())
-}
-
-fn flaw(path: &[&str], message: impl Into<String>) -> ParseError {
-    ParseError::shape(path.iter().map(|name| key(name)).collect(), message)
-}
-
 impl CheckpointJson {
-    /// The checkpoint alone; [`Checkpoint::settle`] looks whether it fits a tree.
+    /// Validates the checkpoint by itself. [`Checkpoint::attach_to`] validates it against a tree.
     ///
     /// # Errors
-    /// The place in the checkpoint, and the rule: the id is not empty, `step` is that of the state, the state of the run
-    /// is of this version and does not contradict itself.
+    /// The path in the checkpoint and the rule: the id is not empty, `step` equals that of the state, and the state of the
+    /// run has this version and is consistent.
     pub fn into_checkpoint(self) -> Result<Checkpoint, ParseError> {
         if self.id.is_empty() {
-            return Err(flaw(&["id"], "an id must not be empty"));
+            return Err(error_at(&["id"], "an id must not be empty"));
         }
         if self.step != self.state.step {
             let message = format!("the step is {} and that of the state is {}", self.step, self.state.step);
-            return Err(flaw(&["step"], message));
+            return Err(error_at(&["step"], message));
         }
         let mut metadata = self.metadata.unwrap_or_default();
         let raw = metadata.remove(RESERVED);
-        let unknown = unknown(raw.as_ref(), &["messages", "before", "run"]);
+        let unknown = unknown_members(raw.as_ref(), &["messages", "before", "run"]);
         let reserved = raw.map(|raw| read_reserved(&raw)).transpose()?.unwrap_or_default();
         let state = match reserved.run {
             Some(raw) => {
@@ -116,67 +109,58 @@ impl CheckpointJson {
     }
 }
 
-/// The sessions of sub-agents by the calls that started them.
+/// Reads the sessions of sub-agents, by the ids of the calls that started them.
 ///
 /// # Errors
-/// Those of [`SessionSnapshot::read`], under `subAgentStates`.
+/// Those of [`SessionSnapshot::from_json`], below `subAgentStates`.
 pub(crate) fn read_sub_agents(states: Option<&RawObject>) -> Result<SubAgentStates, ParseError> {
     let mut read = SubAgentStates::default();
     for (call, raw) in states.into_iter().flat_map(RawObject::iter) {
-        let place = [key("subAgentStates"), key(call)];
-        let state = SessionSnapshot::read(raw.get()).map_err(|error| within(error, &place))?;
+        let path = [key("subAgentStates"), key(call)];
+        let state = SessionSnapshot::read(raw.get()).map_err(|error| within(error, &path))?;
         read.insert(call, Arc::new(state));
     }
     Ok(read)
 }
 
 impl Checkpoint {
-    /// Ties the checkpoint to a tree.
+    /// Validates the checkpoint against the session's tree and sets its message count.
     ///
     /// # Errors
-    /// The place in the checkpoint: its node is not in the tree, or has fewer messages.
-    pub fn settle(&mut self, tree: &ThreadTree) -> Result<(), ParseError> {
+    /// The path in the checkpoint: its node is not in the tree, or has fewer messages.
+    pub fn attach_to(&mut self, tree: &ThreadTree) -> Result<(), ParseError> {
         let length = self.position.resolve(tree).map_err(|(member, message)| match member {
-            PositionPart::Node => flaw(&["threadId"], message),
-            PositionPart::Length => flaw(&["metadata", RESERVED, "messages"], message),
+            PositionPart::Node => error_at(&["threadId"], message),
+            PositionPart::Length => error_at(&["metadata", RESERVED, "messages"], message),
         })?;
         self.position.length = Some(length);
         Ok(())
     }
 }
 
-/// The members of a reserved object that this version does not know.
-pub(crate) fn unknown(raw: Option<&RawJson>, known: &[&str]) -> RawObject {
-    let mut members = raw.and_then(RawObject::from_raw).unwrap_or_default();
-    for name in known {
-        members.remove(name);
-    }
-    members
-}
-
 fn read_reserved(raw: &RawJson) -> Result<Reserved, ParseError> {
-    raw.to().map_err(|error| flaw(&["metadata", RESERVED], error.to_string()))
+    raw.to().map_err(|error| error_at(&["metadata", RESERVED], error.to_string()))
 }
 
-/// A state that was written by [`bare`], with the messages and the metadata of `state`.
+/// Reads a state that [`without_execution_state`] wrote, and adds the messages, metadata and reasoning of `state`.
 ///
 /// # Errors
-/// Another version, another shape, or a contradiction, with its place in the state.
+/// Another version, another shape, or an inconsistent state, with its path in the state.
 pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState, Extra), ParseError> {
     #[derive(Deserialize)]
     struct Versioned {
         version: Option<u32>,
     }
-    let Versioned { version } = raw.to().map_err(|error| flaw(&[], error.to_string()))?;
+    let Versioned { version } = raw.to().map_err(|error| error_at(&[], error.to_string()))?;
     if version != Some(RunState::VERSION) {
         let found = StateError::Version { found: version.unwrap_or_default() };
-        let remedy = "load it with the version that wrote it and end the run there, or remove this member to keep the \
-                      checkpoint without going on from it";
-        return Err(flaw(&["version"], format!("{found}; {remedy}")));
+        let remedy = "load it with the version that wrote it and finish the run there, or remove this member: the \
+                      checkpoint remains and cannot be resumed";
+        return Err(error_at(&["version"], format!("{found}; {remedy}")));
     }
-    let mut run: RunState = raw.to().map_err(|error| flaw(&[], error.to_string()))?;
+    let mut run: RunState = raw.to().map_err(|error| error_at(&[], error.to_string()))?;
     if run.step() != state.step {
-        return Err(flaw(
+        return Err(error_at(
             &["step"],
             format!("the step is {} and that of the state is {}", run.step(), state.step),
         ));
@@ -184,61 +168,36 @@ pub(crate) fn read_run(raw: &RawJson, state: ExecutionState) -> Result<(RunState
     run.collected.messages = state.messages;
     run.metadata = state.metadata;
     run.collected.reasoning = state.reasoning.unwrap_or_default();
-    run.check().map_err(|error| flaw(&[], error.to_string()))?;
+    run.check().map_err(|error| error_at(&[], error.to_string()))?;
     Ok((run, state.extra))
 }
 
-/// The state of a run without what stands beside it in an [`ExecutionState`].
-pub(crate) fn bare(run: &RunState) -> RunState {
-    let mut bare = run.clone();
-    bare.collected.messages = History::new();
-    bare.collected.reasoning = Vector::new();
-    bare.metadata = Arc::default();
-    bare
+/// Returns the state of a run without the members that its [`ExecutionState`] has.
+pub(crate) fn without_execution_state(run: &RunState) -> RunState {
+    let mut rest = run.clone();
+    rest.collected.messages = History::new();
+    rest.collected.reasoning = Vector::new();
+    rest.metadata = Arc::default();
+    rest
 }
 
-/// The members that [`RESERVED`] holds of a checkpoint.
-struct ReservedOf<'a>(&'a Checkpoint);
+/// Writes the members of [`RESERVED`] for a checkpoint.
+struct ReservedMembers<'a>(&'a Checkpoint);
 
-impl Serialize for ReservedOf<'_> {
+impl Serialize for ReservedMembers<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some(length) = self.0.position.length {
             map.serialize_entry("messages", &length)?;
         }
         if !self.0.uncommitted.is_empty() {
-            map.serialize_entry("before", &Listed(&self.0.uncommitted))?;
+            map.serialize_entry("before", &MessageList(&self.0.uncommitted))?;
         }
         if let CheckpointState::Resumable(snapshot, _) = &self.0.state {
-            map.serialize_entry("run", &bare(&snapshot.run_state()))?;
+            map.serialize_entry("run", &without_execution_state(&snapshot.run_state()))?;
         }
         for (name, value) in self.0.reserved.iter() {
             map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-
-/// A history as a list, without a copy of it.
-pub(crate) struct Listed<'a>(pub(crate) &'a History);
-
-impl Serialize for Listed<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0)
-    }
-}
-
-/// Metadata with the reserved member after it, where there is one.
-pub(crate) struct WithReserved<'a, R>(pub(crate) &'a RawObject, pub(crate) Option<R>);
-
-impl<R: Serialize> Serialize for WithReserved<'_, R> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, value) in self.0.iter() {
-            map.serialize_entry(key, value)?;
-        }
-        if let Some(reserved) = &self.1 {
-            map.serialize_entry(RESERVED, reserved)?;
         }
         map.end()
     }
@@ -250,7 +209,9 @@ impl Serialize for SubAgentStates {
     }
 }
 
-/// The members of UAP-1.0 §13.3 in its order.
+/// Writes the members in the order of the specification.
+///
+/// Spec: UAP-1.0 §13.3.
 impl Serialize for Checkpoint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -262,8 +223,8 @@ impl Serialize for Checkpoint {
         map.serialize_entry("state", &self.state())?;
         map.serialize_entry("subAgentStates", &self.sub_agent_states)?;
         let is_needed = self.position.length.is_some() || self.is_resumable() || !self.reserved.is_empty();
-        let reserved = is_needed.then_some(ReservedOf(self));
-        map.serialize_entry("metadata", &WithReserved(&self.metadata, reserved))?;
+        let reserved = is_needed.then_some(ReservedMembers(self));
+        map.serialize_entry("metadata", &MetadataWithReserved(&self.metadata, reserved))?;
         self.extra.serialize_into(&mut map)?;
         map.end()
     }

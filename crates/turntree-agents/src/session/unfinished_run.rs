@@ -1,0 +1,41 @@
+//! The run that a session can resume, or the checkpoint that it was restored to.
+
+use crate::machine::state::RunState;
+use crate::session::checkpoint::SubAgentStates;
+use crate::tree::position::TreePosition;
+use crate::types::execution_state::ExecutionState;
+use turntree_core::message::message::History;
+
+/// A run that has not finished, or a restored checkpoint. None of its messages are in the tree.
+#[derive(Debug, Clone)]
+pub struct UnfinishedRun {
+    /// The tree position that the run started from.
+    pub position: TreePosition,
+    /// Messages between the tree position and the run's input: those of a restored run that never finished.
+    pub uncommitted: History,
+    /// The state to resume from. `None` for a restored checkpoint whose run had finished.
+    pub(crate) run: Option<RunState>,
+    /// Whether it comes from a restored checkpoint. The next run then sees its messages; the messages of a failed run
+    /// are left out.
+    ///
+    /// Spec: decision A76.
+    pub restored: bool,
+    /// The sessions of the sub-agents that the run has called. Set in snapshots only; a live session stores them in
+    /// its state.
+    pub sub_agents: SubAgentStates,
+}
+
+impl UnfinishedRun {
+    /// Returns the state of the run, or `None` for a restored checkpoint whose run had finished.
+    pub fn state(&self) -> Option<ExecutionState> {
+        self.run.as_ref().map(RunState::execution_state)
+    }
+
+    /// Returns all messages that are not in the tree.
+    pub fn messages(&self) -> History {
+        let mut messages = self.uncommitted.clone();
+        let new = self.run.iter().flat_map(|run| run.messages().iter());
+        messages.extend(new.cloned());
+        messages
+    }
+}
