@@ -7,7 +7,7 @@ use turntree_agents::session::SessionSnapshot;
 use turntree_agents::tree::ThreadTree;
 use turntree_core::json::{ParseError, check_utf8};
 use turntree_core::limits::Limits;
-use turntree_core::transcript::Transcript;
+use turntree_core::render::Transcript;
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::bulk::{Settings, format};
 

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use super::convert::json::json_to_python;
+use turntree_core::intern::InternedStr;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::media::Binary;
-use turntree_core::shared::SharedString;
 use turntree_core::time::Timestamp;
 
 /// A value that an attribute can give.
@@ -50,7 +50,7 @@ impl ToPython for Arc<str> {
     }
 }
 
-impl ToPython for SharedString {
+impl ToPython for InternedStr {
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         (**self).to_python(py)
     }

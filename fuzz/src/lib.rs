@@ -12,7 +12,7 @@ use turntree::agents::session::SessionSnapshot;
 use turntree::agents::types::Verdict;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
-use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, parse, parse_bytes, partial, same_tokens};
+use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, eq_tokens, parse, parse_bytes, partial};
 use turntree::core::limits::Limits;
 use turntree::core::ndjson::{self, NdjsonError};
 use turntree::core::sse::{self, Event, SseError};
@@ -379,7 +379,7 @@ pub fn pydantic_ai_import(bytes: &[u8]) {
     let read = Document::from_json(&thread.to_json(), &Limits::default()).unwrap();
     let back = String::from_utf8(read.to_pydantic_ai_json(&ViewOptions::default()).unwrap()).unwrap();
     let history = std::str::from_utf8(bytes).unwrap();
-    assert!(back == history || same_tokens(&back, history));
+    assert!(back == history || eq_tokens(&back, history));
     let portable = ImportOptions { profile: ProfileKind::Portable, ..options };
     let thread = from_pydantic_ai_json(bytes, &portable).unwrap();
     assert!(thread.actions.iter().all(|action| action.metadata().is_none()));

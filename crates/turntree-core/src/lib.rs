@@ -1,16 +1,17 @@
-//! Ground floor: ids, time, limits, JSON, HTTP. No knowledge of messages, providers or agents.
+//! The foundation of turntree: ids, time, secrets, limits, JSON, server-sent events, HTTP and telemetry; and the message
+//! vocabulary of UPP-1.2 ([`message`]). Knows no provider and no agent.
 
 pub mod http;
 pub mod ids;
+pub mod intern;
 pub mod json;
 pub mod limits;
 pub mod message;
 pub mod ndjson;
 pub mod persistence;
+pub mod render;
 pub mod runtime;
 pub mod secret;
-pub mod shared;
 pub mod sse;
 pub mod telemetry;
 pub mod time;
-pub mod transcript;

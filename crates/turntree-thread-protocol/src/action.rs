@@ -7,10 +7,10 @@ use serde::de::MapAccess;
 use serde::{Deserialize, Serialize};
 
 use super::content::{Attachment, MessageContent};
+use turntree_core::intern::InternedStr;
 use turntree_core::json::object::Field;
 use turntree_core::json::tagged::{self, Tagged};
 use turntree_core::json::{RawJson, RawObject, json_object};
-use turntree_core::shared::SharedString;
 
 json_object! {
     /// A user said something.
@@ -18,9 +18,9 @@ json_object! {
     pub struct UserMessageAction {
         tag "action_type" = "user_message",
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// What was said.
@@ -38,17 +38,17 @@ json_object! {
     pub struct AssistantMessageAction {
         tag "action_type" = "assistant_message",
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: SharedString = "agent_id",
+        pub agent_id: InternedStr = "agent_id",
         /// What was said.
         pub content: MessageContent = "content",
         /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
-        pub finish_reason: Option<SharedString> = "finish_reason",
+        pub finish_reason: Option<InternedStr> = "finish_reason",
         /// What it cost.
         pub usage: Option<Box<Usage>> = "usage",
         /// Facts of applications, by namespace.
@@ -62,21 +62,21 @@ json_object! {
     pub struct ThinkingAction {
         tag "action_type" = "thinking",
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: SharedString = "agent_id",
+        pub agent_id: InternedStr = "agent_id",
         /// The thinking, as far as the provider shows it.
         pub content: Option<String> = "content",
         /// The provider's proof of it, to be sent back.
         pub signature: Option<Box<str>> = "signature",
         /// Whose signature it is; `unknown` when nobody said.
-        pub provider_name: SharedString = "provider_name",
+        pub provider_name: InternedStr = "provider_name",
         /// The provider's id of it.
-        pub thinking_id: Option<SharedString> = "thinking_id",
+        pub thinking_id: Option<InternedStr> = "thinking_id",
         /// What it cost.
         pub usage: Option<Box<ThinkingUsage>> = "usage",
         /// Facts of applications, by namespace.
@@ -90,17 +90,17 @@ json_object! {
     pub struct ToolCallAction {
         tag "action_type" = "tool_call",
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Who: a key of the registry.
-        pub agent_id: SharedString = "agent_id",
+        pub agent_id: InternedStr = "agent_id",
         /// Which tool.
-        pub tool_name: SharedString = "tool_name",
+        pub tool_name: InternedStr = "tool_name",
         /// The id that the return repeats.
-        pub tool_call_id: SharedString = "tool_call_id",
+        pub tool_call_id: InternedStr = "tool_call_id",
         /// The arguments, usually an object.
         pub args: RawJson = "args",
         /// Facts of applications, by namespace.
@@ -114,17 +114,17 @@ json_object! {
     pub struct ToolReturnAction {
         tag "action_type" = "tool_return",
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// The id of the call.
-        pub tool_call_id: SharedString = "tool_call_id",
+        pub tool_call_id: InternedStr = "tool_call_id",
         /// Which tool, as the call says.
-        pub tool_name: SharedString = "tool_name",
+        pub tool_name: InternedStr = "tool_name",
         /// `success`, `error` or `validation_error`.
-        pub status: SharedString = "status",
+        pub status: InternedStr = "status",
         /// The value, or what went wrong.
         pub content: RawJson = "content",
         /// Facts of applications, by namespace.
@@ -137,11 +137,11 @@ json_object! {
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct SystemAction {
         /// Its type, with the `system.` prefix.
-        pub action_type: SharedString = "action_type", default,
+        pub action_type: InternedStr = "action_type", default,
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// What the system says about it.
@@ -156,11 +156,11 @@ json_object! {
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct OtherAction {
         /// Its type.
-        pub action_type: SharedString = "action_type", default,
+        pub action_type: InternedStr = "action_type", default,
         /// Its id, if it was given one.
-        pub action_id: Option<SharedString> = "action_id",
+        pub action_id: Option<InternedStr> = "action_id",
         /// When, as it was written.
-        pub timestamp: SharedString = "timestamp",
+        pub timestamp: InternedStr = "timestamp",
         /// Its place in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// Facts of applications, by namespace.
@@ -274,7 +274,7 @@ impl Action {
     }
 
     /// Gives it a time.
-    pub fn set_timestamp(&mut self, timestamp: SharedString) {
+    pub fn set_timestamp(&mut self, timestamp: InternedStr) {
         each!(self, action => action.timestamp = timestamp);
     }
 

@@ -14,7 +14,7 @@ use super::error::ThreadError;
 use super::issue::{Issue, Rule, Severity, escape};
 use super::strict::issue_of;
 use turntree_core::json::canonical::{self, write_canonical, write_string};
-use turntree_core::json::losses::losses;
+use turntree_core::json::lossy::lossy_conversions;
 use turntree_core::time::Timestamp;
 
 /// Long threads are written in pieces of about this size.
@@ -45,7 +45,8 @@ impl Thread {
     pub fn canonical_json_strictly(&self) -> Result<Vec<u8>, ThreadError> {
         self.refuse_naive_times()?;
         let text = String::from_utf8(self.to_json()).unwrap_or_default();
-        let issues = losses(&text).iter().map(|loss| issue_of(loss, "", Severity::Error)).collect();
+        let issues =
+            lossy_conversions(&text).iter().map(|loss| issue_of(loss, "", Severity::Error)).collect();
         refuse(issues)?;
         self.canonical_json()
     }

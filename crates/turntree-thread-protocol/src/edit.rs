@@ -12,8 +12,8 @@ use super::action::Action;
 use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, Thread};
 use super::roundtrip_metadata::{PYDANTIC_AI, forget, forget_in};
+use turntree_core::intern::InternedStr;
 use turntree_core::json::{Extra, RawJson, RawObject};
-use turntree_core::shared::SharedString;
 use turntree_core::time::Timestamp;
 
 /// Why two threads cannot be merged.
@@ -330,11 +330,11 @@ impl Slice {
 /// Which calls are open while actions of another branch are added.
 struct Calls {
     /// Calls that are answered by the first return of their id.
-    ours: HashSet<SharedString>,
+    ours: HashSet<InternedStr>,
     /// Calls before the parting: whether nobody has answered yet.
-    before: HashMap<SharedString, VecDeque<bool>>,
+    before: HashMap<InternedStr, VecDeque<bool>>,
     /// Calls of the other branch: the ids they have now.
-    theirs: HashMap<SharedString, VecDeque<SharedString>>,
+    theirs: HashMap<InternedStr, VecDeque<InternedStr>>,
 }
 
 impl Calls {

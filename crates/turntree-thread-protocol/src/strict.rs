@@ -7,7 +7,7 @@ use super::canonical::has_offset;
 use super::content::{ContentPart, MessageContent};
 use super::document::Thread;
 use super::issue::{Issue, Rule, Severity, escape};
-use turntree_core::json::losses::{Loss, LossKind, losses};
+use turntree_core::json::lossy::{LossyConversion, LossyKind, lossy_conversions};
 use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
 
 /// Every place that breaks one of the strict rules.
@@ -127,17 +127,17 @@ impl Found {
 
     /// What a JavaScript reader would change.
     fn payload(&mut self, pointer: &str, value: &RawJson) {
-        for loss in losses(value.get()) {
+        for loss in lossy_conversions(value.get()) {
             self.0.push(issue_of(&loss, pointer, Severity::Error));
         }
     }
 }
 
 /// What canonical bytes lose, as an issue; `pointer` is where the value stands that was looked at.
-pub(super) fn issue_of(loss: &Loss, pointer: &str, severity: Severity) -> Issue {
+pub(super) fn issue_of(loss: &LossyConversion, pointer: &str, severity: Severity) -> Issue {
     let (rule, what) = match &loss.kind {
-        LossKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),
-        LossKind::Prototype => (Rule::Key, "a JavaScript reader would not find the member".to_owned()),
+        LossyKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),
+        LossyKind::Prototype => (Rule::Key, "a JavaScript reader would not find the member".to_owned()),
     };
     let pointer = format!("{pointer}{}", json_pointer(&loss.path));
     Issue { rule, pointer, message: format!("{what}; {}", rule.remedy()), severity }

@@ -4,7 +4,7 @@ use super::action::Action;
 use super::content::{Attachment, ContentPart, MessageContent};
 use super::document::Thread;
 use turntree_core::json::RawJson;
-use turntree_core::transcript::{Entry, EntryKind, Transcript};
+use turntree_core::render::{EntryKind, Transcript, TranscriptEntry};
 
 impl Thread {
     /// The thread as a transcript.
@@ -33,7 +33,7 @@ impl Thread {
         }
     }
 
-    fn entry(&self, action: &Action) -> Entry {
+    fn entry(&self, action: &Action) -> TranscriptEntry {
         let who = action.agent_id().map(|id| {
             self.agents
                 .get(id)
@@ -71,7 +71,7 @@ impl Thread {
             Action::System(event) => (EntryKind::System, event.action_type.to_string(), plain(&event.data)),
             Action::Other(event) => (EntryKind::System, event.action_type.to_string(), String::new()),
         };
-        Entry { kind, head, time: action.timestamp().to_owned(), text }
+        TranscriptEntry { kind, head, time: action.timestamp().to_owned(), text }
     }
 }
 

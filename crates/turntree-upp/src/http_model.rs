@@ -23,7 +23,7 @@ use super::provider_tools;
 use super::request::{ModelRequest, ModelResponse};
 use super::response_reader::ResponseReader;
 use turntree_core::http::{
-    BodySink, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
+    BodyDecoder, Credentials, EnvironmentKey, Flow, HttpClient, HttpError, HttpRequest, KeyError,
     KeyStrategy as _, ResponseType, StatusError, TransportLayer,
 };
 use turntree_core::ids::{IdSource, RandomIds};
@@ -204,7 +204,7 @@ impl HttpModel {
     }
 
     /// As [`Self::exchange`], for an answer that comes as server-sent events.
-    pub(super) async fn listen<S: BodySink<Error = StreamError>>(
+    pub(super) async fn listen<S: BodyDecoder<Error = StreamError>>(
         self,
         ask: ApiRequest,
         sink: S,
@@ -254,7 +254,7 @@ impl HttpModel {
         }))
     }
 
-    async fn receive<S: BodySink<Error = StreamError>>(
+    async fn receive<S: BodyDecoder<Error = StreamError>>(
         self,
         (http, keys): (HttpRequest, Keys),
         sink: S,
@@ -430,16 +430,16 @@ impl From<UppError> for StreamError {
 /// The reader, in the task that reads the socket.
 struct ResponseSink(ResponseReader);
 
-impl BodySink for ResponseSink {
+impl BodyDecoder for ResponseSink {
     type Item = ModelEvent;
     type Error = StreamError;
 
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamError> {
+    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<ModelEvent>) -> Result<Flow, StreamError> {
         let is_whole = self.0.push(bytes, out)?;
         Ok(if is_whole { Flow::Done } else { Flow::Continue })
     }
 
-    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamError> {
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), StreamError> {
         Ok(self.0.end(out)?)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::tree::node::ThreadNode;
 use crate::tree::thread_tree::ThreadTree;
 use turntree_core::message::MessageKind;
-use turntree_core::transcript::escaped;
+use turntree_core::render::escaped;
 
 /// Most characters that are shown of a name and of what is said first.
 const SHOWN: usize = 48;

@@ -3,7 +3,7 @@
 use turntree_core::message::content::raw_as_text;
 use turntree_core::message::message::Body;
 use turntree_core::message::{ContentBlock, Message};
-use turntree_core::transcript::{Entry, EntryKind, Transcript};
+use turntree_core::render::{EntryKind, Transcript, TranscriptEntry};
 
 use crate::tree::thread_tree::ThreadTree;
 
@@ -18,7 +18,7 @@ impl ThreadTree {
                     Some(point) => format!("{name} (after {point})"),
                     None => name,
                 };
-                entries.push(Entry {
+                entries.push(TranscriptEntry {
                     kind: EntryKind::Section,
                     head,
                     time: String::new(),
@@ -37,12 +37,12 @@ impl ThreadTree {
     }
 }
 
-fn add(message: &Message, entries: &mut Vec<Entry>) {
+fn add(message: &Message, entries: &mut Vec<TranscriptEntry>) {
     let mut time = message.timestamp.to_string();
     let mut put = |kind, head: &str, text: String| {
         // Said once for all parts of a message.
         let time = std::mem::take(&mut time);
-        entries.push(Entry { kind, head: head.to_owned(), time, text });
+        entries.push(TranscriptEntry { kind, head: head.to_owned(), time, text });
     };
     match &message.body {
         Body::ToolResult { results } => {

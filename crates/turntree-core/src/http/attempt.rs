@@ -14,7 +14,7 @@ use super::concurrency::{Permit, acquire};
 use super::config::HttpConfig;
 use super::error::{HttpError, StatusError, TimeoutPhase, excerpt, hide_cookies, request_id};
 use super::request::{PreparedRequest, ResponseType};
-use super::transport::{Body, Transport, TransportError, TransportFuture};
+use super::transport::{ResponseBody, Transport, TransportError, TransportFuture};
 
 /// Maximum number of bytes of an error response that are read and shown to the caller.
 const MAX_ERROR_BODY: usize = 1024 * 1024;
@@ -154,7 +154,7 @@ pub(super) struct IncomingResponse {
     context: Arc<RequestContext>,
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    body: Body,
+    body: ResponseBody,
     /// Bytes read so far.
     read: usize,
     limit: usize,

@@ -1,7 +1,7 @@
 //! Streamed bodies: decoded in the task that reads them, handed over item by item.
 //!
 //! A chunk of bytes that changes threads costs more than decoding it, so the decoder goes to the bytes: a
-//! [`BodySink`] runs in the background task and only what it makes crosses to the consumer.
+//! [`BodyDecoder`] runs in the background task and only what it makes crosses to the consumer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::runtime::{Task, TaskError};
 pub(super) const CAPACITY: usize = 256;
 
 /// Turns the chunks of a body into items, in the task that reads the body.
-pub trait BodySink: Send + 'static {
+pub trait BodyDecoder: Send + 'static {
     /// What crosses to the consumer.
     type Item: Send + 'static;
     /// What ends the stream early. Failures of the transport are converted into it.
@@ -31,21 +31,21 @@ pub trait BodySink: Send + 'static {
     ///
     /// # Errors
     /// Ends the stream; what is in `out` is still delivered first.
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<Self::Item>) -> Result<Flow, Self::Error>;
+    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<Self::Item>) -> Result<Flow, Self::Error>;
 
-    /// The body ended as it should; whether the content did is for the sink to judge.
+    /// The body ended as it should; whether the content did is for the decoder to judge.
     ///
     /// # Errors
     /// Ends the stream with an error; what is in `out` is still delivered first.
-    fn end(&mut self, out: &mut Vec<Self::Item>) -> Result<(), Self::Error>;
+    fn finish(&mut self, out: &mut Vec<Self::Item>) -> Result<(), Self::Error>;
 }
 
-/// Whether a sink wants more.
+/// Whether a decoder wants more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Go on.
     Continue,
-    /// The content is complete, whatever still follows; [`BodySink::end`] is not called. A short rest is
+    /// The content is complete, whatever still follows; [`BodyDecoder::finish`] is not called. A short rest is
     /// read in the background, so that the connection can be used again.
     Done,
 }
@@ -64,7 +64,7 @@ pub(super) struct StreamHead<T> {
     items: Vec<T>,
 }
 
-/// A failure before the first byte of the body; the sink is unused and comes back for the next attempt.
+/// A failure before the first byte of the body; the decoder is unused and comes back for the next attempt.
 type StartFailure<S> = (HttpError, S);
 
 /// The items of a streamed body.
@@ -165,26 +165,26 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
 }
 
 /// The consumer's side of an attempt that is under way.
-pub(super) struct PendingStream<S: BodySink> {
+pub(super) struct PendingStream<S: BodyDecoder> {
     started: oneshot::Receiver<Result<StreamHead<S::Item>, StartFailure<S>>>,
     receiver: mpsc::Receiver<StreamMessage<S::Item, S::Error>>,
 }
 
 /// The task's side of it.
-pub(super) struct BodyReader<S: BodySink> {
+pub(super) struct BodyReader<S: BodyDecoder> {
     started: oneshot::Sender<Result<StreamHead<S::Item>, StartFailure<S>>>,
     sender: mpsc::Sender<StreamMessage<S::Item, S::Error>>,
-    sink: S,
+    decoder: S,
 }
 
-pub(super) fn connect<S: BodySink>(sink: S) -> (BodyReader<S>, PendingStream<S>) {
+pub(super) fn connect<S: BodyDecoder>(decoder: S) -> (BodyReader<S>, PendingStream<S>) {
     let (started_sender, started) = oneshot::channel();
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    (BodyReader { started: started_sender, sender, sink }, PendingStream { started, receiver })
+    (BodyReader { started: started_sender, sender, decoder }, PendingStream { started, receiver })
 }
 
-impl<S: BodySink> PendingStream<S> {
-    /// Waits for the first chunk. Without it the sink comes back, unless the task is gone.
+impl<S: BodyDecoder> PendingStream<S> {
+    /// Waits for the first chunk. Without it the decoder comes back, unless the task is gone.
     pub(super) async fn started(
         self,
         task: Task<()>,
@@ -199,35 +199,35 @@ impl<S: BodySink> PendingStream<S> {
                 task: Some(task),
                 cancel,
             }),
-            Ok(Err((error, sink))) => Err((error, Some(sink))),
+            Ok(Err((error, decoder))) => Err((error, Some(decoder))),
             Err(_) if cancel.is_cancelled() => Err((HttpError::Cancelled, None)),
             Err(_) => Err((task.await.err().unwrap_or(TaskError::ShutDown).into(), None)),
         }
     }
 }
 
-/// What a sink made of a chunk.
+/// What a decoder made of a chunk.
 enum Step<E> {
     More,
     Finished,
     Failed(E),
 }
 
-impl<S: BodySink> BodyReader<S> {
-    /// Reads the body to its end, until the sink has enough, or until nobody listens.
+impl<S: BodyDecoder> BodyReader<S> {
+    /// Reads the body to its end, until the decoder has enough, or until nobody listens.
     pub(super) async fn run(self, context: Arc<RequestContext>, attempt: Attempt) {
-        let Self { started, sender, mut sink } = self;
+        let Self { started, sender, mut decoder } = self;
         // Apart, as the end is: what it takes to send a request would be kept for as long as the stream.
         let (mut response, first) = match Box::pin(begin(context, attempt)).await {
             Ok(begun) => begun,
             Err(error) => {
                 // Nobody listens if this fails, and then it does not matter.
-                let _ = started.send(Err((error, sink)));
+                let _ = started.send(Err((error, decoder)));
                 return;
             }
         };
         let mut out = Vec::new();
-        let mut step = feed(&mut sink, Ok(first), &mut out);
+        let mut step = feed(&mut decoder, Ok(first), &mut out);
         let status = response.status;
         let headers = std::mem::take(&mut response.headers);
         if started.send(Ok(StreamHead { status, headers, items: std::mem::take(&mut out) })).is_err() {
@@ -238,7 +238,7 @@ impl<S: BodySink> BodyReader<S> {
                 return;
             }
             match step {
-                Step::More => step = feed(&mut sink, response.next_chunk().await, &mut out),
+                Step::More => step = feed(&mut decoder, response.next_chunk().await, &mut out),
                 Step::Failed(error) => {
                     let _ = sender.send(StreamMessage::Failed(error)).await;
                     return;
@@ -265,14 +265,14 @@ async fn begin(
     Ok((response, first))
 }
 
-fn feed<S: BodySink>(
-    sink: &mut S,
+fn feed<S: BodyDecoder>(
+    decoder: &mut S,
     chunk: Result<Option<Bytes>, HttpError>,
     out: &mut Vec<S::Item>,
 ) -> Step<S::Error> {
     let result = match chunk {
-        Ok(Some(bytes)) => sink.chunk(&bytes, out),
-        Ok(None) => sink.end(out).map(|()| Flow::Done),
+        Ok(Some(bytes)) => decoder.decode(&bytes, out),
+        Ok(None) => decoder.finish(out).map(|()| Flow::Done),
         Err(error) => Err(error.into()),
     };
     match result {

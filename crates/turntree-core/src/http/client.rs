@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::{Attempt, HttpResponse, RequestContext};
-use super::body::{BodySink, BodyStream, connect};
+use super::body::{BodyDecoder, BodyStream, connect};
 use super::config::HttpConfig;
 use super::error::{HttpError, TimeoutPhase, safe_address};
 use super::request::{HttpRequest, PreparedRequest};
@@ -111,12 +111,12 @@ impl HttpClient {
     /// # Cancel safety
     /// Dropping the future or the stream, or cancelling the token, aborts the request and closes its
     /// connection.
-    pub fn stream<S: BodySink>(
+    pub fn stream<S: BodyDecoder>(
         &self,
         request: HttpRequest,
         retry: &RetryPolicy,
         cancel: &CancellationToken,
-        sink: S,
+        decoder: S,
     ) -> impl Future<Output = Result<BodyStream<S::Item, S::Error>, HttpError>> + Send + use<S> {
         let (client, retry, cancel) = (self.clone(), retry.clone(), cancel.clone());
         async move {
@@ -124,10 +124,10 @@ impl HttpClient {
             let context = Arc::clone(&call.context);
             let token = cancel.clone();
             let work = async move {
-                let mut sink = sink;
+                let mut decoder = decoder;
                 loop {
                     let attempt = call.next_attempt().await?;
-                    let (reader, pending) = connect(sink);
+                    let (reader, pending) = connect(decoder);
                     let reading = reader.run(Arc::clone(&call.context), attempt);
                     let task = runtime::spawn(until_cancelled(token.clone(), reading));
                     match pending.started(task, token.clone()).await {
@@ -138,7 +138,7 @@ impl HttpClient {
                         Err((error, None)) => return Err(error),
                         Err((error, Some(unused))) => {
                             call.attempts.after_failure(error).await?;
-                            sink = unused;
+                            decoder = unused;
                         }
                     }
                 }

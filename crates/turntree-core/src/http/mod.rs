@@ -41,7 +41,7 @@ mod transport;
 pub use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 pub use self::attempt::HttpResponse;
-pub use self::body::{BodySink, BodyStream, Flow};
+pub use self::body::{BodyDecoder, BodyStream, Flow};
 pub use self::client::HttpClient;
 pub use self::config::{Http2, HttpConfig, Proxy};
 pub use self::error::{HostFailure, HttpError, StatusError, TimeoutPhase};
@@ -57,6 +57,6 @@ pub use self::retry::{
 pub use self::retry_after::parse_retry_after;
 pub use self::tls::CaCertificates;
 pub use self::transport::{
-    Body, Credentials, ReplaceTransport, ReqwestTransport, Transport, TransportError, TransportFuture,
-    TransportLayer, TransportResponse,
+    Credentials, ReplaceTransport, ReqwestTransport, ResponseBody, Transport, TransportError,
+    TransportFuture, TransportLayer, TransportResponse,
 };

@@ -1,4 +1,4 @@
-//! One spelling for each JSON value: [`canonical`] (RFC 8785) for hashes and comparison, [`respell`] for text that only
+//! One spelling for each JSON value: [`canonical`] (RFC 8785) for hashes and comparison, [`normalize`] for text that only
 //! needs the spelling of a JSON writer.
 //!
 //! Both read text that is known to be valid JSON, and neither can fail: what a JavaScript number or string cannot hold
@@ -21,17 +21,17 @@ pub fn canonical(text: &str) -> Vec<u8> {
 }
 
 /// A member of an object, and what writes another value in its place.
-pub type Instead<'i> = (&'i str, &'i mut dyn FnMut(&mut Vec<u8>));
+pub type MemberOverride<'i> = (&'i str, &'i mut dyn FnMut(&mut Vec<u8>));
 
 /// Writes the canonical form of a JSON text at the end of `out`, with another value for one member of the object that
 /// the text is.
-pub fn write_canonical(out: &mut Vec<u8>, text: &str, instead: Option<Instead<'_>>) {
+pub fn write_canonical(out: &mut Vec<u8>, text: &str, instead: Option<MemberOverride<'_>>) {
     let members = Vec::with_capacity(32);
     Canonical { out, open: Vec::new(), members, moved: Vec::new() }.write(text, instead);
 }
 
 /// The same tokens without spaces and with as few escapes as can be; numbers, key order and double keys stay.
-pub fn respell(text: &str) -> String {
+pub fn normalize(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut after_value = false;
     for token in Reader::new(text) {
@@ -46,10 +46,10 @@ pub fn respell(text: &str) -> String {
             Token::ArrayStart => out.push(b'['),
             Token::ArrayEnd => out.push(b']'),
             Token::Key(key) => {
-                respell_string(&mut out, key);
+                normalize_string(&mut out, key);
                 out.push(b':');
             }
-            Token::String(string) => respell_string(&mut out, string),
+            Token::String(string) => normalize_string(&mut out, string),
             Token::Number(digits) => out.extend_from_slice(digits.as_bytes()),
             Token::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
             Token::Null => out.extend_from_slice(b"null"),
@@ -103,7 +103,7 @@ pub fn plain_length(bytes: &[u8]) -> usize {
 }
 
 /// Half a surrogate pair has no other spelling than its escape, so such a string stays as it is.
-fn respell_string(out: &mut Vec<u8>, string: RawString<'_>) {
+fn normalize_string(out: &mut Vec<u8>, string: RawString<'_>) {
     match std::str::from_utf8(&string.code_points()) {
         Ok(text) => write_string(out, text),
         Err(_) => out.extend_from_slice(string.quoted().as_bytes()),
@@ -143,7 +143,7 @@ struct Member<'t> {
 }
 
 impl<'t> Canonical<'_, 't> {
-    fn write(&mut self, text: &'t str, mut instead: Option<Instead<'_>>) {
+    fn write(&mut self, text: &'t str, mut instead: Option<MemberOverride<'_>>) {
         let mut reader = Reader::new(text);
         while let Some(token) = reader.next() {
             match token {
@@ -355,7 +355,7 @@ pub fn ecmascript(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical, ecmascript, respell};
+    use super::{canonical, ecmascript, normalize};
 
     fn text(json: &str) -> String {
         String::from_utf8(canonical(json)).unwrap()
@@ -418,9 +418,9 @@ mod tests {
     #[test]
     fn respelling_keeps_every_token() {
         assert_eq!(
-            respell(" { \"a\" : [ 1.50 , \"\\u0041\\/\" , { } ] , \"a\" : null } "),
+            normalize(" { \"a\" : [ 1.50 , \"\\u0041\\/\" , { } ] , \"a\" : null } "),
             r#"{"a":[1.50,"A/",{}],"a":null}"#
         );
-        assert_eq!(respell(r#"["\ud83d"]"#), r#"["\ud83d"]"#);
+        assert_eq!(normalize(r#"["\ud83d"]"#), r#"["\ud83d"]"#);
     }
 }

@@ -3,23 +3,23 @@
 //! out ([`write()`]), and what can be read of a document that is still arriving ([`partial`]).
 
 pub mod canonical;
-pub mod losses;
+mod eq;
+pub mod lossy;
 pub mod object;
 mod parse;
 mod partial;
 mod raw;
 mod reader;
-mod same;
 pub mod schema;
 pub mod tagged;
 pub mod union;
 
+pub use eq::eq_tokens;
 pub use object::Extra;
 pub use parse::{ParseError, ParseErrorKind, PathSegment, check_utf8, parse, parse_bytes, pointer};
 pub use partial::{Partial, PartialJson, partial};
 pub use raw::{RawJson, RawObject};
 pub use reader::{RawString, Reader, Token};
-pub use same::same_tokens;
 
 /// Writes a value as compact JSON: no spaces, non-ASCII unescaped.
 ///

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::ser::SerializeMap;
 
 use super::raw::{RawJson, RawObject};
-use crate::shared::SharedString;
+use crate::intern::InternedStr;
 
 /// Members that a type does not know, in the order they were read. Costs one word where there are none.
 #[derive(Clone, Default, PartialEq)]
@@ -21,7 +21,7 @@ impl Extra {
     }
 
     /// Keeps a member.
-    pub fn insert(&mut self, key: impl Into<SharedString>, value: RawJson) {
+    pub fn insert(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         self.0.get_or_insert_default().insert(key, value);
     }
 
@@ -103,7 +103,7 @@ required!(
     String,
     Box<str>,
     std::sync::Arc<str>,
-    crate::shared::SharedString,
+    crate::intern::InternedStr,
     bool,
     u32,
     u64,

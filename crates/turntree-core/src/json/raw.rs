@@ -8,9 +8,9 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::eq::eq_value;
 use super::reader::{Reader, Token};
-use super::same::same_value;
-use crate::shared::SharedString;
+use crate::intern::InternedStr;
 
 /// One valid JSON value as its text: numbers, key order and spacing stay as they were written.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ impl fmt::Display for RawJson {
 /// key that stands twice in an object the last value counts. Exact, however many digits and levels there are.
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
-        same_value(self.get(), other.get())
+        eq_value(self.get(), other.get())
     }
 }
 
@@ -144,7 +144,7 @@ const SEARCHED_ONE_BY_ONE: usize = 16;
 ///
 /// A key that is read twice keeps its first place and its last value, as JSON readers do.
 #[derive(Clone, Default)]
-pub struct RawObject(Vec<(SharedString, RawJson)>);
+pub struct RawObject(Vec<(InternedStr, RawJson)>);
 
 impl RawObject {
     /// No members.
@@ -158,7 +158,7 @@ impl RawObject {
     }
 
     /// Sets a key, in its place if it is there already.
-    pub fn insert(&mut self, key: impl Into<SharedString>, value: RawJson) {
+    pub fn insert(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         let key = key.into();
         match self.0.iter_mut().find(|(name, _)| *name == key) {
             Some((_, old)) => *old = value,
@@ -167,7 +167,7 @@ impl RawObject {
     }
 
     /// Adds a member without looking whether the key is there; [`Self::settle`] has to follow the last one.
-    pub(super) fn push(&mut self, key: impl Into<SharedString>, value: RawJson) {
+    pub(super) fn push(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         if self.0.is_empty() {
             // The metadata of most actions are one member, and a long thread has many of them.
             self.0.reserve_exact(1);
@@ -180,8 +180,8 @@ impl RawObject {
         if !self.has_duplicates() {
             return;
         }
-        let mut places: HashMap<SharedString, usize> = HashMap::with_capacity(self.0.len());
-        let mut members: Vec<(SharedString, RawJson)> = Vec::with_capacity(self.0.len());
+        let mut places: HashMap<InternedStr, usize> = HashMap::with_capacity(self.0.len());
+        let mut members: Vec<(InternedStr, RawJson)> = Vec::with_capacity(self.0.len());
         for (key, value) in self.0.drain(..) {
             if let Some(first) = places.get(&key).and_then(|place| members.get_mut(*place)) {
                 first.1 = value;
@@ -253,7 +253,7 @@ impl PartialEq for RawObject {
     }
 }
 
-impl<K: Into<SharedString>> FromIterator<(K, RawJson)> for RawObject {
+impl<K: Into<InternedStr>> FromIterator<(K, RawJson)> for RawObject {
     fn from_iter<I: IntoIterator<Item = (K, RawJson)>>(members: I) -> Self {
         let mut object = Self::new();
         for (key, value) in members {
@@ -286,7 +286,7 @@ impl<'de> Deserialize<'de> for RawObject {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
                 let mut object = RawObject::new();
-                while let Some(key) = map.next_key::<SharedString>()? {
+                while let Some(key) = map.next_key::<InternedStr>()? {
                     object.push(key, map.next_value()?);
                 }
                 object.settle();

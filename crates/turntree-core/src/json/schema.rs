@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::raw::{RawJson, RawObject};
-use crate::shared::SharedString;
+use crate::intern::InternedStr;
 use crate::time::Timestamp;
 
 /// A type that can describe its JSON.
@@ -109,7 +109,7 @@ described! {
     String => { "type": "string" },
     Box<str> => { "type": "string" },
     Arc<str> => { "type": "string" },
-    SharedString => { "type": "string" },
+    InternedStr => { "type": "string" },
     bool => { "type": "boolean" },
     u32 => { "type": "integer", "minimum": 0 },
     u64 => { "type": "integer", "minimum": 0 },

@@ -82,7 +82,7 @@ pub enum MediaError {
 
 /// The four kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MediaKind {
     /// A picture.
     Image,
     /// A document.
@@ -93,15 +93,15 @@ pub enum Kind {
     Video,
 }
 
-impl Kind {
+impl MediaKind {
     /// The media type that the extension of a path or URL means for this kind; `None` for others.
     ///
     /// ```
-    /// use turntree_core::message::files::Kind;
+    /// use turntree_core::message::files::MediaKind;
     ///
-    /// assert_eq!(Kind::Image.media_type("https://host/a.JPG?size=2"), Some("image/jpeg"));
-    /// assert_eq!(Kind::Video.media_type("talk.ogg"), Some("video/ogg"));
-    /// assert_eq!(Kind::Audio.media_type("README"), None);
+    /// assert_eq!(MediaKind::Image.media_type("https://host/a.JPG?size=2"), Some("image/jpeg"));
+    /// assert_eq!(MediaKind::Video.media_type("talk.ogg"), Some("video/ogg"));
+    /// assert_eq!(MediaKind::Audio.media_type("README"), None);
     /// ```
     pub fn media_type(self, path_or_url: &str) -> Option<&'static str> {
         let path = path_or_url.split(['?', '#']).next().unwrap_or_default();
@@ -266,7 +266,7 @@ impl ImageBlock {
     /// As [`read`].
     pub fn from_path(path: &Path) -> Result<Self, MediaError> {
         let content = read(path)?;
-        let mime_type = Kind::Image.media_type_of(path, &content);
+        let mime_type = MediaKind::Image.media_type_of(path, &content);
         Ok(Self::from_bytes(Binary::new(content), mime_type))
     }
 
@@ -286,7 +286,7 @@ impl ImageBlock {
         {
             return Err(MediaError::NotAUrl { url, expected: "a URL as https://host/picture.png" });
         }
-        let guessed = || Kind::Image.media_type(&url).unwrap_or(UNKNOWN).to_owned();
+        let guessed = || MediaKind::Image.media_type(&url).unwrap_or(UNKNOWN).to_owned();
         let mime_type = mime_type.unwrap_or_else(guessed);
         Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), mime_type))
     }
@@ -362,7 +362,7 @@ impl DocumentBlock {
     /// As [`read`].
     pub fn from_path(path: &Path, title: Option<String>) -> Result<Self, MediaError> {
         let content = read(path)?;
-        let mime_type = Kind::Document.media_type_of(path, &content);
+        let mime_type = MediaKind::Document.media_type_of(path, &content);
         Ok(Self::from_bytes(&Binary::new(content), mime_type, title))
     }
 
@@ -481,7 +481,7 @@ impl AudioBlock {
     /// As [`read`].
     pub fn from_path(path: &Path, duration: Option<f64>) -> Result<Self, MediaError> {
         let content = read(path)?;
-        let mime_type = Kind::Audio.media_type_of(path, &content);
+        let mime_type = MediaKind::Audio.media_type_of(path, &content);
         Ok(Self::new(Binary::new(content), mime_type, duration))
     }
 
@@ -504,7 +504,7 @@ impl VideoBlock {
     /// As [`read`].
     pub fn from_path(path: &Path) -> Result<Self, MediaError> {
         let content = read(path)?;
-        let mime_type = Kind::Video.media_type_of(path, &content);
+        let mime_type = MediaKind::Video.media_type_of(path, &content);
         Ok(Self::new(Binary::new(content), mime_type))
     }
 

@@ -201,7 +201,7 @@ impl DecodeContext {
             }
             (None, Some(url)) => {
                 let mime_type =
-                    files::Kind::Image.media_type(&url).map_or_else(|| self.stated(), str::to_owned);
+                    files::MediaKind::Image.media_type(&url).map_or_else(|| self.stated(), str::to_owned);
                 (ImageSource::Url(UrlSource { url, extra: Extra::new() }), mime_type)
             }
             (None, None) => return None,

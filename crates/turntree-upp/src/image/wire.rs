@@ -16,7 +16,7 @@ use crate::http_model::{ApiRequest, HttpModel, StreamError};
 use crate::provider::Model as _;
 use crate::response_reader::Frames;
 use crate::result_stream::Step;
-use turntree_core::http::{BodySink, Flow, TransportLayer};
+use turntree_core::http::{BodyDecoder, Flow, TransportLayer};
 use turntree_core::sse;
 
 /// Largest event of a stream: a picture of 4096 by 4096 pixels as base64 stays below it.
@@ -193,16 +193,16 @@ impl Reader {
     }
 }
 
-impl BodySink for Reader {
+impl BodyDecoder for Reader {
     type Item = ImageStep;
     type Error = StreamError;
 
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<ImageStep>) -> Result<Flow, StreamError> {
+    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<ImageStep>) -> Result<Flow, StreamError> {
         self.read(Some(bytes), out)?;
         Ok(Flow::Continue)
     }
 
-    fn end(&mut self, out: &mut Vec<ImageStep>) -> Result<(), StreamError> {
+    fn finish(&mut self, out: &mut Vec<ImageStep>) -> Result<(), StreamError> {
         self.read(None, out)?;
         if let Some(decoder) = self.decoder.take() {
             out.push(Step::Done(Arc::new(decoder.finish()?)));

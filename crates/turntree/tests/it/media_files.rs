@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use turntree::message::content::{AudioBlock, DocumentBlock, ImageBlock, VideoBlock};
-use turntree::message::files::{Kind, MAX_FILE, MediaError, read, sniff};
+use turntree::message::files::{MAX_FILE, MediaError, MediaKind, read, sniff};
 
 /// A folder that goes with its test.
 struct Folder(PathBuf);
@@ -111,6 +111,6 @@ fn first_bytes_tell_the_type() {
     assert_eq!(sniff(b"\0\0\0\x18ftypmp42"), Some("video/mp4"));
     assert_eq!(sniff(b"hello"), None);
     assert_eq!(sniff(b""), None);
-    assert_eq!(Kind::Document.media_type("notes.markdown"), Some("text/plain"));
-    assert_eq!(Kind::Image.media_type("/a.b/c"), None);
+    assert_eq!(MediaKind::Document.media_type("notes.markdown"), Some("text/plain"));
+    assert_eq!(MediaKind::Image.media_type("/a.b/c"), None);
 }

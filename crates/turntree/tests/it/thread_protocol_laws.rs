@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use turntree::core::json::RawJson;
-use turntree::core::json::canonical::respell;
+use turntree::core::json::canonical::normalize;
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::Thread;
 use turntree::thread_protocol::convert::pydantic_ai::{
@@ -172,7 +172,7 @@ fn comes_back(history: &str, options: &ImportOptions) -> Result<(), TestCaseErro
 proptest! {
     #[test]
     fn any_list_of_messages_comes_back_byte_for_byte(history in any_history()) {
-        comes_back(&respell(&history), &ImportOptions::default())?;
+        comes_back(&normalize(&history), &ImportOptions::default())?;
     }
 
     #[test]
@@ -221,7 +221,7 @@ proptest! {
         prop_assert!(read.is_err() || is_json || beyond, "read {}", text);
         if let Ok(thread) = read && is_json {
             let same = back(&thread);
-            prop_assert!(same == text || same == respell(&text), "{} is not {}", same, text);
+            prop_assert!(same == text || same == normalize(&text), "{} is not {}", same, text);
         }
     }
 

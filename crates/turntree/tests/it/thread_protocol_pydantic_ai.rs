@@ -1,6 +1,6 @@
 //! Histories of Pydantic AI in, threads out, and back without a byte lost.
 
-use turntree::core::json::same_tokens;
+use turntree::core::json::eq_tokens;
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::convert::pydantic_ai::{
     AgentSource, CombineText, ImportOptions, ProfileKind, ViewOptions, from_messages, from_pydantic_ai_json,
@@ -329,7 +329,7 @@ fn text_that_pydantic_did_not_spell_comes_back_token_by_token() {
 
         let thread = import(&indented);
 
-        assert!(same_tokens(&back(&thread), &indented), "{name}");
+        assert!(eq_tokens(&back(&thread), &indented), "{name}");
         assert!(!text_of(&thread).contains('\n'), "{name}");
         assert!(!text_of(&thread).contains(r#""raw":{"parts""#) || *name == "unknown", "{name}");
     }

@@ -11,7 +11,7 @@ use super::file::{FailureKind, Recorded, RecordedFailure, RecordedResponse};
 use super::request::RequestRecord;
 use crate::http::request::{HttpRequest, PreparedRequest};
 use crate::http::transport::{
-    Body, Credentials, Transport, TransportError, TransportFuture, TransportResponse,
+    Credentials, ResponseBody, Transport, TransportError, TransportFuture, TransportResponse,
 };
 
 /// Answers requests from a cassette. A request that no exchange matches is [`TransportError::Rejected`].
@@ -78,7 +78,7 @@ fn response(recorded: &RecordedResponse) -> Result<TransportResponse, TransportE
     let failure =
         failure.map(|RecordedFailure { message, .. }| TransportError::Network { message, source: None });
     let body = stream::iter(pieces.chain(failure.map(Err)).collect::<Vec<Result<Bytes, TransportError>>>());
-    let mut response = TransportResponse::new(Body::new(body));
+    let mut response = TransportResponse::new(ResponseBody::new(body));
     *response.status_mut() = StatusCode::from_u16(recorded.status)
         .map_err(|_| unplayable(&format!("{} is no status", recorded.status)))?;
     *response.headers_mut() = headers(&recorded.headers)?;

@@ -20,7 +20,7 @@ use super::request::{RequestRecord, headers};
 use crate::http::error::REQUEST_ID_HEADERS;
 use crate::http::request::{HttpRequest, PreparedRequest};
 use crate::http::transport::{
-    Body, Credentials, Transport, TransportError, TransportFuture, TransportLayer, TransportResponse,
+    Credentials, ResponseBody, Transport, TransportError, TransportFuture, TransportLayer, TransportResponse,
 };
 
 /// Response headers that are recorded, in addition to those of request ids and rate limits: those that the client reads.
@@ -132,7 +132,7 @@ impl ExchangeRecorder {
             is_json,
             chunks: Vec::new(),
         };
-        TransportResponse::from_parts(head, Body::new(recorded).with_length(length))
+        TransportResponse::from_parts(head, ResponseBody::new(recorded).with_length(length))
     }
 
     fn finish(&mut self, finish: impl FnOnce(&mut Recorded)) {
@@ -172,7 +172,7 @@ fn recorded_headers(all: &HeaderMap) -> Map<String, Value> {
 
 /// A body that is recorded while it is read.
 struct RecordedBody {
-    body: Body,
+    body: ResponseBody,
     recorder: ExchangeRecorder,
     status: u16,
     headers: Map<String, Value>,

@@ -23,7 +23,7 @@ use super::request::{HttpRequest, PreparedRequest};
 pub use self::reqwest::ReqwestTransport;
 
 /// The response of a transport; the body is read as it arrives.
-pub type TransportResponse = ::http::Response<Body>;
+pub type TransportResponse = ::http::Response<ResponseBody>;
 
 /// The future of a response.
 pub type TransportFuture = BoxFuture<'static, Result<TransportResponse, TransportError>>;
@@ -31,7 +31,7 @@ pub type TransportFuture = BoxFuture<'static, Result<TransportResponse, Transpor
 /// Sends requests.
 ///
 /// ```
-/// use turntree_core::http::{Body, HttpClient, HttpConfig, PreparedRequest, Transport, TransportFuture};
+/// use turntree_core::http::{ResponseBody, HttpClient, HttpConfig, PreparedRequest, Transport, TransportFuture};
 /// use turntree_core::http::TransportResponse;
 ///
 /// /// Answers every request in process.
@@ -40,7 +40,7 @@ pub type TransportFuture = BoxFuture<'static, Result<TransportResponse, Transpor
 ///
 /// impl Transport for Pong {
 ///     fn send(&self, request: PreparedRequest) -> TransportFuture {
-///         Box::pin(async move { Ok(TransportResponse::new(Body::from(request.body))) })
+///         Box::pin(async move { Ok(TransportResponse::new(ResponseBody::from(request.body))) })
 ///     }
 /// }
 ///
@@ -131,12 +131,12 @@ pub enum TransportError {
 }
 
 /// The body of a response: chunks as they arrive.
-pub struct Body {
+pub struct ResponseBody {
     chunks: BoxStream<'static, Result<Bytes, TransportError>>,
     length: Option<u64>,
 }
 
-impl Body {
+impl ResponseBody {
     /// A body of these chunks.
     pub fn new(chunks: impl Stream<Item = Result<Bytes, TransportError>> + Send + 'static) -> Self {
         Self { chunks: chunks.boxed(), length: None }
@@ -154,7 +154,7 @@ impl Body {
     }
 }
 
-impl Stream for Body {
+impl Stream for ResponseBody {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -162,7 +162,7 @@ impl Stream for Body {
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
         let length = u64::try_from(bytes.len()).ok();
         let chunk = (!bytes.is_empty()).then_some(Ok(bytes));
@@ -170,8 +170,8 @@ impl From<Bytes> for Body {
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Body").field("length", &self.length).finish_non_exhaustive()
+        formatter.debug_struct("ResponseBody").field("length", &self.length).finish_non_exhaustive()
     }
 }

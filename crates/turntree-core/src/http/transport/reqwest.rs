@@ -9,7 +9,7 @@ use ::http::StatusCode;
 use futures_util::TryStreamExt as _;
 use reqwest::redirect;
 
-use super::{Body, Transport, TransportError, TransportFuture, TransportResponse};
+use super::{ResponseBody, Transport, TransportError, TransportFuture, TransportResponse};
 use crate::http::config::{ConnectionConfig, Http2, HttpConfig, Proxy};
 use crate::http::error::{HttpError, causes};
 use crate::http::request::PreparedRequest;
@@ -99,7 +99,8 @@ impl Transport for ReqwestTransport {
             let mut response = client.execute(request).await.map_err(transport_error)?;
             let (status, length) = (response.status(), response.content_length());
             let headers = std::mem::take(response.headers_mut());
-            let body = Body::new(response.bytes_stream().map_err(transport_error)).with_length(length);
+            let body =
+                ResponseBody::new(response.bytes_stream().map_err(transport_error)).with_length(length);
             let mut response = TransportResponse::new(body);
             *response.status_mut() = status;
             *response.headers_mut() = headers;

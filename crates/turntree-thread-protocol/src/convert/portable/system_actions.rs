@@ -53,7 +53,7 @@ pub(in crate::convert) fn normalize(action: &mut Action) {
         Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
         Action::ToolReturn(returned) if returned.status != "success" && !returned.content.is_string() => {
             let content = &returned.content;
-            let text = if content.is_null() { String::new() } else { canonical::respell(content.get()) };
+            let text = if content.is_null() { String::new() } else { canonical::normalize(content.get()) };
             returned.content = RawJson::from_str_value(&text);
         }
         _ => {}

@@ -22,7 +22,7 @@ use super::write::{Comparer, message_to_json, object_to_json, write_message};
 use crate::action::Action;
 use crate::convert::portable::{DeferredAction, ProfileKind, assistant, system};
 use crate::document::AgentRegistry;
-use turntree_core::json::canonical::respell;
+use turntree_core::json::canonical::normalize;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
 
@@ -122,8 +122,11 @@ impl<'o, 'a> Encoder<'o, 'a> {
                     Source::Written => Cow::Owned(message_to_json(message)),
                 };
                 let text = &*text;
-                let raw =
-                    if text.contains(['\n', '\r']) { Cow::Owned(respell(text)) } else { Cow::Borrowed(text) };
+                let raw = if text.contains(['\n', '\r']) {
+                    Cow::Owned(normalize(text))
+                } else {
+                    Cow::Borrowed(text)
+                };
                 Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, Some(&raw));
                 text.len()
             }

@@ -16,7 +16,7 @@ use super::{read, thread_metadata, write};
 use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, title};
 use crate::document::{Actions, Thread};
 use crate::error::ThreadError;
-use turntree_core::json::canonical::respell;
+use turntree_core::json::canonical::normalize;
 use turntree_core::json::{ParseError, ParseErrorKind};
 use turntree_core::limits::Limits;
 
@@ -75,7 +75,7 @@ fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError>
     // Only what is a history can be respelled.
     read_history(text, &options.limits)?;
     // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
-    let respelled = respell(text);
+    let respelled = normalize(text);
     let messages = read_history(&respelled, &options.limits)?;
     convert(&messages, Some(&respelled), options).map_err(|Differs| not_a_list())
 }

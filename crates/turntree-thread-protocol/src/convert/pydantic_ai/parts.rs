@@ -19,7 +19,7 @@ use crate::action::{
 use crate::content::{ContentPart, MessageContent};
 use crate::convert::portable::{DeferredAction, system};
 use turntree_core::json::RawJson;
-use turntree_core::json::canonical::respell;
+use turntree_core::json::canonical::normalize;
 
 /// The action of a retry that belongs to no tool call.
 pub(super) const RETRY: &str = "system.tp.retry";
@@ -504,7 +504,7 @@ fn arguments(text: &str) -> Option<RawJson> {
     let object = RawJson::from_text(text.to_owned()).ok()?;
     // A document must fit on one line of a JSONL file.
     if object.get().contains(['\n', '\r']) {
-        return RawJson::from_text(respell(object.get())).ok();
+        return RawJson::from_text(normalize(object.get())).ok();
     }
     Some(object)
 }

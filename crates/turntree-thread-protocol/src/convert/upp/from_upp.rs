@@ -14,10 +14,10 @@ use crate::action::{
 };
 use crate::convert::portable::title;
 use crate::document::{AgentConfig, Thread};
+use turntree_core::intern::InternedStr;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::{Body, Message};
-use turntree_core::shared::SharedString;
 use turntree_core::time::Timestamp;
 
 /// The tool of a result whose call is not there.
@@ -114,7 +114,7 @@ fn envelope_of(action: &Action) -> Option<MessageMetadata> {
 }
 
 fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
-    let timestamp = SharedString::from(message.timestamp.to_string());
+    let timestamp = InternedStr::from(message.timestamp.to_string());
     let mut actions = Vec::new();
     match &message.body {
         Body::User { content } => actions.push(Action::UserMessage(UserMessageAction {

@@ -18,8 +18,8 @@ use crate::action::{
 use crate::content::{ContentPart, MessageContent};
 use crate::convert::portable::{FILE, Names, SOURCE_DOCUMENT, SOURCE_URL, object};
 use crate::roundtrip_metadata::is_private_action;
+use turntree_core::intern::InternedStr;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::shared::SharedString;
 
 /// The step that is open.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Step {
     /// Whether the last thing in it is an answer.
     answered: bool,
     /// The calls in it.
-    calls: HashSet<SharedString>,
+    calls: HashSet<InternedStr>,
 }
 
 /// How the stream ends.
@@ -50,9 +50,9 @@ pub(super) struct Emitter {
     chunks: VecDeque<Chunk>,
     step: Option<Step>,
     /// Calls of the stream, and whether they have their result.
-    calls: HashMap<SharedString, bool>,
+    calls: HashMap<InternedStr, bool>,
     /// Denials whose results come next.
-    denied: HashSet<SharedString>,
+    denied: HashSet<InternedStr>,
     blocks: usize,
     ending: Ending,
 }
@@ -296,7 +296,7 @@ impl Emitter {
         let text = |key: &str| data.get(key).and_then(RawJson::as_string);
         match fact {
             "tool_denied" if text("tool_call_id").is_some_and(|id| self.is_answered_next(&id, rest)) => {
-                self.denied.extend(text("tool_call_id").map(SharedString::from));
+                self.denied.extend(text("tool_call_id").map(InternedStr::from));
             }
             "file" if self.step.as_ref().is_some_and(|step| !step.calls.is_empty()) => {
                 self.known("file", FILE, &["media_type", "url"], fact, system);

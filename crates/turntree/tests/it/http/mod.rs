@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use turntree::core::http::{
-    BodySink, BodyStream, Flow, HttpClient, HttpConfig, HttpError, HttpRequest, HttpResponse, LinearBackoff,
-    Proxy, ResponseType, RetryPolicy, TimeoutPhase,
+    BodyDecoder, BodyStream, Flow, HttpClient, HttpConfig, HttpError, HttpRequest, HttpResponse,
+    LinearBackoff, Proxy, ResponseType, RetryPolicy, TimeoutPhase,
 };
 use turntree::core::sse::{Decoder, SseError};
 
@@ -41,11 +41,11 @@ impl From<SseError> for StreamError {
     }
 }
 
-impl BodySink for EventData {
+impl BodyDecoder for EventData {
     type Item = String;
     type Error = StreamError;
 
-    fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<String>) -> Result<Flow, StreamError> {
+    fn decode(&mut self, bytes: &Bytes, out: &mut Vec<String>) -> Result<Flow, StreamError> {
         let mut flow = Flow::Continue;
         self.0.push(bytes, |event| {
             if event.data == "[DONE]" {
@@ -58,7 +58,7 @@ impl BodySink for EventData {
         Ok(flow)
     }
 
-    fn end(&mut self, out: &mut Vec<String>) -> Result<(), StreamError> {
+    fn finish(&mut self, out: &mut Vec<String>) -> Result<(), StreamError> {
         self.0.finish(|event| {
             out.push(event.data.into_owned());
             Ok(())

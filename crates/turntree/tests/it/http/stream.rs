@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 use turntree::core::http::{
-    BodySink, Flow, HttpConfig, HttpError, HttpRequest, RetryPolicy, StatusCode, TimeoutPhase,
+    BodyDecoder, Flow, HttpConfig, HttpError, HttpRequest, RetryPolicy, StatusCode, TimeoutPhase,
 };
 use turntree::core::sse::{Decoder, SseError};
 
@@ -81,17 +81,17 @@ async fn many_events_pass_a_slow_consumer_in_order() {
 /// One item a chunk; counts what it made.
 struct Counting(Arc<AtomicUsize>);
 
-impl BodySink for Counting {
+impl BodyDecoder for Counting {
     type Item = ();
     type Error = HttpError;
 
-    fn chunk(&mut self, _bytes: &Bytes, out: &mut Vec<()>) -> Result<Flow, HttpError> {
+    fn decode(&mut self, _bytes: &Bytes, out: &mut Vec<()>) -> Result<Flow, HttpError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         out.push(());
         Ok(Flow::Continue)
     }
 
-    fn end(&mut self, _out: &mut Vec<()>) -> Result<(), HttpError> {
+    fn finish(&mut self, _out: &mut Vec<()>) -> Result<(), HttpError> {
         Ok(())
     }
 }
@@ -260,14 +260,14 @@ async fn cancelling_ends_the_stream_even_with_items_left() {
 #[tokio::test]
 async fn a_decoder_error_ends_the_stream_after_its_items() {
     struct Tiny(EventData);
-    impl BodySink for Tiny {
+    impl BodyDecoder for Tiny {
         type Item = String;
         type Error = StreamError;
-        fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<String>) -> Result<Flow, StreamError> {
-            self.0.chunk(bytes, out)
+        fn decode(&mut self, bytes: &Bytes, out: &mut Vec<String>) -> Result<Flow, StreamError> {
+            self.0.decode(bytes, out)
         }
-        fn end(&mut self, out: &mut Vec<String>) -> Result<(), StreamError> {
-            self.0.end(out)
+        fn finish(&mut self, out: &mut Vec<String>) -> Result<(), StreamError> {
+            self.0.finish(out)
         }
     }
     let server =
@@ -286,15 +286,15 @@ async fn a_decoder_error_ends_the_stream_after_its_items() {
 #[tokio::test]
 async fn a_panic_in_a_sink_is_an_error_not_a_hang() {
     struct Broken;
-    impl BodySink for Broken {
+    impl BodyDecoder for Broken {
         type Item = ();
         type Error = HttpError;
-        fn chunk(&mut self, bytes: &Bytes, out: &mut Vec<()>) -> Result<Flow, HttpError> {
+        fn decode(&mut self, bytes: &Bytes, out: &mut Vec<()>) -> Result<Flow, HttpError> {
             assert!(bytes.starts_with(b"good"), "sink is broken");
             out.push(());
             Ok(Flow::Continue)
         }
-        fn end(&mut self, _out: &mut Vec<()>) -> Result<(), HttpError> {
+        fn finish(&mut self, _out: &mut Vec<()>) -> Result<(), HttpError> {
             Ok(())
         }
     }

@@ -8,7 +8,7 @@ use turntree::core::http::cassette::{
     Cassette, CassetteMode, CassetteOptions, PlaybackTransport, RecordingTransport,
 };
 use turntree::core::http::{
-    Body, Credentials, PreparedRequest, ReplaceTransport, Transport, TransportError, TransportFuture,
+    Credentials, PreparedRequest, ReplaceTransport, ResponseBody, Transport, TransportError, TransportFuture,
     TransportResponse,
 };
 
@@ -32,7 +32,7 @@ impl Transport for InProcess {
             let answer = format!("{} {} ", request.method, request.url.path());
             let whole = [answer.as_bytes(), &request.body].concat();
             let chunks: Vec<_> = whole.chunks(3).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-            let mut response = TransportResponse::new(Body::new(stream::iter(chunks)));
+            let mut response = TransportResponse::new(ResponseBody::new(stream::iter(chunks)));
             response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
             Ok(response)
         })

@@ -1,11 +1,15 @@
 //! Conversations for people: nothing in them is obeyed by a terminal or a browser.
 
 use proptest::prelude::*;
-use turntree::core::transcript::{Entry, EntryKind, Transcript};
+use turntree::core::render::{EntryKind, Transcript, TranscriptEntry};
 
 fn saying(text: &str) -> Transcript {
-    let entry =
-        Entry { kind: EntryKind::User, head: text.to_owned(), time: text.to_owned(), text: text.to_owned() };
+    let entry = TranscriptEntry {
+        kind: EntryKind::User,
+        head: text.to_owned(),
+        time: text.to_owned(),
+        text: text.to_owned(),
+    };
     Transcript {
         title: text.to_owned(),
         summary: text.to_owned(),

@@ -5,14 +5,14 @@ use super::reader::{RawString, Reader, Token};
 
 /// Whether two texts are the same JSON token by token, spacing and spelling aside. Stricter than `==` of
 /// [`super::RawJson`]: the order of keys counts.
-pub fn same_tokens(left: &str, right: &str) -> bool {
+pub fn eq_tokens(left: &str, right: &str) -> bool {
     left == right || Reader::new(left).map(Same).eq(Reader::new(right).map(Same))
 }
 
 /// Whether two texts are the same JSON value; the order of keys does not count.
-pub(super) fn same_value(left: &str, right: &str) -> bool {
+pub(super) fn eq_value(left: &str, right: &str) -> bool {
     // Nearly always the keys have the same order as well.
-    same_tokens(left, right) || (has_members(left) && has_members(right) && same_trees(left, right))
+    eq_tokens(left, right) || (has_members(left) && has_members(right) && same_trees(left, right))
 }
 
 /// Whether there may be an object whose keys could stand in another order.

@@ -23,9 +23,9 @@ thread_local! {
 ///
 /// The actions of a thread repeat its agents, its tools and its times. A clone copies nothing.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SharedString(Arc<str>);
+pub struct InternedStr(Arc<str>);
 
-impl SharedString {
+impl InternedStr {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -43,7 +43,7 @@ fn slot(text: &str) -> usize {
     (mixed >> (64 - REMEMBERED.ilog2())) as usize
 }
 
-impl From<&str> for SharedString {
+impl From<&str> for InternedStr {
     #[inline]
     fn from(text: &str) -> Self {
         if text.len() > SHORT {
@@ -62,38 +62,38 @@ impl From<&str> for SharedString {
     }
 }
 
-impl From<String> for SharedString {
+impl From<String> for InternedStr {
     fn from(text: String) -> Self {
         text.as_str().into()
     }
 }
 
-impl From<&String> for SharedString {
+impl From<&String> for InternedStr {
     fn from(text: &String) -> Self {
         text.as_str().into()
     }
 }
 
-impl From<Cow<'_, str>> for SharedString {
+impl From<Cow<'_, str>> for InternedStr {
     fn from(text: Cow<'_, str>) -> Self {
         text.as_ref().into()
     }
 }
 
-impl From<SharedString> for String {
-    fn from(text: SharedString) -> Self {
+impl From<InternedStr> for String {
+    fn from(text: InternedStr) -> Self {
         text.as_str().to_owned()
     }
 }
 
 /// Empty.
-impl Default for SharedString {
+impl Default for InternedStr {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl Deref for SharedString {
+impl Deref for InternedStr {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -101,55 +101,55 @@ impl Deref for SharedString {
     }
 }
 
-impl AsRef<str> for SharedString {
+impl AsRef<str> for InternedStr {
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
-impl Borrow<str> for SharedString {
+impl Borrow<str> for InternedStr {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl PartialEq<str> for SharedString {
+impl PartialEq<str> for InternedStr {
     fn eq(&self, other: &str) -> bool {
         *self.0 == *other
     }
 }
 
-impl PartialEq<&str> for SharedString {
+impl PartialEq<&str> for InternedStr {
     fn eq(&self, other: &&str) -> bool {
         *self.0 == **other
     }
 }
 
-impl PartialEq<String> for SharedString {
+impl PartialEq<String> for InternedStr {
     fn eq(&self, other: &String) -> bool {
         *self.0 == **other
     }
 }
 
-impl fmt::Debug for SharedString {
+impl fmt::Debug for InternedStr {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, formatter)
     }
 }
 
-impl fmt::Display for SharedString {
+impl fmt::Display for InternedStr {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl Serialize for SharedString {
+impl Serialize for InternedStr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for SharedString {
+impl<'de> Deserialize<'de> for InternedStr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text)
     }
@@ -158,25 +158,25 @@ impl<'de> Deserialize<'de> for SharedString {
 struct Text;
 
 impl Visitor<'_> for Text {
-    type Value = SharedString;
+    type Value = InternedStr;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a string")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<SharedString, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<InternedStr, E> {
         Ok(text.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{REMEMBERED, SHORT, SharedString};
+    use super::{InternedStr, REMEMBERED, SHORT};
 
     #[test]
     fn equal_texts_are_kept_once() {
-        let first = SharedString::from("2026-11-22T09:00:00Z");
-        let second: SharedString = serde_json::from_str("\"2026-11-22T09:00:00Z\"").unwrap();
+        let first = InternedStr::from("2026-11-22T09:00:00Z");
+        let second: InternedStr = serde_json::from_str("\"2026-11-22T09:00:00Z\"").unwrap();
 
         assert_eq!(first.as_ptr(), second.as_ptr());
     }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn texts_that_share_a_place_stay_what_they_are() {
         let texts: Vec<String> = (0..REMEMBERED * 20).map(|number| format!("agent-{number}")).collect();
-        let shared: Vec<SharedString> = texts.iter().chain(&texts).map(SharedString::from).collect();
+        let shared: Vec<InternedStr> = texts.iter().chain(&texts).map(InternedStr::from).collect();
 
         assert!(shared.iter().zip(texts.iter().chain(&texts)).all(|(shared, text)| shared == text));
     }
@@ -193,7 +193,7 @@ mod tests {
     fn long_and_empty_texts_are_texts_too() {
         let long = "x".repeat(SHORT + 1);
 
-        assert_eq!(SharedString::from(&long), long);
-        assert_eq!(SharedString::from(""), SharedString::default());
+        assert_eq!(InternedStr::from(&long), long);
+        assert_eq!(InternedStr::from(""), InternedStr::default());
     }
 }

@@ -6,16 +6,16 @@ use super::reader::{Reader, Token};
 
 /// A place that [`canonical`](super::canonical::canonical) changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
+pub struct LossyConversion {
     /// Where.
     pub path: Vec<PathSegment>,
     /// What.
-    pub kind: LossKind,
+    pub kind: LossyKind,
 }
 
 /// What is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LossKind {
+pub enum LossyKind {
     /// Digits of a number that no double holds.
     Digits(String),
     /// A member that is called `__proto__`.
@@ -23,7 +23,7 @@ pub enum LossKind {
 }
 
 /// Every place of a valid JSON text where its canonical form says something else, in order.
-pub fn losses(text: &str) -> Vec<Loss> {
+pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
     let mut found = Vec::new();
     let mut path: Vec<PathSegment> = Vec::new();
     for token in Reader::new(text) {
@@ -32,14 +32,15 @@ pub fn losses(text: &str) -> Vec<Loss> {
             Token::ArrayStart => path.push(PathSegment::Index(0)),
             Token::Key(key) => {
                 let key = key.decode();
-                let kind = (key == PROTOTYPE).then_some(LossKind::Prototype);
+                let kind = (key == PROTOTYPE).then_some(LossyKind::Prototype);
                 if let Some(last) = path.last_mut() {
                     *last = PathSegment::Key(key.into_owned());
                 }
-                found.extend(kind.map(|kind| Loss { path: path.clone(), kind }));
+                found.extend(kind.map(|kind| LossyConversion { path: path.clone(), kind }));
             }
             Token::Number(digits) if !survives(digits) => {
-                found.push(Loss { path: path.clone(), kind: LossKind::Digits(digits.to_owned()) });
+                found
+                    .push(LossyConversion { path: path.clone(), kind: LossyKind::Digits(digits.to_owned()) });
                 count_on(&mut path);
             }
             Token::ObjectEnd | Token::ArrayEnd => {
