@@ -4,7 +4,8 @@ What agents speak (messages, threads, tools, models) is in `turntree.upp` and no
 """
 
 from turntree._agent import Agent, AgentStream, agent
-from turntree._communication import QueryResult, ask, query
+from turntree._agent_hooks import AgentHooks, AgentStrategy
+from turntree._ask import QueryResult, ask, query
 from turntree._core import (
     AgentStreamEvent,
     Checkpoint,
@@ -17,8 +18,7 @@ from turntree._core import (
     UapEvent,
     __version__,
 )
-from turntree._hooks import AgentStrategy
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 from turntree._session import Session, session
 from turntree.exceptions import (
     ApprovalRequired,
@@ -35,6 +35,7 @@ from turntree.exceptions import (
 
 __all__ = [
     "Agent",
+    "AgentHooks",
     "AgentStrategy",
     "AgentStream",
     "AgentStreamEvent",
@@ -65,4 +66,4 @@ __all__ = [
     "session",
 ]
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

@@ -2,7 +2,7 @@
 
 import sys
 
-from turntree._command import main
+from turntree._cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

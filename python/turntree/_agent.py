@@ -6,10 +6,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from turntree import _core
+from turntree._agent_hooks import native_hooks, strategy_of
 from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
-from turntree._hooks import native_hooks, strategy_of, tool_strategy_of
 from turntree.exceptions import ApprovalRequired
 from turntree.upp._structure import structure_of
+from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import Tool, as_tool
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from turntree import Session, upp
+    from turntree._agent_hooks import AgentStrategy
     from turntree._execution import CustomStrategy, ExecutionStrategy
-    from turntree._hooks import AgentStrategy, ToolUseStrategy
     from turntree.middleware import Middleware
+    from turntree.upp._tool_use import ToolUseStrategy
 
     Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
     Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
@@ -54,6 +56,7 @@ class AgentOptions(TypedDict, total=False):
     structure: Any
     structure_repair: bool
     middleware: Iterable[Middleware]
+    hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None
     id: str | None
@@ -72,6 +75,7 @@ def agent(
     structure: Any = None,
     structure_repair: bool = False,
     middleware: Iterable[Middleware] = (),
+    hooks: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     strategy: AgentStrategy | Mapping[str, Callable[..., Any]] | None = None,
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     id: str | None = None,
@@ -96,7 +100,8 @@ def agent(
         structure_repair: Ask the model once more, with what is wrong, before an answer that does not fit raises.
         middleware: What stands around each run, the first outermost: from `turntree.middleware`, or your own objects
             with some of ``before``, ``after``, ``on_error``, ``on_event`` and ``on_model_request``. UAP-1.0 §10.
-        strategy: Hooks of the run.
+        hooks: Functions that are called while the agent runs; see `AgentStrategy`.
+        strategy: The same as `hooks`, by the specification's name. Give one of the two.
         tool_strategy: Hooks of tool use, and a limit of rounds where `execution` is not given.
         id: A UUIDv4. Default: a new one.
         name: For people, and for errors.
@@ -104,7 +109,7 @@ def agent(
             agents around it leave, and 8 where there are none.
 
     Raises:
-        TypeError: An option of the wrong type, named.
+        TypeError: An option of the wrong type, named; or both `hooks` and `strategy`.
         ValueError: `max_sub_agent_depth` is out of range.
     """
     return Agent(
@@ -117,6 +122,7 @@ def agent(
         structure=structure,
         structure_repair=structure_repair,
         middleware=middleware,
+        hooks=hooks,
         strategy=strategy,
         tool_strategy=tool_strategy,
         id=id,
@@ -134,6 +140,7 @@ class Agent:
     __slots__ = ("__weakref__", "_native", "_options", "_tools")
 
     def __init__(self, **options: Unpack[AgentOptions]) -> None:
+        options = _with_strategy(options)
         tools = [as_tool(tool) for tool in options.get("tools", ())]
         hooks = strategy_of(options.get("strategy"))
         tool_strategy = tool_strategy_of(options.get("tool_strategy"))
@@ -261,7 +268,7 @@ class Agent:
         """Make another agent with some options changed, and an id of its own."""
         kept: AgentOptions = {**self._options}
         kept.pop("id", None)
-        changed: AgentOptions = {**kept, **options}
+        changed: AgentOptions = {**kept, **_with_strategy(options)}
         return Agent(**changed)
 
     @overload
@@ -347,9 +354,9 @@ class Agent:
             ValueError: `concurrency` is not positive.
             TypeError: `inputs` is neither iterable nor async iterable.
         """
-        from turntree._map import in_order
+        from turntree._concurrency import map_in_order
 
-        return in_order(self.run, inputs, concurrency, return_exceptions=return_exceptions)
+        return map_in_order(self.run, inputs, concurrency, return_exceptions=return_exceptions)
 
     @overload
     def stream(self, input: Input, /, *, sub_agent_events: bool = False) -> AgentStream: ...
@@ -547,6 +554,20 @@ class SyncAgentStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _with_strategy(options: AgentOptions) -> AgentOptions:
+    """Return the options with `hooks` under the name `strategy`."""
+    if "hooks" not in options:
+        return options
+    if options["hooks"] is not None and options.get("strategy") is not None:
+        message = "hooks and strategy are two names of one option; give one of them"
+        raise TypeError(message)
+    renamed: AgentOptions = {**options}
+    hooks = renamed.pop("hooks")
+    if hooks is not None or "strategy" not in renamed:
+        renamed["strategy"] = hooks
+    return renamed
 
 
 def _sequence(middleware: Any) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from turntree import _core, upp
     from turntree._agent import Agent, History, Input
-    from turntree._hooks import AgentStrategy
+    from turntree._agent_hooks import AgentStrategy
 
     ObservationFormat = Literal["markdown", "json", "text"]
 

@@ -19,7 +19,7 @@ from turntree._execution import (
     react,
     select,
 )
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 
 __all__ = [
     "AbortSignal",
@@ -39,4 +39,4 @@ __all__ = [
     "select",
 ]
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

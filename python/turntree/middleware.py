@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from turntree._core import AgentMiddleware, MiddlewareContext
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -418,4 +418,4 @@ def _positive(option: str, value: float | None) -> None:
         raise ValueError(message)
 
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

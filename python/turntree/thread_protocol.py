@@ -41,7 +41,7 @@ from turntree._core import (
     thread_from_upp,
 )
 from turntree._core import ProtocolThread as Thread
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 from turntree._pydantic_ai import canonicalize as canonicalize_pydantic_ai
 from turntree._ui import UiChunk, UiResponse, from_ui_stream, ui_response
 
@@ -202,4 +202,4 @@ __all__ = [
     "ui_response",
 ]
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

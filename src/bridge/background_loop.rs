@@ -93,7 +93,8 @@ impl Helper {
             .call_method1(intern!(py, "call_soon"), (Py::new(py, DepthMark(depth.saturating_add(1)))?,))?;
         let options = PyDict::new(py);
         // The thread's own frames are Python's only: at exit Python may end a daemon thread inside of them.
-        let serve = py.import(intern!(py, "turntree._loops"))?.getattr(intern!(py, "serve"))?;
+        let serve =
+            py.import(intern!(py, "turntree._event_loop"))?.getattr(intern!(py, "run_until_stopped"))?;
         options.set_item(intern!(py, "target"), serve)?;
         options.set_item(intern!(py, "args"), (&event_loop,))?;
         options.set_item(intern!(py, "name"), "turntree-tools-loop")?;

@@ -225,8 +225,10 @@ impl Writer<'_> {
             kwargs.set_item(intern!(py, "by_alias"), true)?;
             return self.written(dump.call((), Some(&kwargs))?.extract::<&str>()?);
         }
-        let plain =
-            py.import(intern!(py, "turntree._plain"))?.getattr(intern!(py, "plain"))?.call1((value,))?;
+        let plain = py
+            .import(intern!(py, "turntree._jsonable"))?
+            .getattr(intern!(py, "to_jsonable"))?
+            .call1((value,))?;
         if plain.is(value) {
             let found = value.get_type().fully_qualified_name()?;
             let message = format!("{}: a {found} has no JSON form; give plain data", self.place());

@@ -1,4 +1,4 @@
-//! Vectors and pictures of providers that are written in Python: `embed`, `draw` and `edit` beside `generate` and
+//! Vectors and pictures of providers that are written in Python: `embed`, `generate_image` and `edit` beside `generate` and
 //! `stream`. UPP-1.2 §9, §15, §16.
 
 use std::sync::Arc;
@@ -164,7 +164,7 @@ impl ImageModel for CustomImages {
 
 /// An `ImageResult`, or pictures: one, or a list of them.
 fn pictures(given: &Bound<'_, PyAny>) -> PyResult<ImageResult> {
-    const WHAT: &str = "what draw gives";
+    const WHAT: &str = "what generate_image gives";
     let is_result = given.is_instance_of::<PyImageResult>()
         || given.cast::<PyDict>().is_ok_and(|dict| dict.contains("images").unwrap_or(false));
     if is_result {
@@ -183,8 +183,9 @@ fn picture(given: &Bound<'_, PyAny>) -> PyResult<GeneratedImage> {
     }
     match block_from(given, "a picture")? {
         ContentBlock::Image(image) => Ok(GeneratedImage::new(image)),
-        other => {
-            Err(PyTypeError::new_err(format!("draw must give images, not a block of type {}", other.kind())))
-        }
+        other => Err(PyTypeError::new_err(format!(
+            "generate_image must give images, not a block of type {}",
+            other.kind()
+        ))),
     }
 }

@@ -138,7 +138,7 @@ fn matrix<'py>(
     view.call_method1(intern!(py, "cast"), (format, shape))
 }
 
-/// The native half of `turntree.upp.Embedder`.
+/// The native half of `turntree.upp.EmbeddingModel`.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct EmbedderCore {
     model: Arc<dyn EmbeddingModel>,

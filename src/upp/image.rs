@@ -105,7 +105,7 @@ data_class! {
     }
 }
 
-/// The native half of `turntree.upp.ImageMaker`.
+/// The native half of `turntree.upp.ImageModel`.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct ImageMakerCore {
     model: Arc<dyn ImageModel>,

@@ -9,7 +9,7 @@ from typing import TypedDict
 import pydantic
 import pytest
 
-from turntree import Agent, AgentStrategy, agent
+from turntree import Agent, AgentHooks, AgentStrategy, agent
 from turntree.execution import loop
 from turntree.upp import (
     AssistantMessage,
@@ -660,3 +660,17 @@ def test_a_turn_can_be_copied_and_pickled(run):
 
     assert copy.deepcopy(turn) == turn
     assert pickle.loads(pickle.dumps(turn)) == turn
+
+
+def test_hooks_is_another_name_of_strategy(run):
+    completed, replaced = [], []
+    helper = agent(model=scripted(["a", "b"]), hooks=AgentHooks(on_complete=completed.append))
+
+    first = run(helper.run("Hi"))
+    second = run(helper.with_(hooks={"onComplete": replaced.append}).run("Hi"))
+
+    assert AgentHooks is AgentStrategy
+    assert (completed, replaced) == ([first], [second])
+    assert "hooks" not in helper.options
+    with pytest.raises(TypeError, match="hooks and strategy are two names of one option"):
+        agent(model=scripted([]), hooks=AgentHooks(), strategy=AgentStrategy())

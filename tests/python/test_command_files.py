@@ -350,7 +350,7 @@ def test_one_line_is_shown_without_reading_the_rest(tmp_path):
         for _ in range(60):
             file.write(" " * 1_000_000 + "\n")
     code = (
-        "import resource, sys; from turntree._command import main; main(sys.argv[1:]); "
+        "import resource, sys; from turntree._cli import main; main(sys.argv[1:]); "
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == 'darwin' else 1))"
     )
 

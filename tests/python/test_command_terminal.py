@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not COMMAND.exists(), reason="the wheel is not i
 # One report after another, as a conversion gives them, slower than the line is drawn.
 DRAW = """
 import sys, time
-from turntree._command._terminal import Progress
+from turntree._cli._terminal import Progress
 from turntree._core import Report
 def report(documents, failed, read):
     counts = {"documents": documents, "failed": failed, "bytes_in": read, "bytes_out": 0, "seconds": 1.0}

@@ -479,7 +479,7 @@ class Draws:
     def __init__(self):
         self.requests = []
 
-    async def draw(self, request):
+    async def generate_image(self, request):
         self.requests.append(request)
         return [PICTURE] * request.params.get("n", 1)
 
@@ -489,7 +489,7 @@ class Draws:
 
 
 class DrawsInThread(Draws):
-    def draw(self, request):
+    def generate_image(self, request):
         self.requests.append(request)
         return PICTURE if request.params.get("n", 1) == 1 else (PICTURE, PICTURE)
 
@@ -522,7 +522,7 @@ def test_an_own_provider_makes_pictures(implementation, run):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_embed_and_draw_raise_reaches_the_caller(is_async):
+def test_what_embed_and_generate_image_raise_reaches_the_caller(is_async):
     raised = OwnError("no")
 
     class Fails:
@@ -531,14 +531,14 @@ def test_what_embed_and_draw_raise_reaches_the_caller(is_async):
             async def embed(self, request):
                 raise raised
 
-            async def draw(self, request):
+            async def generate_image(self, request):
                 raise raised
         else:
 
             def embed(self, request):
                 raise raised
 
-            def draw(self, request):
+            def generate_image(self, request):
                 raise raised
 
     reference = provider(Fails())("small")
@@ -579,9 +579,9 @@ def test_a_stopped_call_cancels_embed(run):
     assert seen == ["begun", "ended"]
 
 
-def test_what_draw_gives_must_be_pictures():
+def test_what_generate_image_gives_must_be_pictures():
     class Talks:
-        def draw(self, request):
+        def generate_image(self, request):
             return "a cat"
 
     with pytest.raises((TypeError, ValueError)):

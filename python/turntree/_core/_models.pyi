@@ -192,8 +192,8 @@ def custom_model(
         capabilities: As `ModelReference.capabilities`.
         generate: Gives ``(items, usage, stop_reason, data, metadata, id)``.
         stream: Puts events into the sink and gives the same; items may be None.
-        media: What makes vectors and pictures: ``embed(inputs, params, input_type)`` with its ``batch_size``, ``draw``
-            and ``edit``, each ``(prompt, params, image, mask)``.
+        media: What makes vectors and pictures: ``embed(inputs, params, input_type)`` with its ``batch_size``,
+            ``generate_image`` and ``edit``, each ``(prompt, params, image, mask)``.
     """
 
 def price_rows() -> list[Price]:

@@ -90,7 +90,7 @@ class LlmCore:
 
 @final
 class EmbedderCore:
-    """The native half of ``turntree.upp.Embedder``."""
+    """The native half of ``turntree.upp.EmbeddingModel``."""
 
     def __new__(
         cls,
@@ -117,7 +117,7 @@ class EmbedderCore:
 
 @final
 class ImageMakerCore:
-    """The native half of ``turntree.upp.ImageMaker``."""
+    """The native half of ``turntree.upp.ImageModel``."""
 
     def __new__(
         cls,

@@ -46,8 +46,7 @@ from turntree._core import (
     replay,
     scripted,
 )
-from turntree._hooks import ToolUseStrategy
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 from turntree.exceptions import ErrorCode, UPPError
 from turntree.upp import native, prices
 from turntree.upp._custom import (
@@ -58,8 +57,8 @@ from turntree.upp._custom import (
     Provider,
     create_provider,
 )
-from turntree.upp._embedding import Embedder, EmbeddingStream, SyncEmbeddingStream, embedding
-from turntree.upp._image import ImageCapabilities, ImageMaker, ImageStream, SyncImageStream, image
+from turntree.upp._embedding import EmbeddingModel, EmbeddingStream, SyncEmbeddingStream, embedding
+from turntree.upp._image import ImageCapabilities, ImageModel, ImageStream, SyncImageStream, image
 from turntree.upp._llm import LLM, StreamResult, SyncStreamResult, llm
 from turntree.upp._providers import (
     CustomRetry,
@@ -79,6 +78,7 @@ from turntree.upp._providers import (
 )
 from turntree.upp._pydantic_ai import from_pydantic_ai, to_pydantic_ai
 from turntree.upp._registry import model
+from turntree.upp._tool_use import ToolUseStrategy
 from turntree.upp._tools import Tool, tool
 from turntree.upp.native import NativeTool
 
@@ -92,7 +92,7 @@ __all__ = [
     "CycleUsage",
     "Document",
     "DynamicKey",
-    "Embedder",
+    "EmbeddingModel",
     "Embedding",
     "EmbeddingProgress",
     "EmbeddingRequest",
@@ -105,7 +105,7 @@ __all__ = [
     "Image",
     "ImageCapabilities",
     "ImageEvent",
-    "ImageMaker",
+    "ImageModel",
     "ImageRequest",
     "ImageResult",
     "ImageStream",
@@ -173,4 +173,4 @@ __all__ = [
     "xai",
 ]
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

@@ -87,12 +87,12 @@ class EmbeddingRequest:
 
 
 class ImageRequest:
-    """What ``draw`` and ``edit`` of an own provider are asked. UPP-1.2 §16.
+    """What ``generate_image`` and ``edit`` of an own provider are asked. UPP-1.2 §16.
 
     Args:
         prompt: What to draw, or what to change.
         params: The model's own parameters.
-        image: The picture to change; None for ``draw``.
+        image: The picture to change; None for ``generate_image``.
         mask: Where to change it; None for everywhere.
     """
 
@@ -144,7 +144,7 @@ class Provider:
             batch_size = getattr(llm, "batch_size", None)
             if batch_size is not None:
                 media["batch_size"] = batch_size
-        for name in ("draw", "edit"):
+        for name in ("generate_image", "edit"):
             if name in functions:
                 media[name] = _asking(ImageRequest, functions[name], _as_it_is)
         return custom_model(
@@ -177,7 +177,7 @@ def create_provider(
 
     - ``embed(request)`` makes vectors of an `EmbeddingRequest`: a list of them in the order of the inputs, or an
       `EmbeddingResult`. An attribute ``batch_size`` says how many inputs one call takes at most;
-    - ``draw(request)`` makes pictures of an `ImageRequest`: an `Image`, a list of them, or an `ImageResult`;
+    - ``generate_image(request)`` makes pictures of an `ImageRequest`: an `Image`, a list of them, or an `ImageResult`;
       ``edit(request)`` changes one. What a stream of pictures shows are the finished ones.
 
     Instead of all it may have ``bind(model, **options)``, which gives such an object for each reference. What it raises
@@ -202,12 +202,12 @@ def create_provider(
 
 
 def _functions(name: str, llm: Any) -> dict[str, Any]:
-    found = {known: getattr(llm, known, None) for known in ("generate", "stream", "embed", "draw", "edit")}
+    found = {known: getattr(llm, known, None) for known in ("generate", "stream", "embed", "generate_image", "edit")}
     functions = {known: function for known, function in found.items() if function is not None}
     if not functions:
         message = (
-            f"the implementation of {name} needs generate(request), stream(request), embed(request), draw(request), "
-            "edit(request), or bind(model)"
+            f"the implementation of {name} needs generate(request), stream(request), embed(request), "
+            "generate_image(request), edit(request), or bind(model)"
         )
         raise TypeError(message)
     return functions

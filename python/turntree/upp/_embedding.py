@@ -34,7 +34,7 @@ def embedding(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
-) -> Embedder:
+) -> EmbeddingModel:
     """Bind a model that makes vectors. UPP-1.2 §15.
 
     Args:
@@ -48,10 +48,10 @@ def embedding(
         UPPError: INVALID_REQUEST, modality ``embedding``: the provider makes no vectors.
         TypeError: An option of the wrong type, named.
     """
-    return Embedder(model=model, params=params, config=config, middleware=middleware)
+    return EmbeddingModel(model=model, params=params, config=config, middleware=middleware)
 
 
-class Embedder:
+class EmbeddingModel:
     """A model that makes vectors. Made by `embedding`; immutable, serves any number of calls at once. UPP-1.2 §15."""
 
     __slots__ = ("__weakref__", "_model", "_native", "_params")
@@ -178,4 +178,4 @@ class Embedder:
         return self._native.embed_sync(inputs, batch_size, concurrency, input_type)
 
     def __repr__(self) -> str:
-        return f"Embedder(model={self._model!r})"
+        return f"EmbeddingModel(model={self._model!r})"

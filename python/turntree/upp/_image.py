@@ -50,7 +50,7 @@ def image(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     middleware: Iterable[object] = (),
-) -> ImageMaker:
+) -> ImageModel:
     """Bind a model that makes pictures. UPP-1.2 §16.
 
     Args:
@@ -64,10 +64,10 @@ def image(
         UPPError: INVALID_REQUEST, modality ``image``: the provider makes no pictures.
         TypeError: An option of the wrong type, named.
     """
-    return ImageMaker(model=model, params=params, config=config, middleware=middleware)
+    return ImageModel(model=model, params=params, config=config, middleware=middleware)
 
 
-class ImageMaker:
+class ImageModel:
     """A model that makes pictures. Made by `image`; immutable, serves any number of calls at once. UPP-1.2 §16."""
 
     __slots__ = ("__weakref__", "_model", "_native", "_params")
@@ -177,4 +177,4 @@ class ImageMaker:
         return SyncImageStream(self._native.stream(prompt))
 
     def __repr__(self) -> str:
-        return f"ImageMaker(model={self._model!r})"
+        return f"ImageModel(model={self._model!r})"

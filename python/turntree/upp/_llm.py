@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
-from turntree._hooks import AgentStrategy, native_hooks, tool_strategy_of
+from turntree._agent_hooks import AgentStrategy, native_hooks
 from turntree.upp._structure import structure_of
+from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from turntree import upp
-    from turntree._hooks import ToolUseStrategy
+    from turntree.upp._tool_use import ToolUseStrategy
 
     Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
     Input = str | upp.Message | Block | Mapping[str, Any]

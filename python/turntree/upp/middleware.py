@@ -31,7 +31,7 @@ from turntree._core import (
     MemoryPubsub,
     Middleware,
 )
-from turntree._names import claim as _claim
+from turntree._public_names import set_public_module as _set_public_module
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -310,4 +310,4 @@ class SyncSubscription:
         self.close()
 
 
-_claim(__name__, globals())
+_set_public_module(__name__, globals())

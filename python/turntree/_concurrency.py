@@ -12,7 +12,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_order(
+def map_in_order(
     call: Callable[[T], Awaitable[R]],
     inputs: Iterable[T] | AsyncIterable[T],
     concurrency: int,

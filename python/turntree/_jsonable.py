@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def to_jsonable(value: Any) -> Any:
     """Turn a value into str, int, float, bool, None, list or dict; give back the value itself if it has no such form.
 
     Knows enums, UUIDs, decimals, paths, times and spans of time, dataclasses, named mappings and iterables.

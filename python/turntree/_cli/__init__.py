@@ -11,8 +11,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from turntree._command import _convert, _doctor, _read
-from turntree._command._terminal import Complaint, complain
+from turntree._cli import _convert, _doctor, _read
+from turntree._cli._terminal import CliError, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = int(options.run(options))
         sys.stdout.flush()
-    except Complaint as error:
+    except CliError as error:
         complain(str(error))
         return error.status
     except BrokenPipeError:

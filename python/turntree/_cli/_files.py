@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from turntree._command._terminal import Complaint
+from turntree._cli._terminal import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -85,19 +85,19 @@ def find(names: list[str], without: str | None = None) -> list[Input]:
             inside = sorted(_inside(name, None if without is None else Path(without).resolve()))
             if not inside:
                 known = ", ".join((*LINES, *WHOLE, *TABLES))
-                raise Complaint(f"{name}: no file in it is named {known}, with or without .gz or .zst")
+                raise CliError(f"{name}: no file in it is named {known}, with or without .gz or .zst")
             found += [Input(path, name, was_found=True) for path in inside]
         else:
             found.append(Input(name, str(Path(name).parent)))
     if sum(file.is_standard for file in found) > 1:
-        raise Complaint("standard input can be read once only; name - once", 2)
+        raise CliError("standard input can be read once only; name - once", 2)
     return found
 
 
 def _inside(directory: str, without: Path | None) -> Iterator[str]:
     def unreadable(error: OSError) -> NoReturn:
         # A directory that is passed over in silence would be a loss that nobody hears of.
-        raise Complaint(f"{error.filename}: {error.strerror}; nothing was done") from None
+        raise CliError(f"{error.filename}: {error.strerror}; nothing was done") from None
 
     # Links to directories are not followed, so there are no loops.
     for place, directories, names in os.walk(directory, onerror=unreadable):
@@ -136,9 +136,9 @@ def said(file: Input) -> Generator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise Complaint(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from error
+        raise CliError(f"{file.path}: the gzip data are damaged or cut short; fetch the file again") from error
     except OSError as error:
         if error.errno is None:
             # It names the file already.
-            raise Complaint(str(error)) from error
+            raise CliError(str(error)) from error
         raise

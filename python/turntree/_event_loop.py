@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 
-def serve(loop: AbstractEventLoop) -> None:
+def run_until_stopped(loop: AbstractEventLoop) -> None:
     """Run a loop until it is stopped.
 
     asyncio lets a `KeyboardInterrupt` or `SystemExit` of a task out of the loop. Its task holds it too, and whoever

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turntree._core import DocumentIssue, Report
 
 
-class Complaint(Exception):
+class CliError(Exception):
     """Ends the command with one sentence.
 
     Attributes:

@@ -10,9 +10,9 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import opened
-from turntree._command._convert import add_jobs, is_small
-from turntree._command._files import Input, find, open_input, said
-from turntree._command._terminal import Complaint, complain, plain, wants_colours
+from turntree._cli._convert import add_jobs, is_small
+from turntree._cli._files import Input, find, open_input, said
+from turntree._cli._terminal import CliError, complain, plain, wants_colours
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats, _render
 from turntree.exceptions import ValidationError
 
@@ -103,7 +103,7 @@ class _Check:
         options = self.options
         name = STANDARD_NAME if file.is_standard else file.path
         if (options.documents or file.kind) == "table":
-            raise Complaint(f"{name}: .parquet files are converted, not validated", 2)
+            raise CliError(f"{name}: .parquet files are converted, not validated", 2)
         try:
             with ExitStack() as stack:
                 report = _convert_lines(
@@ -182,13 +182,13 @@ def _documents(file: Input, line: int | None) -> Iterator[tuple[str, bytes]]:
     """The documents of a file, with what to call each in errors. Of a file of lines one is in memory at a time."""
     name = STANDARD_NAME if file.is_standard else file.path
     if file.kind == "table":
-        raise Complaint(f"{name}: .parquet files are converted, not shown", 2)
+        raise CliError(f"{name}: .parquet files are converted, not shown", 2)
     with ExitStack() as stack, said(file):
         source = open_input(file, stack)
         if line is not None:
             text = next(islice(source, line - 1, line), b"") if line > 0 else b""
             if not text.strip():
-                raise Complaint(f"{name}: there is no document in line {line}", 1)
+                raise CliError(f"{name}: there is no document in line {line}", 1)
             yield f"{name}:{line}", text
         elif file.kind == "lines":
             yield from ((f"{name}:{number}", text) for number, text in enumerate(source, 1) if text.strip())

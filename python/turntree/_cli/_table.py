@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._arrow import convert_arrow, pyarrow
-from turntree._command._files import STANDARD
-from turntree._command._terminal import Complaint
+from turntree._cli._files import STANDARD
+from turntree._cli._terminal import CliError
 from turntree._core import DocumentIssue, Report, _UnfinishedFile
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from turntree._command._files import Input
+    from turntree._cli._files import Input
 
 ROWS = 4096
 """The most rows that are in memory at once."""
@@ -36,7 +36,7 @@ def convert_table(
     pyarrow()  # says which extra to install
     parquet: Any = importlib.import_module("pyarrow.parquet")
     if target == STANDARD:
-        raise Complaint(f"{file.path}: a .parquet file cannot go to standard output; name a file with --output", 2)
+        raise CliError(f"{file.path}: a .parquet file cannot go to standard output; name a file with --output", 2)
     with ExitStack() as stack:
         read = stack.enter_context(parquet.ParquetFile(file.path))
         schema = read.schema_arrow
@@ -54,9 +54,9 @@ def convert_table(
 def _column(file: Input, names: list[str], wanted: str | None) -> str:
     known = ", ".join(names)
     if wanted is None:
-        raise Complaint(f"{file.path}: name the column to convert with --column: one of {known}", 2)
+        raise CliError(f"{file.path}: name the column to convert with --column: one of {known}", 2)
     if wanted not in names:
-        raise Complaint(f"{file.path}: has no column {wanted}; its columns are {known}", 2)
+        raise CliError(f"{file.path}: has no column {wanted}; its columns are {known}", 2)
     return wanted
 
 
@@ -87,7 +87,7 @@ def _copy(
             placed = {**issue.to_dict(), "path": file.path, "row": first + (issue.row or 0)}
             issue = DocumentIssue.model_validate(placed)
             if options.on_error == "stop":
-                raise Complaint(str(issue))
+                raise CliError(str(issue))
             failure(issue)
 
         def count(report: Report) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turntree._bulk import created, opened
-from turntree._command._files import PACKED, STANDARD, WHOLE, Input, find
-from turntree._command._terminal import Complaint, Progress, complain, counted
+from turntree._cli._files import PACKED, STANDARD, WHOLE, Input, find
+from turntree._cli._terminal import CliError, Progress, complain, counted
 from turntree._core import DocumentIssue, Report, _convert_files, _convert_lines, _formats
 
 if TYPE_CHECKING:
@@ -94,25 +94,25 @@ def _targets(files: list[Input], options: argparse.Namespace) -> list[tuple[Inpu
     several = len(files) > 1 or files[0].was_found
     if output is None or output == STANDARD:
         if several:
-            raise Complaint("several files need a directory to go to; name it with --output", 2)
+            raise CliError("several files need a directory to go to; name it with --output", 2)
         return [(files[0], STANDARD)]
     if not several and not (Path(output).is_dir() or output.endswith("/")):
         pairs = [(files[0], output)]
     else:
         if any(file.is_standard for file in files):
-            raise Complaint("standard input has no name to have in a directory; name a file with --output", 2)
+            raise CliError("standard input has no name to have in a directory; name a file with --output", 2)
         inside = [_renamed(str(Path(file.path).relative_to(file.base)), options.to) for file in files]
         pairs = [(file, str(Path(output, name))) for file, name in zip(files, inside, strict=True)]
     targets = [target for _, target in pairs]
     if len(set(targets)) < len(targets):
         twice = Counter(targets).most_common(1)[0][0]
-        raise Complaint(f"two files would become {twice}; convert their directories apart", 2)
+        raise CliError(f"two files would become {twice}; convert their directories apart", 2)
     if not options.force:
         for target in targets:
             # A device or a pipe is written to as it is.
             place = Path(target)
             if place.is_file() or place.is_dir() or (place.is_symlink() and not place.exists()):
-                raise Complaint(f"{target} exists already; choose another name, or overwrite it with --force", 2)
+                raise CliError(f"{target} exists already; choose another name, or overwrite it with --force", 2)
     return pairs
 
 
@@ -164,12 +164,12 @@ class _Work:
         """Convert one file."""
         options = self.options
         if (options.documents or file.kind) == "table":
-            from turntree._command._table import convert_table
+            from turntree._cli._table import convert_table
 
             self._count(convert_table(file, target, options, self.failure, self.progress))
             return
         if options.column is not None:
-            raise Complaint(f"{file.path}: --column is for .parquet files", 2)
+            raise CliError(f"{file.path}: --column is for .parquet files", 2)
         if target != STANDARD:
             Path(target).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:

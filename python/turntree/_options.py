@@ -1,0 +1,37 @@
+"""Reads option objects, such as `AgentStrategy`, from instances or from dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def options_from(kind: type[Any], value: Any, what: str) -> Any:
+    """Return an instance of `kind`, from one or from a dict of its options.
+
+    Args:
+        kind: A class whose options are its slots.
+        value: An instance, a dict whose keys are in snake_case or camelCase, or None for the defaults.
+        what: The name of the argument, for errors.
+
+    Raises:
+        TypeError: `value` is neither, or has a key that is not an option.
+    """
+    if value is None:
+        return kind()
+    if isinstance(value, kind):
+        return value
+    if not hasattr(value, "items"):
+        message = f"{what} must be a {kind.__name__} or a dict, not {type(value).__name__}"
+        raise TypeError(message)
+    names: Any = kind.__slots__
+    known = {_camel(name): name for name in names} | {name: name for name in names}
+    unknown = [key for key in value if key not in known]
+    if unknown:
+        message = f"{what} has no {unknown[0]!r}; it knows {', '.join(sorted(names))}"
+        raise TypeError(message)
+    return kind(**{known[key]: hook for key, hook in value.items()})
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,65 @@
+"""How tools are used: `ToolUseStrategy`, the hooks and the limit of tool rounds.
+
+Spec: UPP-1.2 §5 and §10.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from turntree._options import options_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from turntree.upp._tools import Tool
+
+    CallHook = Callable[[Tool[..., Any], dict[str, Any]], object]
+    ResultHook = Callable[[Tool[..., Any], dict[str, Any], Any], object]
+    LimitHook = Callable[[int], object]
+
+
+class ToolUseStrategy:
+    """How tools are used, and what to call meanwhile; each hook may be sync or async. UPP-1.2 §5 and §10.4.
+
+    Args:
+        max_iterations: Most tool rounds, where the execution strategy does not say. 0 turns execution off.
+        on_tool_call: ``(tool, params)``: the model wants a tool called.
+        on_before_call: ``(tool, params)`` before a call: falsy skips it; ``{"proceed": True, "params": …}`` replaces
+            the arguments; true goes on.
+        on_after_call: ``(tool, params, result)``: ``{"result": …}`` replaces the result.
+        on_error: ``(tool, params, error)``: a tool failed.
+        on_max_iterations: ``(limit)``.
+    """
+
+    __slots__ = (
+        "max_iterations",
+        "on_after_call",
+        "on_before_call",
+        "on_error",
+        "on_max_iterations",
+        "on_tool_call",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_iterations: int | None = None,
+        on_tool_call: CallHook | None = None,
+        on_before_call: CallHook | None = None,
+        on_after_call: ResultHook | None = None,
+        on_error: ResultHook | None = None,
+        on_max_iterations: LimitHook | None = None,
+    ) -> None:
+        self.max_iterations: int | None = max_iterations
+        self.on_tool_call: CallHook | None = on_tool_call
+        self.on_before_call: CallHook | None = on_before_call
+        self.on_after_call: ResultHook | None = on_after_call
+        self.on_error: ResultHook | None = on_error
+        self.on_max_iterations: LimitHook | None = on_max_iterations
+
+
+def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolUseStrategy:
+    """A `ToolUseStrategy` from one or from a dict, keys as Python or as the specification spells them."""
+    strategy: ToolUseStrategy = options_from(ToolUseStrategy, value, "tool_strategy")
+    return strategy
