@@ -92,7 +92,8 @@ impl ToPython for ContentBlock {
 
 /// Plain data of a value.
 pub(crate) fn source<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text = serde_json::to_string(value).map_err(|error| super::error::serialization(py, &error))?;
+    let text =
+        serde_json::to_string(value).map_err(|error| crate::convert::error::serialization(py, &error))?;
     Ok(super::convert::json::json_to_python(py, &text)?.into_bound(py))
 }
 
@@ -139,7 +140,7 @@ fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     }
     let raw = document_raw(value, what)?;
     turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
+        .map_err(|error| crate::convert::error::argument(value.py(), &error, what, raw.get()))
 }
 
 /// Content from a text, or a list of texts, blocks and dicts.

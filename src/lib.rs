@@ -11,10 +11,10 @@ mod bridge;
 mod content;
 mod convert;
 mod data;
-mod dump;
 mod error;
 mod media;
 mod message;
+mod raised;
 mod records;
 mod render;
 mod thread;
@@ -105,6 +105,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::bridge::install(module.py())?;
+        super::upp::error::register_converter(super::agents::error::run_exception);
         super::upp::omissions::install();
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;

@@ -507,5 +507,5 @@ fn source_from<T: serde::de::DeserializeOwned>(value: &Bound<'_, PyAny>, kinds: 
     }
     let raw = to_raw(value, "source")?;
     turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| super::error::argument(value.py(), &error, "source", raw.get()))
+        .map_err(|error| crate::convert::error::argument(value.py(), &error, "source", raw.get()))
 }

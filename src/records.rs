@@ -262,7 +262,8 @@ fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
 
 fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
     let event = CoreEvent::new(0, delta.clone());
-    let text = serde_json::to_string(&event).map_err(|error| super::error::serialization(py, &error))?;
+    let text =
+        serde_json::to_string(&event).map_err(|error| crate::convert::error::serialization(py, &error))?;
     json_to_python(py, &text)?.into_bound(py).get_item("delta")
 }
 

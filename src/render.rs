@@ -24,8 +24,8 @@ pub(crate) fn _render(
 ) -> PyResult<String> {
     let transcript = py.detach(|| transcript(data, from_));
     let mut transcript = transcript.map_err(|error| match error {
-        Unreadable::Document(error) => super::thread_protocol::raise(py, &error, None),
-        Unreadable::Tree(error) => super::error::validation(py, &error, None),
+        Unreadable::Document(error) => super::thread_protocol::error::to_exception(py, &error, None),
+        Unreadable::Tree(error) => crate::convert::error::validation(py, &error, None),
         Unreadable::Unknown => PyValueError::new_err(format!(
             "{}: not a document that turntree shows: a thread, a history of Pydantic AI, a session or a tree",
             name.unwrap_or("the input")

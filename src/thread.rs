@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde::{Deserialize, Serialize};
 
-use super::agents::tree::Place;
 use super::bridge::gil::lock;
 use super::content::content_from;
 use super::data::{Data, DataClass, extract, value_of};
@@ -20,66 +19,78 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, MessageKind, Thread as CoreThread};
 use turntree_core::time::SystemClock;
 
-/// A thread that several handles may hold: one of its own, locked for the length of one operation, or that of a node.
-pub(crate) enum Shared {
-    Own(Mutex<CoreThread>),
-    OfNode(Arc<Place>),
+/// The thread of a tree node: changes go through the node.
+pub(crate) trait NodeThread: Send + Sync {
+    /// The thread as it is now.
+    fn thread(&self) -> PyResult<CoreThread>;
+
+    /// Appends messages.
+    fn push(&self, messages: Vec<Arc<Message>>) -> PyResult<()>;
+
+    /// Removes all messages.
+    fn clear(&self) -> PyResult<()>;
 }
 
-impl Shared {
+/// A thread that several Python handles share: a separate one, locked for each operation, or that of a tree node.
+pub(crate) enum SharedThread {
+    Separate(Mutex<CoreThread>),
+    OfNode(Arc<dyn NodeThread>),
+}
+
+impl SharedThread {
     /// The thread as it is now; shares the messages.
     pub(crate) fn read(&self) -> PyResult<CoreThread> {
         match self {
-            Self::Own(thread) => Ok(lock(thread).clone()),
-            Self::OfNode(place) => Ok(place.node()?.thread.clone()),
+            Self::Separate(thread) => Ok(lock(thread).clone()),
+            Self::OfNode(node) => node.thread(),
         }
     }
 
     fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
         match self {
-            Self::Own(thread) => {
+            Self::Separate(thread) => {
                 lock(thread).push(messages, &SystemClock);
                 Ok(())
             }
-            Self::OfNode(place) => place.push(messages),
+            Self::OfNode(node) => node.push(messages.into_iter().collect()),
         }
     }
 
     fn clear(&self) -> PyResult<()> {
         match self {
-            Self::Own(thread) => {
+            Self::Separate(thread) => {
                 lock(thread).clear(&SystemClock);
                 Ok(())
             }
-            Self::OfNode(place) => place.clear(),
+            Self::OfNode(node) => node.clear(),
         }
     }
 
     /// A thread that a handle may hold.
     pub(crate) const fn new(thread: CoreThread) -> Self {
-        Self::Own(Mutex::new(thread))
+        Self::Separate(Mutex::new(thread))
     }
 }
 
-impl PartialEq for Shared {
+impl PartialEq for SharedThread {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.read().ok() == other.read().ok()
     }
 }
 
-impl Serialize for Shared {
+impl Serialize for SharedThread {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.read().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Shared {
+impl<'de> Deserialize<'de> for SharedThread {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         CoreThread::deserialize(deserializer).map(Self::new)
     }
 }
 
-impl JsonSchema for Shared {
+impl JsonSchema for SharedThread {
     fn schema(definitions: &mut Definitions) -> serde_json::Value {
         CoreThread::schema(definitions)
     }
@@ -90,9 +101,9 @@ impl JsonSchema for Shared {
 pub(crate) struct Thread;
 
 impl DataClass for Thread {
-    type Value = Shared;
+    type Value = SharedThread;
     const FROZEN: bool = false;
-    fn wrap(py: Python<'_>, value: Arc<Shared>) -> PyResult<Py<PyAny>> {
+    fn wrap(py: Python<'_>, value: Arc<SharedThread>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, PyClassInitializer::from(Data::new(value)).add_subclass(Self))?.into_any())
     }
 }
@@ -106,7 +117,7 @@ impl Thread {
         Self::of(slf)?.read()
     }
 
-    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Shared> {
+    fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a SharedThread> {
         value_of(slf.as_super())
     }
 
@@ -115,7 +126,7 @@ impl Thread {
     /// # Errors
     /// Only when Python fails, as out of memory.
     pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
-        Self::wrap(py, Arc::new(Shared::new(thread)))
+        Self::wrap(py, Arc::new(SharedThread::new(thread)))
     }
 }
 
@@ -133,7 +144,7 @@ impl Thread {
     fn new(messages: Option<&Bound<'_, PyAny>>) -> PyResult<PyClassInitializer<Self>> {
         let messages =
             messages.map_or_else(|| Ok(History::new()), |messages| history_from(messages, "messages"))?;
-        let thread = Shared::new(CoreThread::new(messages, &RandomIds, &SystemClock));
+        let thread = SharedThread::new(CoreThread::new(messages, &RandomIds, &SystemClock));
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 

@@ -38,7 +38,6 @@ use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message as CoreMessage, ToolDefinition};
 use turntree_core::time::SystemClock;
-use turntree_upp::UppError;
 use turntree_upp::llm::Input;
 
 /// The native half of an agent. One serves any number of runs at once.
@@ -197,7 +196,7 @@ impl AgentCore {
         let host = PyHost::new(&slf.get().callables, place, RunMetadata::new(py, &kept, Arc::default())?);
         let context = RunContext { sub_agent_events, ..run_context(py, Arc::new(host), !on_loop)? };
         let stream = slf.get().agent.stream_with_history(start.history, start.input, context);
-        let stream = stream.map_err(|error| crate::error::upp(py, &error))?;
+        let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
         AgentStream::new(py, stream, &slf.get().callables, kept)
     }
 
@@ -261,7 +260,8 @@ impl AgentCore {
         let host = PyHost::new(&slf.get().callables, Place::Started(caller), metadata);
         let context = run_context(slf.py(), Arc::new(host), waits)?;
         let prepared = slf.get().agent.prepare(start.history, start.input, context);
-        let (machine, driver) = prepared.map_err(|error| crate::error::upp(slf.py(), &error))?;
+        let (machine, driver) =
+            prepared.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?;
         Ok((kept, machine, driver))
     }
 }
@@ -275,7 +275,7 @@ pub(super) async fn perform(
     let turn = drive(&mut machine, &driver).await;
     gil::require_held(|py| match turn {
         Ok(turn) => show_turn(py, &callables, turn),
-        Err(error) => Err(crate::error::upp(py, &error)),
+        Err(error) => Err(crate::upp::error::to_exception(py, &error)),
     })
 }
 
@@ -312,9 +312,4 @@ fn core_tool(tool: &Bound<'_, PyAny>, binding: &ToolBinding) -> PyResult<CoreToo
         None => tool,
     };
     Ok(if binding.asks_approval() { tool.with_approval() } else { tool })
-}
-
-/// An error of the core as the exception Python sees; for futures that are polled with the GIL held.
-pub(crate) fn raised(error: &UppError) -> PyErr {
-    gil::require_held(|py| Ok(crate::error::upp(py, error))).unwrap_or_else(|error| error)
 }

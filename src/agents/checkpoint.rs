@@ -37,7 +37,7 @@ impl Checkpoint {
 pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     for (call, state) in states.iter() {
-        let text = json::write(&**state).map_err(|error| crate::error::serialization(py, &error))?;
+        let text = json::write(&**state).map_err(|error| crate::convert::error::serialization(py, &error))?;
         shown.set_item(call, json_to_python(py, &text)?)?;
     }
     Ok(shown)

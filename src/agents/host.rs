@@ -24,7 +24,7 @@ use crate::bridge::gil::{self, lock};
 use crate::bridge::imports::cancelled_error;
 use crate::convert::json::{json_to_python, to_raw, to_raw_object};
 use crate::data::extract;
-use crate::error::Raised;
+use crate::raised::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use crate::to_python::ToPython;
 use turntree_agents::driver::{Span, Tracer};
@@ -425,7 +425,7 @@ impl Host for PyHost {
 
     fn sub_agent_failure(&self, error: UppError) -> HostError {
         // What is no `Exception` ends the run that called the agent too.
-        let made = gil::require_held(|py| Ok(host_error(py, crate::error::upp(py, &error))));
+        let made = gil::require_held(|py| Ok(host_error(py, crate::upp::error::to_exception(py, &error))));
         made.unwrap_or_else(|_| HostError::raised("UPPError", error.message))
     }
 
@@ -541,7 +541,7 @@ impl Host for PyHost {
 
     fn on_error(&self, error: UppError, state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
         let started = self.hook("on_error", |py| {
-            let exception = crate::error::upp(py, &error).into_value(py).into_any();
+            let exception = crate::upp::error::to_exception(py, &error).into_value(py).into_any();
             tuple(py, vec![exception, self.state_of(py, &state)?])
         });
         Box::pin(value_of(started, |value| {

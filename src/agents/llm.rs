@@ -81,7 +81,7 @@ impl LlmCore {
         };
         let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
         let llm = Llm::new(options, &RandomIds);
-        let llm = llm.map_err(|error| crate::error::upp(model.py(), &error))?;
+        let llm = llm.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
         Ok(Self { llm, callables, held, middleware })
     }
 
@@ -113,7 +113,7 @@ impl LlmCore {
         context.enclosing = enclosing::current(py)?;
         context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
-        let stream = stream.map_err(|error| crate::error::upp(py, &error))?;
+        let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
         AgentStream::new(py, stream, &this.callables, kept)
     }
 
@@ -152,7 +152,8 @@ impl LlmCore {
             structure_repair: options.structure_repair,
             ..LlmOptions::new(Arc::clone(&run.drive.model))
         };
-        let llm = Llm::new(options, &RandomIds).map_err(|error| crate::error::upp(py, &error))?;
+        let llm =
+            Llm::new(options, &RandomIds).map_err(|error| crate::upp::error::to_exception(py, &error))?;
         let callables = Arc::new(Mutex::new(lock(agent.get().callables()).without_steps(py)));
         let mut held = Callbacks::default();
         // Its model may lead to functions that the agent holds.
@@ -175,7 +176,7 @@ impl LlmCore {
         context.enclosing = enclosing::current(slf.py())?;
         context.middleware = this.middleware.get().for_call(kept);
         let started = this.llm.start(history, inputs, context);
-        started.map_err(|error| crate::error::upp(slf.py(), &error))
+        started.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))
     }
 }
 
@@ -195,7 +196,7 @@ impl Said {
         Self::read(arguments).map_err(|cause| {
             let words = cause.value(py).str().map(|words| words.to_string()).unwrap_or_default();
             let error = UppError::invalid_request(provider, format!("Invalid inference input: {words}"));
-            let error = crate::error::upp(py, &error);
+            let error = crate::upp::error::to_exception(py, &error);
             error.set_cause(py, Some(cause));
             error
         })

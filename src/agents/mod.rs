@@ -9,6 +9,7 @@ pub(crate) mod callables;
 pub(crate) mod checkpoint;
 pub(crate) mod context;
 pub(crate) mod enclosing;
+pub(crate) mod error;
 pub(crate) mod host;
 pub(crate) mod llm;
 pub(crate) mod middleware;

@@ -12,7 +12,7 @@ use super::host::Place;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
-use crate::error::Raised;
+use crate::raised::Raised;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 
 /// A store that a run keeps at a place of its [`GcRoots`]. Its synchronous methods are called in a thread: they may block.

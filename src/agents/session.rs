@@ -12,6 +12,7 @@ use super::agent::{AgentCore, input_from};
 use super::callables::Callables;
 use super::checkpoint::{Checkpoint, sub_agents};
 use super::enclosing::run_context;
+use super::error::session_exception;
 use super::host::{Place, PyHost, RunMetadata, show_turn};
 use super::persistence::PyPersistence;
 use super::state::PyExecutionState;
@@ -24,8 +25,8 @@ use crate::bridge::gil::{self, lock};
 use crate::bridge::sync;
 use crate::convert::json::{document_text, limits, to_raw_object};
 use crate::data::DataClass;
-use crate::error::Raised;
-use crate::records::{ToolCall, wrap_turn};
+use crate::raised::Raised;
+use crate::records::ToolCall;
 use crate::thread::Thread;
 use crate::to_python::ToPython;
 use turntree_agents::driver::AgentStream as CoreStream;
@@ -85,34 +86,6 @@ impl SessionMetadata for Owned {
     }
 }
 
-/// A session error as Python raises it.
-pub(crate) fn raised(py: Python<'_>, error: &SessionError) -> PyErr {
-    let own = |payload: &Option<turntree_upp::error::HostPayload>| {
-        let payload = payload.as_deref()?.downcast_ref::<Raised>()?;
-        Some(payload.error(py))
-    };
-    match error {
-        SessionError::Run(error) => crate::error::upp(py, error),
-        SessionError::Tree(error) => super::tree::raised(error),
-        SessionError::InvalidId { .. } => crate::error::named(py, "ValidationError", &error.to_string()),
-        SessionError::Metadata(host) => own(&host.payload)
-            .unwrap_or_else(|| crate::error::named(py, "ValidationError", &error.to_string())),
-        SessionError::Serialization(_) => crate::error::named(py, "SerializationError", &error.to_string()),
-        SessionError::Store(store) => {
-            own(&store.payload).unwrap_or_else(|| crate::error::named(py, "StoreError", &error.to_string()))
-        }
-        SessionError::NotSaved { turn, error: store } => {
-            let raised = crate::error::named(py, "StoreError", &error.to_string());
-            raised.set_cause(py, own(&store.payload));
-            match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn)) {
-                Ok(()) => raised,
-                Err(failure) => failure,
-            }
-        }
-        _ => crate::error::named(py, "SessionError", &error.to_string()),
-    }
-}
-
 /// What is given to a run of a session.
 struct Begun {
     session: CoreSession,
@@ -147,7 +120,8 @@ impl SessionCore {
             save_interval: saves.unwrap_or_default(),
             ..SessionOptions::default()
         };
-        let session = gil::mark_held(py, || session(options)).map_err(|error| raised(py, &error))?;
+        let session =
+            gil::mark_held(py, || session(options)).map_err(|error| session_exception(py, &error))?;
         Ok(Self { session, owned, saves })
     }
 
@@ -187,7 +161,7 @@ impl SessionCore {
         if entry.on_loop || entry.inside {
             return Ok(());
         }
-        slf.get().session.check_may_block().map_err(|error| raised(slf.py(), &error))
+        slf.get().session.check_may_block().map_err(|error| session_exception(slf.py(), &error))
     }
 
     /// The metadata of the run that `resume` goes on with.
@@ -233,7 +207,7 @@ impl Begun {
         py: Python<'_>,
         start: impl FnOnce(&CoreSession, RunContext) -> Result<CoreStream, SessionError>,
     ) -> PyResult<AgentStream> {
-        let stream = start(&self.session, self.context).map_err(|error| raised(py, &error))?;
+        let stream = start(&self.session, self.context).map_err(|error| session_exception(py, &error))?;
         AgentStream::new(py, stream, &self.callables, self.kept)
     }
 }
@@ -258,7 +232,7 @@ impl Entry {
 fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
     gil::require_held(|py| match outcome {
         Ok(turn) => show_turn(py, callables, turn),
-        Err(error) => Err(raised(py, &error)),
+        Err(error) => Err(session_exception(py, &error)),
     })
 }
 
@@ -300,7 +274,7 @@ impl SessionCore {
             let snapshot = SessionSnapshot::from_json(&text, &limits())?;
             if strict { snapshot.check_ids().map(|()| snapshot) } else { Ok(snapshot) }
         });
-        let snapshot = read.map_err(|error| crate::error::validation(py, &error, Some(&text)))?;
+        let snapshot = read.map_err(|error| crate::convert::error::validation(py, &error, Some(&text)))?;
         let metadata = snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
         Self::made(py, agent, &metadata, store, saves, |options| {
@@ -389,19 +363,23 @@ impl SessionCore {
     fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let arguments = arguments.map(|given| to_raw_object(given, "arguments")).transpose()?;
         let arguments = arguments.map(|given| RawJson::from_value(&given)).transpose();
-        let arguments = arguments.map_err(|error| crate::error::serialization(py, &error))?;
-        self.session.decide(call_id, Verdict::Approved, arguments).map_err(|error| raised(py, &error))
+        let arguments = arguments.map_err(|error| crate::convert::error::serialization(py, &error))?;
+        self.session
+            .decide(call_id, Verdict::Approved, arguments)
+            .map_err(|error| session_exception(py, &error))
     }
 
     /// Refuses a pending call.
     #[pyo3(signature = (call_id, reason))]
     fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
-        self.session.decide(call_id, Verdict::Denied { reason }, None).map_err(|error| raised(py, &error))
+        self.session
+            .decide(call_id, Verdict::Denied { reason }, None)
+            .map_err(|error| session_exception(py, &error))
     }
 
     /// Gives up the run that is not finished; whether there was one.
     fn discard(&self, py: Python<'_>) -> PyResult<bool> {
-        self.session.discard().map_err(|error| raised(py, &error))
+        self.session.discard().map_err(|error| session_exception(py, &error))
     }
 
     /// A number for one run.
@@ -488,20 +466,20 @@ impl SessionCore {
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         Coroutine::new("restore", kept, async move {
             let restored = session.restore(&checkpoint_id).await;
-            gil::require_held(|py| restored.map_err(|error| raised(py, &error)))
+            gil::require_held(|py| restored.map_err(|error| session_exception(py, &error)))
         })
     }
 
     /// Starts a branch at a node, without moving to it; gives the new node's id.
     fn fork(&self, py: Python<'_>, node_id: &str) -> PyResult<String> {
-        self.session.fork(node_id).map(|node| node.to_string()).map_err(|error| raised(py, &error))
+        self.session.fork(node_id).map(|node| node.to_string()).map_err(|error| session_exception(py, &error))
     }
 
     /// Keeps a thread under the root, apart from its history; gives the new node's id.
     fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
         let planted =
             self.session.add_side_thread(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
-        planted.map(|node| node.to_string()).map_err(|error| raised(thread.py(), &error))
+        planted.map(|node| node.to_string()).map_err(|error| session_exception(thread.py(), &error))
     }
 
     /// Saves the session; a coroutine.
@@ -514,15 +492,16 @@ impl SessionCore {
         let session = slf.get().session.with_persistence(Some(persistence));
         Ok(Coroutine::new("save", kept, async move {
             let saved = session.save().await;
-            gil::require_held(|py| saved.map_err(|error| raised(py, &error)))
+            gil::require_held(|py| saved.map_err(|error| session_exception(py, &error)))
         }))
     }
 
     /// Its JSON.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        let snapshot = gil::mark_held(py, || self.session.snapshot()).map_err(|error| raised(py, &error))?;
+        let snapshot =
+            gil::mark_held(py, || self.session.snapshot()).map_err(|error| session_exception(py, &error))?;
         let written = py.detach(|| json::write(&snapshot));
-        written.map_err(|error| crate::error::serialization(py, &error))
+        written.map_err(|error| crate::convert::error::serialization(py, &error))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]

@@ -212,7 +212,10 @@ impl StrategyContext {
             Some(input) => {
                 let provider = context.drive.model.provider();
                 let messages = into_messages([input_from(input)?], provider, &RandomIds, &SystemClock);
-                messages.map_err(|error| crate::error::upp(slf.py(), &error))?.into_iter().collect()
+                messages
+                    .map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?
+                    .into_iter()
+                    .collect()
             }
             None => context.state.messages.clone(),
         };
@@ -222,7 +225,7 @@ impl StrategyContext {
             let turn = context.run(&strategy, history, input).await;
             gil::require_held(|py| match turn {
                 Ok(turn) => show_turn(py, &callables, turn),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         }))
     }

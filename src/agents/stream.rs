@@ -12,7 +12,6 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
-use super::agent::raised;
 use super::callables::Callables;
 use super::host::show_turn;
 use crate::bridge::coroutine::Coroutine;
@@ -23,6 +22,7 @@ use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::bridge::sync::run_in_background;
 use crate::to_python::ToPython;
+use crate::upp::error::to_exception_held;
 use turntree_agents::LlmStream;
 use turntree_agents::driver::AgentStream as CoreStream;
 use turntree_agents::types::{
@@ -118,7 +118,7 @@ impl<R: Run> Stream for Source<R> {
                 *slot = Some(outcome.clone());
             }
         }
-        polled.map(|item| item.map(|event| event.map_err(|error| raised(&error))))
+        polled.map(|item| item.map(|event| event.map_err(|error| to_exception_held(&error))))
     }
 }
 
@@ -153,7 +153,7 @@ impl AgentStream {
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
             gil::require_held(|py| match ended {
                 Ok(turn) => show_turn(py, &callables, turn),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         }
     }
@@ -392,7 +392,7 @@ impl UapEvent {
     /// The event's data, keys as the specification spells them.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let data = self.0.data.to_raw().map_err(|error| crate::error::serialization(py, &error))?;
+        let data = self.0.data.to_raw().map_err(|error| crate::convert::error::serialization(py, &error))?;
         data.to_python(py)
     }
 

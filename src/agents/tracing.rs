@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
-use crate::error::Raised;
+use crate::raised::Raised;
 use turntree_agents::driver::{Attributes, Value};
 use turntree_agents::driver::{Open, Outcome, Span, Tracer, Work};
 use turntree_agents::host::HostError;

@@ -12,7 +12,7 @@ use crate::bridge::gil::lock;
 use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::records::Turn;
-use crate::thread::{Shared, Thread, history_from};
+use crate::thread::{NodeThread, SharedThread, Thread, history_from};
 use crate::to_python::{ToPython, data_class};
 use turntree_agents::tree::{
     NodeId, SharedTree, ThreadDiff as CoreDiff, ThreadNode as CoreNode, ThreadNodeJson,
@@ -33,7 +33,7 @@ pub(crate) struct TreeValue(Result<Arc<SharedTree>, ParseError>);
 
 impl TreeValue {
     fn shared(&self, py: Python<'_>) -> PyResult<&Arc<SharedTree>> {
-        self.0.as_ref().map_err(|flaw| crate::error::validation(py, flaw, None))
+        self.0.as_ref().map_err(|flaw| crate::convert::error::validation(py, flaw, None))
     }
 }
 
@@ -88,26 +88,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn push(&self, messages: impl IntoIterator<Item = Arc<Message>>) -> PyResult<()> {
-        match self {
-            Self::In(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
-            Self::Alone(node) => {
-                Arc::make_mut(&mut lock(node)).thread.push(messages, &SystemClock);
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) fn clear(&self) -> PyResult<()> {
-        match self {
-            Self::In(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
-            Self::Alone(node) => {
-                Arc::make_mut(&mut lock(node)).thread.clear(&SystemClock);
-                Ok(())
-            }
-        }
-    }
-
     fn rename(&self, name: Option<String>) -> PyResult<()> {
         match self {
             Self::In(tree, id) => done(tree.lock().rename(id.as_str(), name)),
@@ -126,12 +106,38 @@ impl Place {
     }
 }
 
+impl NodeThread for Place {
+    fn thread(&self) -> PyResult<CoreThread> {
+        Ok(self.node()?.thread.clone())
+    }
+
+    fn push(&self, messages: Vec<Arc<Message>>) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
+            Self::Alone(node) => {
+                Arc::make_mut(&mut lock(node)).thread.push(messages, &SystemClock);
+                Ok(())
+            }
+        }
+    }
+
+    fn clear(&self) -> PyResult<()> {
+        match self {
+            Self::In(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
+            Self::Alone(node) => {
+                Arc::make_mut(&mut lock(node)).thread.clear(&SystemClock);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// A node by its JSON.
 pub(crate) struct NodeValue(Result<Arc<Place>, ParseError>);
 
 impl NodeValue {
     fn place(&self, py: Python<'_>) -> PyResult<&Arc<Place>> {
-        self.0.as_ref().map_err(|flaw| crate::error::validation(py, flaw, None))
+        self.0.as_ref().map_err(|flaw| crate::convert::error::validation(py, flaw, None))
     }
 
     fn node(&self) -> Option<Arc<CoreNode>> {
@@ -422,7 +428,7 @@ impl ThreadNode {
     /// Its own messages, none of its parent's; what is added here is added to the tree.
     #[getter]
     fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Thread::wrap(slf.py(), Arc::new(Shared::OfNode(Arc::clone(Self::place(slf)?))))
+        Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Self::place(slf)?.clone())))
     }
 
     /// For people; may be assigned.

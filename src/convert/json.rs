@@ -347,7 +347,7 @@ pub(crate) fn document_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<St
 
 fn utf8(py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
     let text = turntree_core::json::check_utf8(bytes);
-    text.map(str::to_owned).map_err(|error| crate::error::validation(py, &error, None))
+    text.map(str::to_owned).map_err(|error| crate::convert::error::validation(py, &error, None))
 }
 
 /// Limits of documents that Python callers get.

@@ -67,7 +67,7 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
     let raw = document_raw(&dict, what)?;
     turntree_core::json::parse(raw.get(), &limits())
         .map(Arc::new)
-        .map_err(|error| crate::error::validation(value.py(), &error, Some(raw.get())))
+        .map_err(|error| crate::convert::error::validation(value.py(), &error, Some(raw.get())))
 }
 
 /// The time at this moment, as timestamps are written.
@@ -126,7 +126,7 @@ macro_rules! action_class {
             fn accept(value: &Action) -> Result<(), ParseError> {
                 match value {
                     Action::$variant(_) => Ok(()),
-                    other => Err(super::wrong_kind("action_type", $wanted, other.action_type())),
+                    other => Err(super::error::wrong_kind("action_type", $wanted, other.action_type())),
                 }
             }
 

@@ -12,7 +12,7 @@ use super::bulk_files::{Sink, Source};
 use super::pydantic_ai::choose;
 use crate::bridge::gil;
 use crate::convert::json::document_raw;
-use crate::error::Raised;
+use crate::raised::Raised;
 use crate::to_python::{ToPython, data_class};
 use turntree_thread_protocol::bulk::{
     BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, Options, OutputFile,
@@ -229,7 +229,7 @@ fn os_error(py: Python<'_>, number: i32, source: &io::Error, name: &str) -> PyEr
 
 fn invalid<'py>(py: Python<'py>, issue: &CoreIssue) -> PyResult<Bound<'py, PyAny>> {
     let detail = PyDict::new(py);
-    detail.set_item("loc", super::location(py, &issue.pointer)?)?;
+    detail.set_item("loc", super::error::location(py, &issue.pointer)?)?;
     detail.set_item("pointer", &issue.pointer)?;
     detail.set_item("type", &issue.rule)?;
     detail.set_item("msg", &issue.message)?;

@@ -157,8 +157,8 @@ impl ToPython for ContentPart {
             Self::Audio(part) => part.to_python(py),
             Self::Video(part) => part.to_python(py),
             Self::Unknown(_) => {
-                let text =
-                    serde_json::to_string(self).map_err(|error| crate::error::serialization(py, &error))?;
+                let text = serde_json::to_string(self)
+                    .map_err(|error| crate::convert::error::serialization(py, &error))?;
                 Ok(json_to_python(py, &text)?.into_bound(py))
             }
         }
@@ -215,5 +215,5 @@ fn part_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentPart> {
     }
     let raw = document_raw(value, what)?;
     turntree_core::json::parse(raw.get(), &limits())
-        .map_err(|error| crate::error::validation(value.py(), &error, Some(raw.get())))
+        .map_err(|error| crate::convert::error::validation(value.py(), &error, Some(raw.get())))
 }

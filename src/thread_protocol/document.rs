@@ -205,7 +205,7 @@ impl Thread {
     fn check(slf: &Bound<'_, Self>, strict: bool) -> PyResult<()> {
         let thread = Self::of(slf)?.now();
         let checked = slf.py().detach(|| if strict { thread.check_strictly() } else { thread.check() });
-        checked.map_err(|error| super::raise(slf.py(), &error, None))
+        checked.map_err(|error| super::error::to_exception(slf.py(), &error, None))
     }
 
     /// The canonical bytes (RFC 8785): the same for equal documents, whoever wrote them.
@@ -215,7 +215,7 @@ impl Thread {
         let bytes = slf
             .py()
             .detach(|| if strict { thread.canonical_json_strictly() } else { thread.canonical_json() });
-        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
+        let bytes = bytes.map_err(|error| super::error::to_exception(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
@@ -224,7 +224,7 @@ impl Thread {
     fn digest(slf: &Bound<'_, Self>, include_times: bool) -> PyResult<String> {
         let thread = Self::of(slf)?.now();
         let digest = slf.py().detach(|| thread.digest(include_times));
-        digest.map_err(|error| super::raise(slf.py(), &error, None))
+        digest.map_err(|error| super::error::to_exception(slf.py(), &error, None))
     }
 
     /// What everybody who saw the conversation agrees on: no metadata, actions numbered anew.
@@ -325,7 +325,7 @@ impl Thread {
             Some(version) => thread.to_older_pydantic_ai_json(&view, version).map(|(bytes, _)| bytes),
             None => thread.to_pydantic_ai_json(&view),
         });
-        let bytes = bytes.map_err(|error| super::raise(slf.py(), &error, None))?;
+        let bytes = bytes.map_err(|error| super::error::to_exception(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
@@ -395,7 +395,7 @@ impl Thread {
     fn to_json<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
         let thread = Self::of(slf)?.now();
         let text = slf.py().detach(|| turntree_core::json::write(&thread));
-        let text = text.map_err(|error| crate::error::serialization(slf.py(), &error))?;
+        let text = text.map_err(|error| crate::convert::error::serialization(slf.py(), &error))?;
         Ok(PyString::new(slf.py(), &text))
     }
 

@@ -54,7 +54,7 @@ pub(super) fn slice(
     if let Some(agent_id) = agent_id.as_ref().filter(|id| !thread.agents.contains(id)) {
         let known = thread.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
         let error = turntree_thread_protocol::ThreadError::UnknownAgent { agent_id: agent_id.clone(), known };
-        return Err(super::raise(py, &error, None));
+        return Err(super::error::to_exception(py, &error, None));
     }
     let time = |given: Option<&Bound<'_, PyAny>>, what: &str| -> PyResult<Option<Timestamp>> {
         let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };

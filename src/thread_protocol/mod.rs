@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyModule, PyString};
+use pyo3::types::{PyDict, PyModule, PyString};
 
 use super::data::{ClassRegistry, DataClass, extract};
-use turntree_core::json::PathSegment;
-use turntree_thread_protocol::ThreadError;
 
 pub(crate) mod actions;
 mod agents;
@@ -19,6 +16,7 @@ mod bulk_files;
 pub(crate) mod content;
 pub(crate) mod document;
 mod edit;
+pub(crate) mod error;
 mod issues;
 pub(crate) mod pydantic_ai;
 mod shared;
@@ -77,47 +75,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) 
     module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
 }
 
-/// `turntree.ValidationError` for an error of the core, with one entry for each place.
-pub(crate) fn raise(py: Python<'_>, error: &ThreadError, input: Option<&str>) -> PyErr {
-    if let ThreadError::Parse(error) = error {
-        return super::error::validation(py, error, input);
-    }
-    exception(py, error).map_or_else(|error| error, PyErr::from_value)
-}
-
-fn exception<'py>(py: Python<'py>, error: &ThreadError) -> PyResult<Bound<'py, PyAny>> {
-    let details = PyList::empty(py);
-    let detail = |pointer: &str, rule: &str, message: &str| -> PyResult<()> {
-        let detail = PyDict::new(py);
-        detail.set_item("loc", location(py, pointer)?)?;
-        detail.set_item("pointer", pointer)?;
-        detail.set_item("type", rule)?;
-        detail.set_item("msg", message)?;
-        detail.set_item("input", py.None())?;
-        details.append(detail)
-    };
-    match error {
-        ThreadError::Invalid { issues } => {
-            issues.iter().try_for_each(|issue| detail(&issue.pointer, issue.rule.name(), &issue.message))?;
-        }
-        error => detail(&error.pointer(), error.rule(), &error.to_string())?,
-    }
-    let class = py.import(intern!(py, "turntree.exceptions"))?.getattr(intern!(py, "ValidationError"))?;
-    class.call1((format!("{error}; {}", error.hint()), details))
-}
-
-/// A JSON pointer as the tuple that error lists have.
-fn location<'py>(py: Python<'py>, pointer: &str) -> PyResult<Bound<'py, PyAny>> {
-    let steps = PyList::empty(py);
-    for step in pointer.split('/').skip(1) {
-        match step.parse::<usize>() {
-            Ok(index) => steps.append(index)?,
-            Err(_) => steps.append(step.replace("~1", "/").replace("~0", "~"))?,
-        }
-    }
-    Ok(steps.to_tuple().into_any())
-}
-
 /// Values from a list of handles or plain data; errors name the place.
 fn list_of<C: DataClass>(values: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Arc<C::Value>>> {
     items_of(values, what)?
@@ -137,10 +94,4 @@ fn items_of<'py>(values: &Bound<'py, PyAny>, what: &str) -> PyResult<Vec<Bound<'
         return Err(refuse());
     }
     values.try_iter().map_err(|_| refuse())?.collect()
-}
-
-/// A class of which only one kind of value is a member.
-fn wrong_kind(key: &str, wanted: &str, found: &str) -> turntree_core::json::ParseError {
-    let message = format!("must be \"{wanted}\" here, not \"{found}\"");
-    turntree_core::json::ParseError::shape(vec![PathSegment::Key(key.to_owned())], message)
 }

@@ -120,7 +120,7 @@ pub(super) fn from_pydantic_ai(
         return from_json(py, &bytes.to_vec(), &options);
     }
     let walked = convert::walk(&list_from(messages)?, "messages")?;
-    let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
+    let found = walked.found().map_err(|error| super::error::to_exception(py, &error, None))?;
     let thread = py.detach(|| from_message_stream(found, &options));
     Thread::given(py, thread)
 }
@@ -145,7 +145,7 @@ fn from_json(py: Python<'_>, bytes: &[u8], options: &ImportOptions) -> PyResult<
     let thread = py.detach(|| from_pydantic_ai_json(bytes, options));
     let thread = thread.map_err(|error| {
         let input: String = String::from_utf8_lossy(bytes.get(..400).unwrap_or(bytes)).into_owned();
-        super::raise(py, &error, Some(&input))
+        super::error::to_exception(py, &error, Some(&input))
     })?;
     Thread::given(py, thread)
 }
@@ -175,6 +175,6 @@ pub(super) fn to_objects<'py>(
     view: &ViewOptions,
 ) -> PyResult<Bound<'py, PyList>> {
     let messages = py.detach(|| thread.to_messages(view));
-    let messages = messages.map_err(|error| super::raise(py, &error, None))?;
+    let messages = messages.map_err(|error| super::error::to_exception(py, &error, None))?;
     convert::build(py, &messages)
 }

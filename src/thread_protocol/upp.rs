@@ -57,7 +57,7 @@ pub(super) fn to_list<'py>(
     view: &ViewOptions,
 ) -> PyResult<Bound<'py, PyList>> {
     let messages = py.detach(|| thread.to_upp(view));
-    let messages = messages.map_err(|error| super::raise(py, &error, None))?;
+    let messages = messages.map_err(|error| super::error::to_exception(py, &error, None))?;
     let handles = messages.into_iter().map(|message| crate::message::wrap(py, Arc::new(message)));
     PyList::new(py, handles.collect::<PyResult<Vec<_>>>()?)
 }

@@ -84,7 +84,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
         let messages = py.detach(|| ui_messages_from_json(bytes, &LIMITS));
         messages.map_err(|error| {
             let input: String = String::from_utf8_lossy(bytes.get(..400).unwrap_or(bytes)).into_owned();
-            super::raise(py, &error, Some(&input))
+            super::error::to_exception(py, &error, Some(&input))
         })
     };
     if let Ok(text) = value.cast::<PyString>() {
@@ -132,7 +132,7 @@ fn list_of_messages<'py>(py: Python<'py>, messages: &[UiMessage]) -> PyResult<Bo
 
 fn message_dict<'py>(py: Python<'py>, message: &UiMessage) -> PyResult<Bound<'py, PyAny>> {
     let json = turntree_core::json::RawJson::from_value(message)
-        .map_err(|error| crate::error::serialization(py, &error))?;
+        .map_err(|error| crate::convert::error::serialization(py, &error))?;
     Ok(to_browser(py, json.get())?.into_bound(py))
 }
 
@@ -211,7 +211,7 @@ impl UiStreamReader {
     }
 
     fn pushed(py: Python<'_>, pushed: Result<(), ThreadError>) -> PyResult<()> {
-        pushed.map_err(|error| super::raise(py, &error, None))
+        pushed.map_err(|error| super::error::to_exception(py, &error, None))
     }
 }
 

@@ -70,7 +70,7 @@ fn with_history<R: Send>(
         let thread = Thread::read(thread)?;
         let used =
             py.detach(|| thread.to_messages(&ViewOptions::default()).map(|messages| use_history(&messages)));
-        return used.map_err(|error| super::raise(py, &error, None));
+        return used.map_err(|error| super::error::to_exception(py, &error, None));
     }
     let given = if let Ok(text) = history.cast::<PyString>() {
         Some(text.to_str()?.as_bytes().to_vec())
@@ -81,10 +81,10 @@ fn with_history<R: Send>(
     };
     if let Some(bytes) = given {
         let used = py.detach(|| read_any_history(&bytes, &Limits::default(), use_history));
-        return used.map_err(|error| super::raise(py, &error, None));
+        return used.map_err(|error| super::error::to_exception(py, &error, None));
     }
     let walked = convert::walk(&super::pydantic_ai::list_from(history)?, "history")?;
-    let found = walked.found().map_err(|error| super::raise(py, &error, None))?;
+    let found = walked.found().map_err(|error| super::error::to_exception(py, &error, None))?;
     Ok(use_history(&found.into_iter().collect()))
 }
 

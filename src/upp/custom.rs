@@ -103,7 +103,7 @@ impl CustomModel {
             () if raised.is_instance_of::<PyConnectionError>(py) => ErrorCode::NetworkError,
             () => ErrorCode::ProviderError,
         };
-        let error = crate::error::to_upp(py, raised);
+        let error = crate::upp::error::from_exception(py, raised);
         if error.provider.is_empty() && error.code == ErrorCode::ProviderError {
             return UppError { code, provider: self.provider.to_string(), ..error };
         }

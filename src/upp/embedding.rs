@@ -162,7 +162,7 @@ impl EmbedderCore {
         held.objects.push(model.clone().into_any().unbind());
         let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
         let bound = model.get().bind_embedding(&config);
-        let model = bound.map_err(|error| crate::error::upp(model.py(), &error))?;
+        let model = bound.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
         Ok(Self { model, params: Arc::new(params), held, middleware })
     }
 
@@ -220,7 +220,7 @@ impl EmbedderCore {
         options.middleware = self.middleware.get().for_call(kept);
         let params = Arc::clone(&self.params);
         let stream = embedding::embed(Arc::clone(&self.model), inputs_from(inputs)?, params, options);
-        stream.map_err(|error| crate::error::upp(inputs.py(), &error))
+        stream.map_err(|error| crate::upp::error::to_exception(inputs.py(), &error))
     }
 
     fn result(
@@ -239,7 +239,7 @@ impl EmbedderCore {
             let result: Result<_, UppError> = call.await;
             gil::require_held(|py| match result {
                 Ok(result) => EmbeddingResult::wrap(py, result),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         }
     }

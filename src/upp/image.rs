@@ -129,7 +129,7 @@ impl ImageMakerCore {
         held.objects.push(model.clone().into_any().unbind());
         let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
         let bound = model.get().bind_image(&config);
-        let model = bound.map_err(|error| crate::error::upp(model.py(), &error))?;
+        let model = bound.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
         Ok(Self { model, params: Arc::new(params), held, middleware })
     }
 
@@ -173,7 +173,7 @@ impl ImageMakerCore {
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let middleware = this.middleware.get().for_call(&kept);
         let stream = image::stream(&this.model, this.request(prompt, None, None)?, middleware);
-        let stream = stream.map_err(|error| crate::error::upp(slf.py(), &error))?;
+        let stream = stream.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?;
         ResultStream::new::<ImageEvent, ImageResult>(slf.py(), stream, Modality::Image, kept)
     }
 }
@@ -218,7 +218,7 @@ impl ImageMakerCore {
             let result: Result<_, UppError> = call.await;
             gil::require_held(|py| match result {
                 Ok(result) => ImageResult::wrap(py, result),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         })
     }

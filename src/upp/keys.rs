@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
-use crate::error::to_host_failure;
+use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
 

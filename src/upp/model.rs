@@ -342,8 +342,8 @@ impl ModelRequest {
     /// The tools as dicts with name, description and parameters.
     #[getter]
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let tools =
-            RawJson::from_value(&*self.0.tools).map_err(|error| crate::error::serialization(py, &error))?;
+        let tools = RawJson::from_value(&*self.0.tools)
+            .map_err(|error| crate::convert::error::serialization(py, &error))?;
         tools.to_python(py)
     }
 

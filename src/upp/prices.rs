@@ -25,8 +25,8 @@ pub(crate) fn rows_from(rows: &Bound<'_, PyAny>) -> PyResult<Vec<Price>> {
 /// The prices that calls use, the first that fits counts.
 #[pyfunction]
 pub(crate) fn price_rows(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    let rows =
-        RawJson::from_value(&*Prices::current()).map_err(|error| crate::error::serialization(py, &error))?;
+    let rows = RawJson::from_value(&*Prices::current())
+        .map_err(|error| crate::convert::error::serialization(py, &error))?;
     rows.to_python(py)
 }
 

@@ -17,7 +17,7 @@ use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::{self, lock};
 use crate::convert::any::tree_to_python;
 use crate::convert::json::to_raw;
-use crate::error::Raised;
+use crate::raised::Raised;
 use turntree_core::http::cassette::{
     Cassette, CassetteError, CassetteMode, CassetteOptions, RedactionHook, UnusedExchange,
 };
@@ -245,7 +245,9 @@ impl<M: OverHttp> Ambient<M> {
         if self.0.config().transport.is_some() || !IS_ENTERED.load(Ordering::Relaxed) {
             return Ok(self.0.clone());
         }
-        match gil::if_held(|py| ambient(py).map_err(|error| crate::error::to_upp(py, error))).transpose()? {
+        match gil::if_held(|py| ambient(py).map_err(|error| crate::upp::error::from_exception(py, error)))
+            .transpose()?
+        {
             Some(Some(replay)) => Ok(self.0.clone().with_transport(Arc::new(replay))),
             _ => Ok(self.0.clone()),
         }

@@ -8,13 +8,13 @@ use futures_util::Stream;
 use pyo3::prelude::*;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::agent::raised;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::data::DataClass;
+use crate::upp::error::to_exception_held;
 use turntree_upp::result_stream::ResultStream as CoreStream;
 use turntree_upp::{Modality, UppError};
 
@@ -48,7 +48,7 @@ impl<E, R: DataClass> Stream for Source<E, R> {
                 outcome.clone().map(|value| -> Shown { Arc::new(move |py| R::wrap(py, Arc::clone(&value))) });
             lock(&self.outcome).get_or_insert(shown);
         }
-        polled.map(|item| item.map(|event| event.map_err(|error| raised(&error))))
+        polled.map(|item| item.map(|event| event.map_err(|error| to_exception_held(&error))))
     }
 }
 
@@ -82,7 +82,7 @@ impl ResultStream {
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("").with_modality(modality)));
             gil::require_held(|py| match ended {
                 Ok(shown) => shown(py),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         }
     }

@@ -11,7 +11,7 @@ use pyo3::types::PyTuple;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
-use crate::error::{to_host_failure, upp};
+use crate::upp::error::{to_exception, to_host_failure};
 use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
 use turntree_upp::http_model::describe;
@@ -166,7 +166,7 @@ impl http::RetryStrategy for Custom {
             if let (Some(set), Some(retry_after)) = (&self.set_retry_after, retry_after) {
                 set.bound(py)?.call1((retry_after.as_secs_f64(),))?;
             }
-            let error = upp(py, &error).into_value(py);
+            let error = to_exception(py, &error).into_value(py);
             self.on_retry.call(py, (error, attempt).into_pyobject(py)?.unbind())
         });
         answer(started, |value| wait(value, "on_retry"))

@@ -97,11 +97,11 @@ fn function(callable: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Scrip
             // What the function raises is what the model fails with, as a reply that is an exception would.
             let reply = gil::require_held(|py| match given {
                 Ok(reply) => reply_from(reply.bind(py)),
-                Err(error) => Ok(Reply::from(crate::error::to_upp(py, error))),
+                Err(error) => Ok(Reply::from(crate::upp::error::from_exception(py, error))),
             });
             reply.map_err(|error| {
                 let message = error.to_string();
-                let held = gil::if_held(|py| crate::error::to_upp(py, error));
+                let held = gil::if_held(|py| crate::upp::error::from_exception(py, error));
                 held.unwrap_or_else(|| UppError::invalid_request("scripted", message))
             })
         })
@@ -116,7 +116,10 @@ fn reply_from(value: &Bound<'_, PyAny>) -> PyResult<Reply> {
         return Ok(reply.after(seconds(timed.delay, "delay")?).paced(seconds(timed.pace, "pace")?));
     }
     if value.is_instance_of::<PyBaseException>() {
-        return Ok(Reply::from(crate::error::to_upp(value.py(), PyErr::from_value(value.clone()))));
+        return Ok(Reply::from(crate::upp::error::from_exception(
+            value.py(),
+            PyErr::from_value(value.clone()),
+        )));
     }
     if let Ok(items) = value.cast::<PyList>() {
         return reply_of_items(items);
@@ -158,7 +161,7 @@ fn reply_of_events(items: &Bound<'_, PyList>) -> PyResult<Reply> {
     let mut events = Vec::new();
     for (place, item) in items.iter().enumerate() {
         if item.is_instance_of::<PyBaseException>() {
-            let error = crate::error::to_upp(item.py(), PyErr::from_value(item));
+            let error = crate::upp::error::from_exception(item.py(), PyErr::from_value(item));
             return Ok(Reply::broken(events, error));
         }
         let event: Arc<CoreEvent> = extract::<StreamEvent>(&item, &format!("reply[{place}]"))?;

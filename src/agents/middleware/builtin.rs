@@ -64,7 +64,7 @@ impl AgentMiddleware {
         let sink = Arc::clone(&function);
         let write = move |line: &Line<'_>| {
             let written = gil::if_held(|py| -> PyResult<()> {
-                let error = line.error.map(|error| crate::error::upp(py, error).into_value(py));
+                let error = line.error.map(|error| crate::upp::error::to_exception(py, error).into_value(py));
                 sink.bound(py)?.call1((line.level.as_str(), line.message, error))?;
                 Ok(())
             });

@@ -15,7 +15,7 @@ use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
 use crate::data::extract;
-use crate::error::Raised;
+use crate::raised::Raised;
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::middleware::cleanup::PyCleanupExecutor;
@@ -158,8 +158,8 @@ fn seen<'py>(py: Python<'py>, host: &PyHost, context: &Arc<CoreContext>) -> PyRe
 /// What a function of the application raised, as the error of a run; comes out as the same object. What is no `Exception`
 /// (as `KeyboardInterrupt`) ends the run at once.
 pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr) -> UppError {
-    if crate::error::is_upp(py, &raised) {
-        return crate::error::to_upp(py, raised);
+    if crate::upp::error::is_upp_error(py, &raised) {
+        return crate::upp::error::from_exception(py, raised);
     }
     let is_exception = raised.value(py).is_instance_of::<PyException>();
     let error = host_error(py, raised).into_error(place, provider);
@@ -247,7 +247,7 @@ impl Middleware for PyMiddleware {
             return Box::pin(std::future::ready(Ok(None)));
         }
         let started = self.start("on_error", context, |py, _| {
-            Ok(Some(crate::error::upp(py, error).into_value(py).into_any()))
+            Ok(Some(crate::upp::error::to_exception(py, error).into_value(py).into_any()))
         });
         Box::pin(self.given("on_error", context, started, |value| {
             if value.is_none() { Ok(None) } else { turn_from(value, "on_error", " or None").map(Some) }

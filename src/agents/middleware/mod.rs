@@ -6,6 +6,5 @@
 
 pub(crate) mod builtin;
 pub(crate) mod context;
-pub(crate) mod errors;
 mod functions;
 pub(crate) mod hooks;

@@ -14,7 +14,7 @@ use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil::{self, lock};
 use crate::data::extract;
-use crate::error::Raised;
+use crate::raised::Raised;
 use crate::records::{StreamEvent, wrap_turn};
 use crate::to_python::ToPython;
 use turntree_core::json::RawJson;
@@ -144,8 +144,9 @@ impl PyMiddleware {
         error: &'a UppError,
         context: &'a Arc<CoreContext>,
     ) -> HookFuture<'a> {
-        let hook =
-            self.hook(name, context, |py| Ok(vec![crate::error::upp(py, error).into_value(py).into_any()]));
+        let hook = self.hook(name, context, |py| {
+            Ok(vec![crate::upp::error::to_exception(py, error).into_value(py).into_any()])
+        });
         Box::pin(async move {
             if let Err(failure) = hook.await {
                 let logged = gil::require_held(|py| log_failure(py, &self.functions.of, name, &failure));
@@ -193,8 +194,8 @@ fn emitted(given: &Bound<'_, PyAny>) -> PyResult<Emitted> {
 /// `KeyboardInterrupt`) cancels the call.
 fn hook_error(py: Python<'_>, hook: &str, raised: PyErr, context: &CoreContext) -> UppError {
     let value = raised.value(py);
-    if crate::error::is_upp(py, &raised) {
-        let error = crate::error::to_upp(py, raised);
+    if crate::upp::error::is_upp_error(py, &raised) {
+        let error = crate::upp::error::from_exception(py, raised);
         return UppError { modality: context.modality, ..error };
     }
     let is_exception = value.is_instance_of::<PyException>();
@@ -218,7 +219,7 @@ fn away_from_python(error: &PyErr, context: &CoreContext) -> UppError {
 /// Says in Python's log `turntree` that a last hook failed.
 fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyResult<()> {
     let logger = py.import("logging")?.call_method1("getLogger", ("turntree",))?;
-    let exception = crate::error::upp(py, failure).into_value(py);
+    let exception = crate::upp::error::to_exception(py, failure).into_value(py);
     let options = PyDict::new(py);
     options.set_item("exc_info", exception)?;
     logger.call_method(intern!(py, "error"), ("%s of %s failed", hook, of), Some(&options))?;
@@ -227,7 +228,7 @@ fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyRe
 
 /// The tool as the model sees it.
 fn tool_of(py: Python<'_>, tool: &ToolDefinition) -> PyResult<Py<PyAny>> {
-    let raw = RawJson::from_value(tool).map_err(|error| crate::error::serialization(py, &error))?;
+    let raw = RawJson::from_value(tool).map_err(|error| crate::convert::error::serialization(py, &error))?;
     Ok(raw.to_python(py)?.unbind())
 }
 

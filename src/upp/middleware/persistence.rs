@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
 use crate::data::{DataClass as _, extract};
-use crate::thread::{Shared, Thread, history_from};
+use crate::thread::{SharedThread, Thread, history_from};
 use turntree_core::ids::RandomIds;
 use turntree_core::message::Thread as CoreThread;
 use turntree_core::time::SystemClock;
@@ -47,7 +47,7 @@ impl PyAdapter {
 }
 
 fn raised(py: Python<'_>, error: PyErr) -> UppError {
-    crate::error::to_upp(py, error)
+    crate::upp::error::from_exception(py, error)
 }
 
 fn away_from_python(error: &PyErr) -> UppError {
@@ -93,7 +93,7 @@ impl PersistenceAdapter for PyAdapter {
     fn save(&self, thread: CoreThread) -> BoxFuture<'_, Result<(), UppError>> {
         Box::pin(async move {
             let started = gil::require_held(|py| {
-                let thread = Thread::wrap(py, Arc::new(Shared::new(thread)))?;
+                let thread = Thread::wrap(py, Arc::new(SharedThread::new(thread)))?;
                 self.save.call(py, (self.id.as_str(), thread).into_pyobject(py)?.unbind())
             });
             let saved = match started {

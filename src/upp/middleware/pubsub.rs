@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use pyo3::prelude::*;
 
-use crate::agents::agent::raised;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil;
@@ -13,6 +12,7 @@ use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
 use crate::records::wrap_turn;
 use crate::to_python::ToPython;
+use crate::upp::error::to_exception_held;
 use turntree_core::message::StreamEvent;
 use turntree_upp::middleware::{MemoryPubsub as CorePubsub, Subscription as CoreSubscription};
 
@@ -75,7 +75,7 @@ pub(crate) struct SubscriptionCore {
 impl SubscriptionCore {
     fn new(py: Python<'_>, subscription: CoreSubscription) -> PyResult<Self> {
         let end = subscription.again();
-        let source = subscription.map(|event| event.map_err(|error| raised(&error)));
+        let source = subscription.map(|event| event.map_err(|error| to_exception_held(&error)));
         let show =
             |py: Python<'_>, event: Arc<StreamEvent>| (*event).clone().to_python(py).map(Bound::unbind);
         let events = PyEventStream::new(py, source, show, GcRoots::default())?;
@@ -89,7 +89,7 @@ impl SubscriptionCore {
             gil::require_held(|py| match ended {
                 Ok(Some(turn)) => wrap_turn(py, turn),
                 Ok(None) => Ok(py.None()),
-                Err(error) => Err(crate::error::upp(py, &error)),
+                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
             })
         }
     }

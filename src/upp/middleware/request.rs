@@ -254,7 +254,7 @@ impl CallRequest {
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, Member::Tools, || {
             let tools = RawJson::from_value(&*self.llm()?.tools)
-                .map_err(|error| crate::error::serialization(py, &error))?;
+                .map_err(|error| crate::convert::error::serialization(py, &error))?;
             tools.to_python(py)
         })
     }

@@ -123,7 +123,7 @@ fn python_string<'py>(text: &Bound<'py, PyString>, schema: &Value) -> PyResult<B
     if schema.get("format").and_then(Value::as_str) == Some("date-time") {
         let parsed = text.to_str()?.parse::<turntree_core::time::Timestamp>();
         return parsed
-            .map_or_else(|_| Ok(text.clone().into_any()), |time| super::time::to_datetime(py, time));
+            .map_or_else(|_| Ok(text.clone().into_any()), |time| crate::time::to_datetime(py, time));
     }
     if schema.get("contentEncoding").and_then(Value::as_str) == Some("base64") {
         let decoded = Binary::from_base64(text.to_str()?).unwrap_or_default();

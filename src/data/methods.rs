@@ -1,186 +1,18 @@
-//! The face that everything that is data shows to Python: dump, validate, JSON Schema, pickling, equality, hashing,
-//! short and HTML reprs. Written once, on [`Data`], which every data class extends.
+//! The Python methods that all data classes share: dump, validation, JSON Schema, pickling, equality, hashing, reprs.
 
-use std::any::Any;
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
-use pyo3::PyClass;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use super::convert::any::tree_to_python;
-use super::convert::json::{document_raw, document_text, json_to_python, limits};
 use super::dump::{self, Dump};
-use turntree_core::json::schema::{self, JsonSchema};
-
-/// A Rust value behind a Python handle.
-pub(crate) trait Value: Send + Sync + 'static {
-    /// Its JSON.
-    fn json(&self) -> serde_json::Result<String>;
-    /// Whether both are the same type and equal.
-    fn same_as(&self, other: &dyn Value) -> bool;
-    /// For downcasts.
-    fn any(&self) -> &dyn Any;
-    /// For downcasts that share.
-    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-}
-
-impl<T: Serialize + PartialEq + Send + Sync + 'static> Value for T {
-    fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
-    }
-
-    fn same_as(&self, other: &dyn Value) -> bool {
-        other.any().downcast_ref::<T>().is_some_and(|other| other == self)
-    }
-
-    fn any(&self) -> &dyn Any {
-        self
-    }
-
-    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-}
-
-/// Base class of everything that is data. Frozen handles on shared memory: attributes are converted when read.
-#[pyclass(frozen, subclass, module = "turntree._core")]
-pub(crate) struct Data {
-    value: Arc<dyn Value>,
-}
-
-impl Data {
-    /// A handle on a value.
-    pub(crate) fn new(value: Arc<dyn Value>) -> Self {
-        Self { value }
-    }
-
-    /// The JSON of the value.
-    ///
-    /// # Errors
-    /// `turntree.SerializationError`.
-    pub(crate) fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.value.json().map_err(|error| super::error::serialization(py, &error))
-    }
-
-    /// The value as its type.
-    pub(crate) fn value<T: 'static>(&self) -> Option<&T> {
-        self.value.any().downcast_ref()
-    }
-
-    /// The value as its type, shared.
-    pub(crate) fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        Arc::clone(&self.value).shared().downcast().ok()
-    }
-}
-
-/// The value behind a handle whose class fixes its type.
-///
-/// # Errors
-/// `TypeError`, which only a class that was wrapped around the wrong type could cause.
-pub(crate) fn value_of<'a, T: 'static>(handle: &'a Bound<'_, Data>) -> PyResult<&'a T> {
-    handle.get().value().ok_or_else(|| PyTypeError::new_err("the handle holds another type of value"))
-}
-
-/// A Python class over one type of value.
-pub(crate) trait DataClass: PyClass {
-    /// What its handles hold.
-    type Value: Serialize + DeserializeOwned + JsonSchema + PartialEq + Send + Sync + 'static;
-
-    /// Whether values never change, so that they may be hashed.
-    const FROZEN: bool = true;
-
-    /// A handle on a value.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
-    fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>>;
-
-    /// Refuses values that the type can hold but the class must not, as another kind of message.
-    ///
-    /// # Errors
-    /// The place and the rule.
-    fn accept(_value: &Self::Value) -> Result<(), turntree_core::json::ParseError> {
-        Ok(())
-    }
-
-    /// The schema of the class.
-    fn json_schema() -> serde_json::Value {
-        schema::document::<Self::Value>()
-    }
-}
-
-/// Reads a value from JSON text.
-///
-/// # Errors
-/// `turntree.ValidationError`.
-pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
-    let value = turntree_core::json::parse::<C::Value>(text, &limits())
-        .and_then(|value| C::accept(&value).map(|()| value))
-        .map_err(|error| super::error::validation(py, &error, Some(text)))?;
-    Ok(value)
-}
-
-/// A value from a handle of the class or from plain data.
-///
-/// # Errors
-/// `TypeError` naming the argument for what is not JSON; `turntree.ValidationError` for another shape.
-pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<C::Value>> {
-    if let Ok(data) = value.cast::<Data>()
-        && let Some(shared) = data.get().share::<C::Value>()
-    {
-        C::accept(&shared).map_err(|error| super::error::validation(value.py(), &error, None))?;
-        return Ok(shared);
-    }
-    let raw = document_raw(value, what)?;
-    let read = turntree_core::json::parse::<C::Value>(raw.get(), &limits())
-        .and_then(|value| C::accept(&value).map(|()| value));
-    read.map(Arc::new).map_err(|error| super::error::argument(value.py(), &error, what, raw.get()))
-}
-
-/// What the shared face must know of a class.
-struct ClassEntry {
-    parse: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
-    schema: fn() -> serde_json::Value,
-    frozen: bool,
-}
-
-static REGISTRY: PyOnceLock<HashMap<usize, ClassEntry>> = PyOnceLock::new();
-
-/// Collects the classes of the module.
-#[derive(Default)]
-pub(crate) struct ClassRegistry(HashMap<usize, ClassEntry>);
-
-impl ClassRegistry {
-    /// Adds a class.
-    pub(crate) fn add<C: DataClass>(&mut self, py: Python<'_>) {
-        let face = ClassEntry {
-            parse: |py, text| C::wrap(py, Arc::new(parse::<C>(py, text)?)),
-            schema: C::json_schema,
-            frozen: C::FROZEN,
-        };
-        self.0.insert(py.get_type::<C>().as_type_ptr() as usize, face);
-    }
-
-    /// Makes them known. Once a process.
-    pub(crate) fn publish(self, py: Python<'_>) {
-        REGISTRY.get_or_init(py, || self.0);
-    }
-}
-
-fn entry_of(class: &Bound<'_, PyType>) -> PyResult<&'static ClassEntry> {
-    REGISTRY.get(class.py()).and_then(|faces| faces.get(&(class.as_type_ptr() as usize))).ok_or_else(|| {
-        PyTypeError::new_err(format!("{class} is not a data class; use one of its subclasses"))
-    })
-}
+use super::handle::Data;
+use super::registry::entry_of;
+use crate::convert::any::tree_to_python;
+use crate::convert::json::{document_raw, document_text, json_to_python};
 
 #[pymethods]
 impl Data {
@@ -375,10 +207,4 @@ fn hash_tree(tree: &serde_json::Value, hasher: &mut DefaultHasher) {
         serde_json::Value::Array(items) => items.iter().for_each(|item| hash_tree(item, hasher)),
         scalar => scalar.to_string().hash(hasher),
     }
-}
-
-/// Rebuilds a pickled value.
-#[pyfunction]
-pub(crate) fn _restore(class: &Bound<'_, PyType>, text: &str) -> PyResult<Py<PyAny>> {
-    (entry_of(class)?.parse)(class.py(), text)
 }

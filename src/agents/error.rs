@@ -1,0 +1,118 @@
+//! Errors of `turntree-agents` as Python exceptions.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::data::DataClass as _;
+use crate::error::{build, class, named};
+use crate::raised::Raised;
+use crate::records::{ToolCall, wrap_turn};
+use crate::upp::error::{raised_by_host, to_exception, upp_error};
+use turntree_agents::SessionError;
+use turntree_agents::middleware::{BudgetError, GuardrailError, Resource};
+use turntree_agents::types::{ApprovalRequired, approval_required, partial_turn};
+use turntree_upp::UppError;
+
+/// The exception of an error that only runs have: of a session, an open approval, a budget, a guardrail, or with the
+/// turn of a run that failed midway. `None` for the errors of a model call.
+pub(crate) fn run_exception(py: Python<'_>, error: &UppError) -> Option<PyErr> {
+    let partial = partial_turn(error);
+    let cause = partial.map_or(&error.cause, |partial| &partial.cause).as_ref();
+    let turn = || partial.map(|partial| wrap_turn(py, Arc::clone(&partial.turn))).transpose();
+    if let Some(session) = cause.and_then(|cause| cause.downcast_ref::<SessionError>()) {
+        return Some(session_exception(py, session));
+    }
+    if let Some(required) = approval_required(error) {
+        return Some(build(turn().and_then(|turn| approval_exception(py, required, turn))));
+    }
+    if let Some(raised) = raised_by_host(error) {
+        return Some(raised.error(py));
+    }
+    if let Some(budget) = cause.and_then(|cause| cause.downcast_ref::<BudgetError>()) {
+        return Some(build(turn().and_then(|turn| budget_exception(py, budget, &error.message, turn))));
+    }
+    if let Some(guardrail) = cause.and_then(|cause| cause.downcast_ref::<GuardrailError>()) {
+        return Some(build(turn().and_then(|turn| guardrail_exception(py, guardrail, &error.message, turn))));
+    }
+    partial?;
+    Some(build(turn().and_then(|turn| upp_error(py, error, cause, turn))))
+}
+
+/// `turntree.ApprovalRequired`.
+fn approval_exception<'py>(
+    py: Python<'py>,
+    required: &ApprovalRequired,
+    partial: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let calls = required.calls.iter().map(|call| ToolCall::wrap(py, Arc::clone(call)));
+    let calls = calls.collect::<PyResult<Vec<_>>>()?;
+    class(py, "ApprovalRequired")?.call1((required.to_string(), calls, partial))
+}
+
+/// `turntree.BudgetExceeded`.
+fn budget_exception<'py>(
+    py: Python<'py>,
+    error: &BudgetError,
+    message: &str,
+    partial: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // What is counted is a whole number.
+    let is_counted = matches!(error.resource, Resource::Tokens | Resource::Steps);
+    let number = |value: f64| -> PyResult<Bound<'py, PyAny>> {
+        let float = value.into_pyobject(py)?.into_any();
+        if is_counted { float.call_method0("__int__") } else { Ok(float) }
+    };
+    let options = PyDict::new(py);
+    options.set_item("partial", partial)?;
+    options.set_item("resource", error.resource.as_str())?;
+    options.set_item("limit", number(error.limit)?)?;
+    options.set_item("spent", number(error.spent)?)?;
+    class(py, "BudgetExceeded")?.call((message,), Some(&options))
+}
+
+/// `turntree.GuardrailError`.
+fn guardrail_exception<'py>(
+    py: Python<'py>,
+    error: &GuardrailError,
+    message: &str,
+    partial: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = PyDict::new(py);
+    options.set_item("partial", partial)?;
+    options.set_item("rule", &error.rule)?;
+    options.set_item("place", error.place.as_str())?;
+    options.set_item("reason", &error.reason)?;
+    options.set_item("text", &error.text)?;
+    class(py, "GuardrailError")?.call((message,), Some(&options))
+}
+
+/// A session error as Python raises it.
+pub(crate) fn session_exception(py: Python<'_>, error: &SessionError) -> PyErr {
+    let own = |payload: &Option<turntree_upp::error::HostPayload>| {
+        let payload = payload.as_deref()?.downcast_ref::<Raised>()?;
+        Some(payload.error(py))
+    };
+    match error {
+        SessionError::Run(error) => to_exception(py, error),
+        SessionError::Tree(error) => super::tree::raised(error),
+        SessionError::InvalidId { .. } => named(py, "ValidationError", &error.to_string()),
+        SessionError::Metadata(host) => {
+            own(&host.payload).unwrap_or_else(|| named(py, "ValidationError", &error.to_string()))
+        }
+        SessionError::Serialization(_) => named(py, "SerializationError", &error.to_string()),
+        SessionError::Store(store) => {
+            own(&store.payload).unwrap_or_else(|| named(py, "StoreError", &error.to_string()))
+        }
+        SessionError::NotSaved { turn, error: store } => {
+            let raised = named(py, "StoreError", &error.to_string());
+            raised.set_cause(py, own(&store.payload));
+            match wrap_turn(py, Arc::clone(turn)).and_then(|turn| raised.value(py).setattr("turn", turn)) {
+                Ok(()) => raised,
+                Err(failure) => failure,
+            }
+        }
+        _ => named(py, "SessionError", &error.to_string()),
+    }
+}

@@ -1,0 +1,48 @@
+//! Errors of `turntree-core` as Python exceptions: documents that cannot be read or written.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::error::{build, class};
+use turntree_core::json::{ParseError, PathSegment};
+
+/// `turntree.ValidationError` for a document; `input` lets the error show what was read.
+pub(crate) fn validation(py: Python<'_>, error: &ParseError, input: Option<&str>) -> PyErr {
+    build(validation_exception(py, error, None, input))
+}
+
+/// As [`validation`], for an argument of a call: the message names it.
+pub(crate) fn argument(py: Python<'_>, error: &ParseError, what: &str, input: &str) -> PyErr {
+    build(validation_exception(py, error, Some(what), Some(input)))
+}
+
+fn validation_exception<'py>(
+    py: Python<'py>,
+    error: &ParseError,
+    argument: Option<&str>,
+    input: Option<&str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let location = PyList::empty(py);
+    for segment in &error.path {
+        match segment {
+            PathSegment::Key(key) => location.append(key)?,
+            PathSegment::Index(index) => location.append(index)?,
+        }
+    }
+    let detail = PyDict::new(py);
+    detail.set_item("loc", location.to_tuple())?;
+    detail.set_item("pointer", error.pointer())?;
+    detail.set_item("type", error.kind.name())?;
+    detail.set_item("msg", &error.message)?;
+    detail.set_item("input", input.map(|text| text.chars().take(200).collect::<String>()))?;
+    let message = match argument {
+        Some(argument) => format!("{argument}{}: {}", error.pointer(), error.message),
+        None => error.to_string(),
+    };
+    class(py, "ValidationError")?.call1((message, PyList::new(py, [detail])?))
+}
+
+/// `turntree.SerializationError`.
+pub(crate) fn serialization(py: Python<'_>, error: &serde_json::Error) -> PyErr {
+    build(class(py, "SerializationError").and_then(|class| class.call1((error.to_string(),))))
+}

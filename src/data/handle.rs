@@ -1,0 +1,110 @@
+//! [`Data`], the base of every data class: a Python handle on a shared Rust value.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use pyo3::PyClass;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::convert::error::serialization;
+use turntree_core::json::schema::{self, JsonSchema};
+
+/// A Rust value behind a Python handle.
+pub(crate) trait Value: Send + Sync + 'static {
+    /// Its JSON.
+    fn json(&self) -> serde_json::Result<String>;
+    /// Whether both are the same type and equal.
+    fn same_as(&self, other: &dyn Value) -> bool;
+    /// For downcasts.
+    fn any(&self) -> &dyn Any;
+    /// For downcasts that share.
+    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<T: Serialize + PartialEq + Send + Sync + 'static> Value for T {
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    fn same_as(&self, other: &dyn Value) -> bool {
+        other.any().downcast_ref::<T>().is_some_and(|other| other == self)
+    }
+
+    fn any(&self) -> &dyn Any {
+        self
+    }
+
+    fn shared(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+/// Base class of everything that is data. Frozen handles on shared memory: attributes are converted when read.
+#[pyclass(frozen, subclass, module = "turntree._core")]
+pub(crate) struct Data {
+    pub(super) value: Arc<dyn Value>,
+}
+
+impl Data {
+    /// A handle on a value.
+    pub(crate) fn new(value: Arc<dyn Value>) -> Self {
+        Self { value }
+    }
+
+    /// The JSON of the value.
+    ///
+    /// # Errors
+    /// `turntree.SerializationError`.
+    pub(crate) fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.value.json().map_err(|error| serialization(py, &error))
+    }
+
+    /// The value as its type.
+    pub(crate) fn value<T: 'static>(&self) -> Option<&T> {
+        self.value.any().downcast_ref()
+    }
+
+    /// The value as its type, shared.
+    pub(crate) fn share<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.value).shared().downcast().ok()
+    }
+}
+
+/// The value behind a handle whose class fixes its type.
+///
+/// # Errors
+/// `TypeError`, which only a class that was wrapped around the wrong type could cause.
+pub(crate) fn value_of<'a, T: 'static>(handle: &'a Bound<'_, Data>) -> PyResult<&'a T> {
+    handle.get().value().ok_or_else(|| PyTypeError::new_err("the handle holds another type of value"))
+}
+
+/// A Python class over one type of value.
+pub(crate) trait DataClass: PyClass {
+    /// What its handles hold.
+    type Value: Serialize + DeserializeOwned + JsonSchema + PartialEq + Send + Sync + 'static;
+
+    /// Whether values never change, so that they may be hashed.
+    const FROZEN: bool = true;
+
+    /// A handle on a value.
+    ///
+    /// # Errors
+    /// Only when Python fails, as out of memory.
+    fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>>;
+
+    /// Refuses values that the type can hold but the class must not, as another kind of message.
+    ///
+    /// # Errors
+    /// The place and the rule.
+    fn accept(_value: &Self::Value) -> Result<(), turntree_core::json::ParseError> {
+        Ok(())
+    }
+
+    /// The schema of the class.
+    fn json_schema() -> serde_json::Value {
+        schema::document::<Self::Value>()
+    }
+}

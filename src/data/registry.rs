@@ -1,0 +1,83 @@
+//! The data classes by their Python types: how each reads JSON, its schema, whether it is hashable.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use super::handle::{Data, DataClass};
+use crate::convert::error::{argument, validation};
+use crate::convert::json::{document_raw, limits};
+
+/// Reads a value from JSON text.
+///
+/// # Errors
+/// `turntree.ValidationError`.
+pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Value> {
+    let value = turntree_core::json::parse::<C::Value>(text, &limits())
+        .and_then(|value| C::accept(&value).map(|()| value))
+        .map_err(|error| validation(py, &error, Some(text)))?;
+    Ok(value)
+}
+
+/// A value from a handle of the class or from plain data.
+///
+/// # Errors
+/// `TypeError` naming the argument for what is not JSON; `turntree.ValidationError` for another shape.
+pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<C::Value>> {
+    if let Ok(data) = value.cast::<Data>()
+        && let Some(shared) = data.get().share::<C::Value>()
+    {
+        C::accept(&shared).map_err(|error| validation(value.py(), &error, None))?;
+        return Ok(shared);
+    }
+    let raw = document_raw(value, what)?;
+    let read = turntree_core::json::parse::<C::Value>(raw.get(), &limits())
+        .and_then(|value| C::accept(&value).map(|()| value));
+    read.map(Arc::new).map_err(|error| argument(value.py(), &error, what, raw.get()))
+}
+
+/// What the shared face must know of a class.
+pub(super) struct ClassEntry {
+    pub(super) parse: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
+    pub(super) schema: fn() -> serde_json::Value,
+    pub(super) frozen: bool,
+}
+
+static REGISTRY: PyOnceLock<HashMap<usize, ClassEntry>> = PyOnceLock::new();
+
+/// Collects the classes of the module.
+#[derive(Default)]
+pub(crate) struct ClassRegistry(HashMap<usize, ClassEntry>);
+
+impl ClassRegistry {
+    /// Adds a class.
+    pub(crate) fn add<C: DataClass>(&mut self, py: Python<'_>) {
+        let face = ClassEntry {
+            parse: |py, text| C::wrap(py, Arc::new(parse::<C>(py, text)?)),
+            schema: C::json_schema,
+            frozen: C::FROZEN,
+        };
+        self.0.insert(py.get_type::<C>().as_type_ptr() as usize, face);
+    }
+
+    /// Makes them known. Once a process.
+    pub(crate) fn publish(self, py: Python<'_>) {
+        REGISTRY.get_or_init(py, || self.0);
+    }
+}
+
+pub(super) fn entry_of(class: &Bound<'_, PyType>) -> PyResult<&'static ClassEntry> {
+    REGISTRY.get(class.py()).and_then(|faces| faces.get(&(class.as_type_ptr() as usize))).ok_or_else(|| {
+        PyTypeError::new_err(format!("{class} is not a data class; use one of its subclasses"))
+    })
+}
+
+/// Rebuilds a pickled value.
+#[pyfunction]
+pub(crate) fn _restore(class: &Bound<'_, PyType>, text: &str) -> PyResult<Py<PyAny>> {
+    (entry_of(class)?.parse)(class.py(), text)
+}
