@@ -60,9 +60,9 @@ mod _core {
     #[pymodule_export]
     use super::upp::custom::{EventSink, custom_model};
     #[pymodule_export]
-    use super::upp::embedding::EmbedderCore;
+    use super::upp::embedding::EmbeddingModelCore;
     #[pymodule_export]
-    use super::upp::image::ImageMakerCore;
+    use super::upp::image::ImageModelCore;
     #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
     #[pymodule_export]

@@ -88,7 +88,7 @@ pub(crate) fn custom_model(
         media: MediaFunctions {
             embed: function(media.get_item("embed")?.as_ref())?,
             batch_size: media.get_item("batch_size")?.map(|size| size.extract()).transpose()?,
-            draw: function(media.get_item("generate_image")?.as_ref())?,
+            generate_image: function(media.get_item("generate_image")?.as_ref())?,
             edit: function(media.get_item("edit")?.as_ref())?,
         },
     };

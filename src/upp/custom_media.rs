@@ -37,7 +37,7 @@ pub(crate) struct MediaFunctions {
     /// Most inputs of one call of `embed`.
     pub(crate) batch_size: Option<usize>,
     /// Pictures of a prompt.
-    pub(crate) draw: Option<Arc<PyCallback>>,
+    pub(crate) generate_image: Option<Arc<PyCallback>>,
     /// Another picture of a picture.
     pub(crate) edit: Option<Arc<PyCallback>>,
 }
@@ -112,7 +112,8 @@ impl CustomImages {
         request: ImageRequest,
     ) -> impl Future<Output = Result<ImageResult, UppError>> + Send + use<> {
         let media = self.0.media();
-        let function = if request.source.is_some() { media.edit.clone() } else { media.draw.clone() };
+        let function =
+            if request.source.is_some() { media.edit.clone() } else { media.generate_image.clone() };
         let (model, missing) = (self.0.clone(), self.0.without("image"));
         async move {
             let function = function.ok_or(missing)?;
@@ -141,11 +142,11 @@ impl ImageModel for CustomImages {
 
     fn capabilities(&self) -> ImageCapabilities {
         let media = self.0.media();
-        let generate = media.draw.is_some();
+        let generate = media.generate_image.is_some();
         ImageCapabilities { generate, streaming: generate, edit: media.edit.is_some(), max_images: None }
     }
 
-    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
         Box::pin(self.ask(request))
     }
 

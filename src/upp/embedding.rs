@@ -140,7 +140,7 @@ fn matrix<'py>(
 
 /// The native half of `turntree.upp.EmbeddingModel`.
 #[pyclass(frozen, module = "turntree._core")]
-pub(crate) struct EmbedderCore {
+pub(crate) struct EmbeddingModelCore {
     model: Arc<dyn EmbeddingModel>,
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
@@ -149,7 +149,7 @@ pub(crate) struct EmbedderCore {
 }
 
 #[pymethods]
-impl EmbedderCore {
+impl EmbeddingModelCore {
     #[new]
     #[pyo3(signature = (*, model, params, config, middleware))]
     fn new(
@@ -208,9 +208,9 @@ impl EmbedderCore {
     }
 }
 
-garbage_collected!(EmbedderCore: middleware, held);
+garbage_collected!(EmbeddingModelCore: middleware, held);
 
-impl EmbedderCore {
+impl EmbeddingModelCore {
     fn start(
         &self,
         inputs: &Bound<'_, PyAny>,

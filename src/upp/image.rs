@@ -107,7 +107,7 @@ data_class! {
 
 /// The native half of `turntree.upp.ImageModel`.
 #[pyclass(frozen, module = "turntree._core")]
-pub(crate) struct ImageMakerCore {
+pub(crate) struct ImageModelCore {
     model: Arc<dyn ImageModel>,
     params: Arc<RawObject>,
     /// The model's object, and what the configuration was given.
@@ -116,7 +116,7 @@ pub(crate) struct ImageMakerCore {
 }
 
 #[pymethods]
-impl ImageMakerCore {
+impl ImageModelCore {
     #[new]
     #[pyo3(signature = (*, model, params, config, middleware))]
     fn new(
@@ -146,7 +146,7 @@ impl ImageMakerCore {
     }
 
     /// Starts a call; the coroutine gives its result. With `image` it is an edit.
-    fn draw(
+    fn generate(
         slf: &Bound<'_, Self>,
         prompt: &Bound<'_, PyAny>,
         image: Option<&Bound<'_, PyAny>>,
@@ -154,11 +154,11 @@ impl ImageMakerCore {
     ) -> PyResult<Coroutine> {
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let call = slf.get().call(prompt, image, mask, &kept)?;
-        Ok(Coroutine::new("draw", kept, call))
+        Ok(Coroutine::new("generate", kept, call))
     }
 
-    /// As `draw`, waited for on this thread.
-    fn draw_sync(
+    /// As `generate`, waited for on this thread.
+    fn generate_sync(
         &self,
         prompt: &Bound<'_, PyAny>,
         image: Option<&Bound<'_, PyAny>>,
@@ -178,9 +178,9 @@ impl ImageMakerCore {
     }
 }
 
-garbage_collected!(ImageMakerCore: middleware, held);
+garbage_collected!(ImageModelCore: middleware, held);
 
-impl ImageMakerCore {
+impl ImageModelCore {
     fn request(
         &self,
         prompt: &Bound<'_, PyAny>,

@@ -119,7 +119,9 @@ impl ModelReference {
     /// `INVALID_REQUEST` when its provider makes none.
     pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
         match (&self.source, providers::image_wire(self.provider_name())) {
-            (Source::Custom(model), _) if model.media().draw.is_some() || model.media().edit.is_some() => {
+            (Source::Custom(model), _)
+                if model.media().generate_image.is_some() || model.media().edit.is_some() =>
+            {
                 Ok(Arc::new(CustomImages(model.clone())))
             }
             (Source::Http { make, .. }, Some(wire)) => {
@@ -259,7 +261,11 @@ impl ModelReference {
             Source::Scripted(_) => [true, false, false],
             Source::Custom(model) => {
                 let media = model.media();
-                [model.is_llm(), media.embed.is_some(), media.draw.is_some() || media.edit.is_some()]
+                [
+                    model.is_llm(),
+                    media.embed.is_some(),
+                    media.generate_image.is_some() || media.edit.is_some(),
+                ]
             }
         };
         let served = [(Modality::Llm, llm), (Modality::Embedding, embedding), (Modality::Image, image)];

@@ -316,9 +316,9 @@ impl ImageModel for Ambient<HttpImageModel> {
         self.0.capabilities()
     }
 
-    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
         match self.effective() {
-            Ok(model) => model.draw(request),
+            Ok(model) => model.generate(request),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }

@@ -100,7 +100,7 @@ from turntree._core._thread_conversions import (
 )
 from turntree._core._thread_protocol import AgentConfig, Change, Issue, ProtocolThread
 from turntree._core._tree import ThreadDiff, ThreadNode, ThreadTree
-from turntree._core._upp import AgentStreamCore, EmbedderCore, ImageMakerCore, LlmCore
+from turntree._core._upp import AgentStreamCore, EmbeddingModelCore, ImageModelCore, LlmCore
 
 __all__ = [
     "AgentCore",
@@ -119,8 +119,8 @@ __all__ = [
     "ProviderConfig",
     "EventSink",
     "custom_model",
-    "EmbedderCore",
-    "ImageMakerCore",
+    "EmbeddingModelCore",
+    "ImageModelCore",
     "ResultStreamCore",
     "AgentMiddleware",
     "MiddlewareContext",

@@ -89,7 +89,7 @@ class LlmCore:
         """
 
 @final
-class EmbedderCore:
+class EmbeddingModelCore:
     """The native half of ``turntree.upp.EmbeddingModel``."""
 
     def __new__(
@@ -116,7 +116,7 @@ class EmbedderCore:
         """Start a call that is listened to."""
 
 @final
-class ImageMakerCore:
+class ImageModelCore:
     """The native half of ``turntree.upp.ImageModel``."""
 
     def __new__(
@@ -131,11 +131,11 @@ class ImageMakerCore:
     def capabilities(self) -> dict[str, Any]:
         """What the model can do, by name."""
 
-    def draw(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> Coroutine[ImageResult]:
+    def generate(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> Coroutine[ImageResult]:
         """Start a call; the coroutine gives its result. With `image` it is an edit."""
 
-    def draw_sync(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> ImageResult:
-        """As `draw`, waited for on this thread."""
+    def generate_sync(self, prompt: ImagePrompt, image: ImageLike | None, mask: ImageLike | None) -> ImageResult:
+        """As `generate`, waited for on this thread."""
 
     def stream(self, prompt: ImagePrompt) -> ResultStreamCore[ImageEvent, ImageResult]:
         """Start a call that is listened to."""

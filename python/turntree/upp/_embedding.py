@@ -66,7 +66,7 @@ class EmbeddingModel:
     ) -> None:
         self._model = check_model(model)
         self._params = dict(params) if params is not None else None
-        self._native = _core.EmbedderCore(
+        self._native = _core.EmbeddingModelCore(
             model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
         )
 

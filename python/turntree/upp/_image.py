@@ -82,7 +82,7 @@ class ImageModel:
     ) -> None:
         self._model = check_model(model)
         self._params = dict(params) if params is not None else None
-        self._native = _core.ImageMakerCore(
+        self._native = _core.ImageModelCore(
             model=model, params=self._params, config=config, middleware=_core.MiddlewareChain(middleware)
         )
 
@@ -111,7 +111,7 @@ class ImageModel:
             UPPError: The model makes none, or the prompt is empty (INVALID_REQUEST); and what any call can fail with.
             TypeError: The prompt is no text.
         """
-        return self._native.draw(prompt, None, None)
+        return self._native.generate(prompt, None, None)
 
     def generate_sync(self, prompt: Prompt) -> _core.ImageResult:
         """Make pictures on this thread; works inside a running event loop too.
@@ -122,7 +122,7 @@ class ImageModel:
         Raises:
             UPPError: As `generate`.
         """
-        return self._native.draw_sync(prompt, None, None)
+        return self._native.generate_sync(prompt, None, None)
 
     def edit(
         self, image: Picture, prompt: Prompt, mask: Picture | None = None
@@ -139,7 +139,7 @@ class ImageModel:
                 with.
             TypeError: An argument of the wrong type, named.
         """
-        return self._native.draw(prompt, image, mask)
+        return self._native.generate(prompt, image, mask)
 
     def edit_sync(self, image: Picture, prompt: Prompt, mask: Picture | None = None) -> _core.ImageResult:
         """Change a picture on this thread; works inside a running event loop too.
@@ -152,7 +152,7 @@ class ImageModel:
         Raises:
             UPPError: As `edit`.
         """
-        return self._native.draw_sync(prompt, image, mask)
+        return self._native.generate_sync(prompt, image, mask)
 
     def stream(self, prompt: Prompt) -> ImageStream:
         """Make pictures and show them on the way: ``async for event in maker.stream("a fox")``. UPP-1.2 §16.

@@ -164,7 +164,7 @@ pub trait ImageModel: Send + Sync + fmt::Debug {
     ///
     /// # Cancel safety
     /// Dropping the future stops the call.
-    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>>;
+    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>>;
 
     /// Makes pictures and shows them on the way.
     fn stream(&self, request: ImageRequest) -> ImageSteps;

@@ -33,7 +33,7 @@ pub async fn generate(
     request: ImageRequest,
     middleware: MiddlewareStack,
 ) -> Result<Arc<ImageResult>, UppError> {
-    draw(model, ImageRequest { source: None, ..request }, Operation::Generate, middleware).await
+    complete(model, ImageRequest { source: None, ..request }, Operation::Generate, middleware).await
 }
 
 /// Changes a picture, which is the request's `source`.
@@ -48,7 +48,7 @@ pub async fn edit(
     request: ImageRequest,
     middleware: MiddlewareStack,
 ) -> Result<Arc<ImageResult>, UppError> {
-    draw(model, request, Operation::Edit, middleware).await
+    complete(model, request, Operation::Edit, middleware).await
 }
 
 /// Makes pictures and shows them on the way.
@@ -79,7 +79,7 @@ pub fn stream(
 }
 
 /// Where every call that is not streamed starts and ends.
-async fn draw(
+async fn complete(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
     operation: Operation,
@@ -89,7 +89,7 @@ async fn draw(
     let work = || async {
         let request = context.image_request().unwrap_or(request);
         check(&*model, &request, operation)?;
-        let result = model.draw(request).await.map_err(|error| error.with_modality(Modality::Image))?;
+        let result = model.generate(request).await.map_err(|error| error.with_modality(Modality::Image))?;
         let result = Arc::new(result);
         context.set_response(Response::Image(Arc::clone(&result)));
         Ok(result)

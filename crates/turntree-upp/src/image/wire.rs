@@ -156,7 +156,7 @@ impl ImageModel for HttpImageModel {
         self.wire.capabilities(self.vendor.model_id())
     }
 
-    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
         let call = self.clone().call(request);
         Box::pin(async move { call.await.map_err(|error| error.with_modality(Modality::Image)) })
     }

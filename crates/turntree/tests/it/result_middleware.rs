@@ -78,7 +78,7 @@ impl ImageModel for Pictures {
         ImageCapabilities { generate: true, streaming: true, edit: true, max_images: None }
     }
 
-    fn draw(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
+    fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>> {
         self.asked.lock().unwrap().push(request.prompt.to_string());
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
