@@ -1,4 +1,6 @@
-//! Branches: a new node under an old one. UAP-1.0 §7.1.
+//! Starts branches, adds side threads and splits nodes.
+//!
+//! Spec: UAP-1.0 §7.1.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use turntree_core::message::message::History;
 use turntree_core::time::Clock;
 
 impl ThreadTree {
-    /// Starts a branch after the last message that a node has now; the current node stays current.
+    /// Starts a branch after the last message of a node and returns the new node. The current node does not change.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
@@ -22,7 +24,7 @@ impl ThreadTree {
         ids: &dyn IdSource,
         clock: &dyn Clock,
     ) -> Result<NodeId, TreeError> {
-        let parent = self.place(from)?;
+        let parent = self.index_of(from)?;
         let point = self.at(parent).thread.messages.len();
         let parent_id = self.at(parent).id.clone();
         let thread = Thread::new(History::new(), ids, clock);
@@ -32,12 +34,13 @@ impl ThreadTree {
         Ok(id)
     }
 
-    /// Hangs a thread of its own under the root, with nothing of the root in its history; the current node stays current.
-    ///
-    /// This is how a side conversation is kept with the one it was asked from (UAP-1.0 §9.2, decision A99).
+    /// Adds a node under the root whose history is only its own thread, and returns it. The current node does not change.
+    /// Used to store a side conversation with the conversation that started it.
     ///
     /// # Errors
-    /// [`TreeError::Reserved`] when the metadata holds a branch point.
+    /// [`TreeError::Reserved`] if the metadata has the key of the branch point.
+    ///
+    /// Spec: UAP-1.0 §9.2, decision A99.
     pub fn add_side_thread(
         &mut self,
         thread: Thread,
@@ -48,15 +51,16 @@ impl ThreadTree {
         let (id, root) = (NodeId::new(ids), self.root().id.clone());
         let mut node = ThreadNode::new(id.clone(), Some((root, 0)), name, thread, imbl::Vector::new());
         node.set_metadata(metadata)?;
-        self.add(node, self.root_place());
+        self.add(node, self.root_index());
         Ok(id)
     }
 
-    /// Cuts a node's thread after `at` messages. What came after becomes the thread of a new branch there, whose history
-    /// is what the node's was; branches from after the cut hang under it. No other history changes, and the current
-    /// node stays current. Gives the new node; none when there is nothing after the cut.
+    /// Splits a node's thread after `at` messages. The messages after the cut become the thread of a new child node, whose
+    /// history is the node's former history. Branches that start after the cut move under the new node. No other history
+    /// changes, and the current node does not change. Returns the new node, or `None` if there are no messages after the
+    /// cut.
     ///
-    /// This is how a session goes back and keeps what it leaves.
+    /// A session uses it to restore a checkpoint without losing the later messages.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
@@ -68,8 +72,8 @@ impl ThreadTree {
         ids: &dyn IdSource,
         clock: &dyn Clock,
     ) -> Result<Option<NodeId>, TreeError> {
-        let place = self.place(id)?;
-        let node = Arc::clone(self.at(place));
+        let index = self.index_of(id)?;
+        let node = Arc::clone(self.at(index));
         let messages = &node.thread.messages;
         if at >= messages.len() {
             return Ok(None);
@@ -80,16 +84,16 @@ impl ThreadTree {
         let (after, before): (Vec<_>, Vec<_>) = node.children.iter().cloned().partition(is_after);
         let tail_id = NodeId::new(ids);
         for child in &after {
-            let child = self.place(child.as_str())?;
-            self.hang(child, &tail_id, self.node_count(), at);
+            let child = self.index_of(child.as_str())?;
+            self.reparent(child, &tail_id, self.node_count(), at);
         }
-        let head = self.change(place);
+        let head = self.node_mut(index);
         head.children = before.into();
         head.thread.messages = messages.take(at);
         head.thread.updated_at = clock.now();
         let thread = Thread::new(messages.skip(at), ids, clock);
         let tail = ThreadNode::new(tail_id.clone(), Some((node.id.clone(), at)), name, thread, after.into());
-        self.add(tail, place);
+        self.add(tail, index);
         Ok(Some(tail_id))
     }
 }

@@ -1,4 +1,4 @@
-//! What two branches share and what each has alone.
+//! Compares the histories of two nodes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use turntree_core::message::Message;
 use turntree_core::message::message::History;
 
 json_object! {
-    /// Two nodes side by side.
+    /// The difference between the histories of two nodes.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ThreadDiff {
-        /// The nearest node that both have above them, or are.
+        /// The nearest common ancestor; one of the two nodes if it is an ancestor of the other.
         pub ancestor_id: String = "ancestorId",
-        /// How many messages both histories begin with.
+        /// The number of messages at the start that both histories have.
         pub common: u64 = "common",
-        /// Messages of the first history that the second lacks, by their ids.
+        /// Messages that only the first history has, compared by id.
         pub only_a: Vec<Arc<Message>> = "onlyA",
-        /// Messages of the second history that the first lacks, by their ids.
+        /// Messages that only the second history has, compared by id.
         pub only_b: Vec<Arc<Message>> = "onlyB",
     }
 }
@@ -29,8 +29,8 @@ impl ThreadTree {
     /// # Errors
     /// [`TreeError::UnknownNode`].
     pub fn diff(&self, a: &str, b: &str) -> Result<ThreadDiff, TreeError> {
-        let (a, b) = (self.place(a)?, self.place(b)?);
-        let ancestor = self.at(self.common_place(a, b));
+        let (a, b) = (self.index_of(a)?, self.index_of(b)?);
+        let ancestor = self.at(self.common_ancestor_index(a, b));
         let (a, b) = (self.history_at(a), self.history_at(b));
         let common = a.iter().zip(&b).take_while(|(one, two)| one.id == two.id).count();
         Ok(ThreadDiff {
@@ -43,7 +43,7 @@ impl ThreadTree {
     }
 }
 
-/// Messages of one history that the other lacks.
+/// Returns the messages of one history that the other does not have.
 fn without(history: &History, other: &History) -> Vec<Arc<Message>> {
     let known: HashSet<&str> = other.iter().map(|message| message.id.as_str()).collect();
     history.iter().filter(|message| !known.contains(message.id.as_str())).cloned().collect()

@@ -1,4 +1,4 @@
-//! A tree as text, for people: one line a node with its name, how much it holds and how it begins.
+//! Draws a tree as text: one line per node, with its name, message count and first words.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::tree::thread_tree::ThreadTree;
 use turntree_core::message::MessageKind;
 use turntree_core::render::escaped;
 
-/// Most characters that are shown of a name and of what is said first.
-const SHOWN: usize = 48;
+/// The maximum number of characters of a name and of a node's first words.
+const MAX_TEXT: usize = 48;
 
-/// A drawing of a tree. `Display` gives text, [`Self::html`] the same for notebooks.
+/// A drawing of a tree: text through `Display`, or HTML for notebooks through [`Self::html`].
 ///
 /// ```text
 /// main · 4 messages · What is a tree?
@@ -21,63 +21,64 @@ const SHOWN: usize = 48;
 pub struct Drawing {
     lines: Vec<Line>,
     left_out: usize,
-    /// The current node where it is not among the lines.
+    /// The label of the current node if it has no line.
     current: Option<String>,
 }
 
 #[derive(Debug)]
 struct Line {
-    /// The lines of the tree before the name.
+    /// The branch lines before the name.
     rule: String,
     name: String,
-    rest: String,
+    details: String,
     current: bool,
 }
 
-/// A node that waits to be drawn.
-struct Waiting {
-    place: usize,
+/// A node that is not drawn yet.
+struct PendingNode {
+    index: usize,
     rule: String,
-    /// What the lines below it begin with.
+    /// The start of the lines below it.
     indent: String,
 }
 
 impl ThreadTree {
-    /// Draws the first `lines` nodes, parents before children and older branches first.
+    /// Draws the first `lines` nodes: parents before children, older branches first.
     pub fn draw(&self, lines: usize) -> Drawing {
         let mut drawing =
             Drawing { lines: Vec::new(), left_out: self.node_count().saturating_sub(lines), current: None };
         let mut shows_current = false;
-        let mut waiting =
-            vec![Waiting { place: self.root_place(), rule: String::new(), indent: String::new() }];
-        while let Some(next) = waiting.pop() {
+        let mut pending =
+            vec![PendingNode { index: self.root_index(), rule: String::new(), indent: String::new() }];
+        while let Some(next) = pending.pop() {
             if drawing.lines.len() == lines {
                 break;
             }
-            let node = self.at(next.place);
+            let node = self.at(next.index);
             let current = node.id == self.current().id;
             shows_current |= current;
-            // Of a node with many branches only those are prepared that can still be drawn.
-            let room = lines - drawing.lines.len();
+            // Skip branches for which no lines are left.
+            let remaining = lines - drawing.lines.len();
             let last = node.children.len().saturating_sub(1);
-            let children = node.children.iter().enumerate().take(room);
-            let mut branches: Vec<Waiting> = children
-                .filter_map(|(index, child)| {
-                    let (rule, below) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-                    let place = self.place(child.as_str()).ok()?;
+            let children = node.children.iter().enumerate().take(remaining);
+            let mut branches: Vec<PendingNode> = children
+                .filter_map(|(position, child)| {
+                    let (rule, below) =
+                        if position == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+                    let index = self.index_of(child.as_str()).ok()?;
                     let (rule, indent) =
                         (format!("{}{rule}", next.indent), format!("{}{below}", next.indent));
-                    Some(Waiting { place, rule, indent })
+                    Some(PendingNode { index, rule, indent })
                 })
                 .collect();
             branches.reverse();
             drawing.lines.push(Line {
                 rule: next.rule,
                 name: label(node),
-                rest: self.rest(next.place),
+                details: self.details(next.index),
                 current,
             });
-            waiting.extend(branches);
+            pending.extend(branches);
         }
         if !shows_current {
             drawing.current = Some(label(self.current()));
@@ -85,61 +86,61 @@ impl ThreadTree {
         drawing
     }
 
-    fn rest(&self, place: usize) -> String {
-        let node = self.at(place);
-        let parent = (place != self.root_place()).then(|| self.at(self.parent(place)));
+    fn details(&self, index: usize) -> String {
+        let node = self.at(index);
+        let parent = (index != self.root_index()).then(|| self.at(self.parent(index)));
         let length = node.thread.messages.len();
-        let mut rest = String::new();
+        let mut details = String::new();
         if let (Some(point), Some(parent)) = (node.branch_point, parent)
             && point < parent.thread.messages.len()
         {
-            rest = format!(" (after {point})");
+            details = format!(" (after {point})");
         }
-        rest.push_str(" · ");
-        rest.push_str(&length.to_string());
-        rest.push_str(if length == 1 { " message" } else { " messages" });
-        let said = first_words(node);
-        if !said.is_empty() {
-            rest.push_str(" · ");
-            rest.push_str(&said);
+        details.push_str(" · ");
+        details.push_str(&length.to_string());
+        details.push_str(if length == 1 { " message" } else { " messages" });
+        let words = first_words(node);
+        if !words.is_empty() {
+            details.push_str(" · ");
+            details.push_str(&words);
         }
-        rest
+        details
     }
 }
 
-/// Its name, or as much of its id as tells it from others.
+/// Returns the name of a node, or the start of its id.
 fn label(node: &ThreadNode) -> String {
-    match node.name.as_deref().map(plain) {
+    match node.name.as_deref().map(single_line) {
         Some(name) if !name.is_empty() => name,
         _ => node.id.as_str().chars().take(8).filter(|character| !character.is_control()).collect(),
     }
 }
 
-/// How its thread begins: with the first thing a person says in it, else with whatever has words.
+/// Returns the start of the first user message, or else of the first message that has text.
 fn first_words(node: &ThreadNode) -> String {
     let messages = &node.thread.messages;
     let user = messages.iter().take(16).find(|message| message.kind() == MessageKind::User);
     user.into_iter()
         .chain(messages.iter().take(4))
-        .map(|message| plain(&message.text()))
+        .map(|message| single_line(&message.text()))
         .find(|words| !words.is_empty())
         .unwrap_or_default()
 }
 
-/// One short line of a text: no line breaks, nothing that a terminal would obey, no change of direction.
-fn plain(text: &str) -> String {
+/// Returns a text as one short line, without line breaks, control characters and changes of direction.
+fn single_line(text: &str) -> String {
     let is_shown = |character: char| {
         !character.is_control()
             && !matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
     };
     let mut line = String::new();
     let mut length = 0;
-    // Whitespace counts before controls are dropped: a line break separates words.
+    // Split at whitespace before removing control characters: a line break separates words.
     for word in text.split_whitespace() {
         for character in
             (!line.is_empty()).then_some(' ').into_iter().chain(word.chars().filter(|c| is_shown(*c)))
         {
-            if length == SHOWN {
+            if length == MAX_TEXT {
                 line.pop();
                 line.push('…');
                 return line;
@@ -156,7 +157,7 @@ impl fmt::Display for Drawing {
         for (index, line) in self.lines.iter().enumerate() {
             let mark = if line.current { "  ← current" } else { "" };
             let end = if index == 0 { "" } else { "\n" };
-            write!(formatter, "{end}{}{}{}{mark}", line.rule, line.name, line.rest)?;
+            write!(formatter, "{end}{}{}{}{mark}", line.rule, line.name, line.details)?;
         }
         if let Some(note) = self.note() {
             write!(formatter, "\n{note}")?;
@@ -166,13 +167,13 @@ impl fmt::Display for Drawing {
 }
 
 impl Drawing {
-    /// What is not drawn.
+    /// Describes the nodes that are not drawn.
     fn note(&self) -> Option<String> {
         let current = self.current.as_ref().map_or_else(String::new, |name| format!("; current: {name}"));
         (self.left_out > 0).then(|| format!("… {} more node(s){current}", self.left_out))
     }
 
-    /// The drawing as HTML, everything escaped.
+    /// Returns the drawing as HTML with all text escaped.
     pub fn html(&self) -> String {
         let mut out = String::from("<pre style=\"line-height:1.35\">");
         for (index, line) in self.lines.iter().enumerate() {
@@ -182,7 +183,7 @@ impl Drawing {
             let (open, close) = if line.current { ("<b>", "</b>") } else { ("", "") };
             let mark = if line.current { "  ← current" } else { "" };
             out.extend([&line.rule, open, &escaped(&line.name), close]);
-            out.extend(["<span style=\"opacity:.7\">", &escaped(&line.rest), mark, "</span>"]);
+            out.extend(["<span style=\"opacity:.7\">", &escaped(&line.details), mark, "</span>"]);
         }
         if let Some(note) = self.note() {
             out.push('\n');

@@ -1,7 +1,9 @@
-//! Trees as JSON, and what a document must fulfil to be a tree. UAP-1.0 §13.2.
+//! Reads, validates and writes trees as JSON.
 //!
-//! Each message is written once, in the node that it was added to. The branch point of a node stands in its metadata
-//! under [`BRANCH_POINT`]; a document without one means the whole thread of the parent as it stands there.
+//! Each message is written once, in the node that it was added to. The branch point of a node is written to its metadata
+//! as [`BRANCH_POINT`]; if it is absent, the whole thread of the parent belongs to the node's history.
+//!
+//! Spec: UAP-1.0 §13.2.
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,7 +16,7 @@ use turntree_core::json::{self, ParseError, PathSegment, RawJson, RawObject, jso
 use turntree_core::limits::Limits;
 use turntree_core::message::Thread;
 
-/// The member of a node's metadata that says how many messages of its parent belong to its history.
+/// The member of a node's metadata with the number of messages of its parent that belong to its history.
 pub const BRANCH_POINT: &str = "branchPoint";
 
 json_object! {
@@ -23,26 +25,26 @@ json_object! {
     pub struct ThreadNodeJson {
         /// Unique in its tree.
         pub id: String = "id",
-        /// Where it branches from; none for the root.
+        /// The node that it branches from; `null` for the root.
         pub parent_id: Option<String> = "parentId",
-        /// For people.
+        /// A name for display.
         pub name: Option<String> = "name",
-        /// Its own messages, none of its parent's.
+        /// Its own messages, without those of its parent.
         pub thread: Thread = "thread",
         /// Ids of the branches that start here, oldest first.
         pub children: Vec<String> = "children",
-        /// Facts about the node; `branchPoint` says how many messages of the parent belong to its history.
+        /// Metadata; `branchPoint` is the number of messages of the parent that belong to the history.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// A tree as JSON, not yet known to be one: [`Self::into_tree`] tells.
+    /// A tree as JSON, before validation by [`Self::into_tree`].
     #[derive(Debug, Clone)]
     pub struct ThreadTreeJson {
         /// The id of the node without a parent.
         pub root_id: String = "rootId",
-        /// The id of the node that grows.
+        /// The id of the node that new messages are appended to.
         pub current_id: String = "currentId",
         /// All nodes, in any order.
         pub nodes: Vec<ThreadNodeJson> = "nodes",
@@ -50,10 +52,10 @@ json_object! {
 }
 
 impl ThreadNodeJson {
-    /// The node alone. Its branch point, if it has one, must be a count.
+    /// Validates the node by itself: its id is not empty, and its branch point, if present, is a count.
     ///
     /// # Errors
-    /// The place in the node, and the rule.
+    /// The path in the node and the rule.
     pub fn into_node(self) -> Result<ThreadNode, ParseError> {
         if self.id.is_empty() {
             return Err(ParseError::shape(vec![key("id")], "an id must not be empty"));
@@ -85,129 +87,133 @@ fn key(name: &str) -> PathSegment {
     PathSegment::Key(name.to_owned())
 }
 
-/// A problem of the node at `index`.
-fn at(index: usize, member: &str, message: impl Into<String>) -> ParseError {
+/// Returns an error at a member of the node at `index`.
+fn error_at(index: usize, member: &str, message: impl Into<String>) -> ParseError {
     ParseError::shape(vec![key("nodes"), PathSegment::Index(index), key(member)], message)
 }
 
-fn at_child(index: usize, child: usize, message: impl Into<String>) -> ParseError {
-    let mut error = at(index, "children", message);
+fn error_at_child(index: usize, child: usize, message: impl Into<String>) -> ParseError {
+    let mut error = error_at(index, "children", message);
     error.path.push(PathSegment::Index(child));
     error
 }
 
-/// Nodes while their document is checked.
-struct Checked {
+/// Nodes whose document is being validated.
+struct Validation {
     nodes: Vec<ThreadNode>,
-    places: imbl::HashMap<NodeId, usize>,
+    indexes: imbl::HashMap<NodeId, usize>,
     root: usize,
 }
 
 impl ThreadTreeJson {
-    /// The tree that the document describes.
+    /// Validates the document and returns the tree.
     ///
     /// # Errors
-    /// The first rule that is broken, with its place: ids are unique and not empty, root and current node exist, the root
-    /// and only the root has no parent, parents and children name each other, every node can be reached from the root, a
-    /// branch point is not past the end of the parent's thread.
+    /// The path and the first broken rule: ids are unique and not empty, the root and the current node exist, only the root
+    /// has no parent, `parentId` and `children` agree, every node is reachable from the root, and a branch point is not
+    /// beyond the end of the parent's thread.
     pub fn into_tree(self) -> Result<ThreadTree, ParseError> {
         let mut nodes = Vec::with_capacity(self.nodes.len());
-        let mut places = imbl::HashMap::new();
+        let mut indexes = imbl::HashMap::new();
         for (index, json) in self.nodes.into_iter().enumerate() {
             let node = json.into_node().map_err(|mut error| {
                 error.path.splice(0..0, [key("nodes"), PathSegment::Index(index)]);
                 error
             })?;
-            if let Some(first) = places.insert(node.id.clone(), index) {
+            if let Some(first) = indexes.insert(node.id.clone(), index) {
                 let message = format!("\"{}\" is the id of nodes/{first} too; ids are unique", node.id);
-                return Err(at(index, "id", message));
+                return Err(error_at(index, "id", message));
             }
             nodes.push(node);
         }
         let find = |id: &str, member: &str| {
-            places
+            indexes
                 .get(id)
                 .copied()
                 .ok_or_else(|| ParseError::shape(vec![key(member)], format!("no node has the id \"{id}\"")))
         };
         let root = find(&self.root_id, "rootId")?;
         let current = find(&self.current_id, "currentId")?;
-        let mut checked = Checked { nodes, places, root };
-        let parents = checked.parents()?;
-        checked.children(&parents)?;
-        checked.reach()?;
-        checked.branch_points(&parents)?;
-        let Some(nodes) = Nodes::from_all(checked.nodes) else {
+        let mut validation = Validation { nodes, indexes, root };
+        let parents = validation.parents()?;
+        validation.check_children(&parents)?;
+        validation.check_reachable()?;
+        validation.set_branch_points(&parents)?;
+        let Some(nodes) = Nodes::from_all(validation.nodes) else {
             return Err(ParseError::shape(vec![key("nodes")], "a tree has at least one node"));
         };
         let parents = parents.into_iter().collect();
-        Ok(ThreadTree::assemble(nodes, parents, checked.places, root, current, self.extra))
+        Ok(ThreadTree::from_parts(nodes, parents, validation.indexes, root, current, self.extra))
     }
 }
 
-impl Checked {
-    /// The place of each node's parent; the root's own.
+impl Validation {
+    /// Returns the index of each node's parent; for the root its own index.
     fn parents(&self) -> Result<Vec<usize>, ParseError> {
         let parent = |(index, node): (usize, &ThreadNode)| match &node.parent_id {
             None if index == self.root => Ok(index),
-            None => Err(at(index, "parentId", "only the root (rootId) has no parent")),
-            Some(_) if index == self.root => Err(at(index, "parentId", "the root has no parent: null")),
+            None => Err(error_at(index, "parentId", "only the root (rootId) has no parent")),
+            Some(_) if index == self.root => Err(error_at(index, "parentId", "the root has no parent: null")),
             Some(parent) => self
-                .places
+                .indexes
                 .get(parent)
                 .copied()
-                .ok_or_else(|| at(index, "parentId", format!("no node has the id \"{parent}\""))),
+                .ok_or_else(|| error_at(index, "parentId", format!("no node has the id \"{parent}\""))),
         };
         self.nodes.iter().enumerate().map(parent).collect()
     }
 
-    /// Whether parents and children name each other, once.
-    fn children(&self, parents: &[usize]) -> Result<(), ParseError> {
+    /// Checks that `parentId` and `children` agree and that no child is listed twice.
+    fn check_children(&self, parents: &[usize]) -> Result<(), ParseError> {
         let mut named = vec![false; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             for (position, child) in node.children.iter().enumerate() {
-                let Some(place) = self.places.get(child).copied() else {
-                    return Err(at_child(index, position, format!("no node has the id \"{child}\"")));
+                let Some(child_index) = self.indexes.get(child).copied() else {
+                    return Err(error_at_child(index, position, format!("no node has the id \"{child}\"")));
                 };
-                if place == self.root || parents.get(place) != Some(&index) {
+                if child_index == self.root || parents.get(child_index) != Some(&index) {
                     let message = format!("\"{child}\" does not have \"{}\" as its parentId", node.id);
-                    return Err(at_child(index, position, message));
+                    return Err(error_at_child(index, position, message));
                 }
-                if named.get_mut(place).is_some_and(|named| std::mem::replace(named, true)) {
-                    return Err(at_child(index, position, format!("\"{child}\" is listed twice")));
+                if named.get_mut(child_index).is_some_and(|named| std::mem::replace(named, true)) {
+                    return Err(error_at_child(index, position, format!("\"{child}\" is listed twice")));
                 }
             }
         }
         let orphan =
-            (0..self.nodes.len()).find(|place| *place != self.root && named.get(*place) == Some(&false));
+            (0..self.nodes.len()).find(|index| *index != self.root && named.get(*index) == Some(&false));
         let Some((index, node)) = orphan.and_then(|index| Some((index, self.nodes.get(index)?))) else {
             return Ok(());
         };
         let parent = node.parent_id.as_ref().map_or("", NodeId::as_str);
-        Err(at(index, "parentId", format!("\"{parent}\" does not list \"{}\" among its children", node.id)))
+        Err(error_at(
+            index,
+            "parentId",
+            format!("\"{parent}\" does not list \"{}\" among its children", node.id),
+        ))
     }
 
-    /// Whether the root is above every node. What is not is above itself.
-    fn reach(&self) -> Result<(), ParseError> {
+    /// Checks that every node is reachable from the root. The parents of an unreachable node form a cycle.
+    fn check_reachable(&self) -> Result<(), ParseError> {
         let mut reached = vec![false; self.nodes.len()];
         let mut open = vec![self.root];
-        while let Some(place) = open.pop() {
-            if let Some(reached) = reached.get_mut(place) {
+        while let Some(index) = open.pop() {
+            if let Some(reached) = reached.get_mut(index) {
                 *reached = true;
             }
-            let children = self.nodes.get(place).into_iter().flat_map(|node| &node.children);
-            open.extend(children.filter_map(|child| self.places.get(child)));
+            let children = self.nodes.get(index).into_iter().flat_map(|node| &node.children);
+            open.extend(children.filter_map(|child| self.indexes.get(child)));
         }
         match reached.iter().position(|reached| !reached) {
             None => Ok(()),
             Some(index) => {
-                Err(at(index, "parentId", "its ancestors form a circle that the root is not part of"))
+                Err(error_at(index, "parentId", "its ancestors form a cycle that does not contain the root"))
             }
         }
     }
 
-    /// Completes the branch points.
-    fn branch_points(&mut self, parents: &[usize]) -> Result<(), ParseError> {
+    /// Checks the branch points and sets missing ones to the length of the parent's thread.
+    fn set_branch_points(&mut self, parents: &[usize]) -> Result<(), ParseError> {
         let lengths: Vec<usize> = self.nodes.iter().map(|node| node.thread.messages.len()).collect();
         for (index, node) in self.nodes.iter_mut().enumerate() {
             if index == self.root {
@@ -219,7 +225,7 @@ impl Checked {
             if point > length {
                 let message =
                     format!("the parent has {length} message(s), so it cannot branch after {point}");
-                let mut error = at(index, "metadata", message);
+                let mut error = error_at(index, "metadata", message);
                 error.path.push(key(BRANCH_POINT));
                 return Err(error);
             }
@@ -229,7 +235,7 @@ impl Checked {
     }
 }
 
-/// Metadata with the branch point in it.
+/// Writes metadata together with the branch point.
 struct MetadataJson<'a>(&'a ThreadNode);
 
 impl Serialize for MetadataJson<'_> {
@@ -251,7 +257,9 @@ impl Serialize for NodeId {
     }
 }
 
-/// The members of UAP-1.0 §13.2 in its order; the root's parent is `null`.
+/// Writes the members in the order of the specification; the root's parent is `null`.
+///
+/// Spec: UAP-1.0 §13.2.
 impl Serialize for ThreadNode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -268,7 +276,7 @@ impl Serialize for ThreadNode {
     }
 }
 
-/// A persistent vector as a list.
+/// Writes a persistent vector as a list.
 struct List<'a, T: Clone>(&'a imbl::Vector<T>);
 
 impl<T: Serialize + Clone> Serialize for List<'_, T> {
@@ -277,7 +285,7 @@ impl<T: Serialize + Clone> Serialize for List<'_, T> {
     }
 }
 
-/// All nodes as a list.
+/// Writes all nodes as a list.
 struct NodeList<'a>(&'a ThreadTree);
 
 impl Serialize for NodeList<'_> {
@@ -297,7 +305,8 @@ impl Serialize for ThreadTree {
     }
 }
 
-/// As part of a larger document. The place of a broken rule is in the message; [`ThreadTree::from_json`] has it apart.
+/// Reads a tree as part of a larger document. The message contains the path of a broken rule; [`ThreadTree::from_json`]
+/// returns it as a field.
 impl<'de> Deserialize<'de> for ThreadTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ThreadTreeJson::deserialize(deserializer)?.into_tree().map_err(serde::de::Error::custom)
@@ -308,7 +317,7 @@ impl ThreadTree {
     /// Reads a tree.
     ///
     /// # Errors
-    /// Not JSON, over a limit, or a rule of [`ThreadTreeJson::into_tree`] with its place.
+    /// The path and the reason: invalid JSON, an exceeded limit, or a broken rule of [`ThreadTreeJson::into_tree`].
     pub fn from_json(text: &str, limits: &Limits) -> Result<Self, ParseError> {
         json::parse::<ThreadTreeJson>(text, limits)?.into_tree()
     }

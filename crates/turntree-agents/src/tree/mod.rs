@@ -1,19 +1,29 @@
-//! A conversation as a tree of threads. UAP-1.0 §7 and §13.2.
+//! A conversation with branches: a tree of threads.
 //!
-//! A [`ThreadNode`] holds a thread with its own messages only. A branch starts at a *branch point*: the number of messages
-//! that its parent had at that moment, and no more of the parent is part of its history. The history of a node is the
-//! beginnings of its ancestors' threads up to their branch points, then its own thread.
+//! A [`ThreadNode`] contains a thread with its own messages only. A branch starts at a *branch point*: the number of
+//! messages of the parent's thread that belong to the branch's history. The history of a node consists of the messages of
+//! its ancestors up to the branch points, followed by its own messages.
 //!
 //! ```text
 //! main      m1 m2 m3 m4            history: m1 m2 m3 m4
 //!                └─ other  m5 m6   history: m1 m2 m5 m6      (branch point 2)
 //! ```
 //!
-//! Nodes and messages are shared: cloning a tree, branching and checking out cost the same however long the
-//! conversation is, and no message is copied anywhere.
+//! Trees share their nodes and messages: the cost of cloning a tree, starting a branch or checking out a node does not
+//! depend on the length of the conversation, and messages are never copied.
 //!
-//! [`thread_tree`] grows and reads, [`branch`] starts branches, [`merge`] and [`diff`] compare them, [`drawing`] shows them,
-//! [`json`] is the JSON, [`shared_tree`] a tree that several owners hold.
+//! | module | content |
+//! |---|---|
+//! | [`thread_tree`] | [`ThreadTree`]: lookup, appending, histories |
+//! | [`node`] | [`ThreadNode`] and [`NodeId`] |
+//! | [`branch`] | starts and splits branches |
+//! | [`merge`], [`diff`] | merges and compares branches |
+//! | [`position`] | positions in a tree |
+//! | [`drawing`] | the tree as text and HTML |
+//! | [`json`] | the JSON of trees, and its validation |
+//! | [`shared_tree`] | a tree with several owners |
+//!
+//! Spec: UAP-1.0 §7, §13.2.
 
 pub mod branch;
 pub mod diff;

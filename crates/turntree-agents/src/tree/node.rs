@@ -1,4 +1,6 @@
-//! One node of a tree: a thread and its place among the others. UAP-1.0 §7.1.
+//! One node of a tree: a thread, its parent and its children.
+//!
+//! Spec: UAP-1.0 §7.1.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,17 +12,17 @@ use turntree_core::ids::IdSource;
 use turntree_core::json::{Extra, RawObject};
 use turntree_core::message::Thread;
 
-/// The id of a node: a UUIDv4 where it is made here, any text that is not empty where it was read. Cloning shares it.
+/// The id of a node: a UUIDv4 if turntree created it, any non-empty text if it was read. Cloning shares the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(Arc<str>);
 
 impl NodeId {
-    /// A fresh id.
+    /// Creates a new id.
     pub fn new(ids: &dyn IdSource) -> Self {
         Self(ids.string().into())
     }
 
-    /// Its text.
+    /// Returns the text of the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -38,7 +40,7 @@ impl From<String> for NodeId {
     }
 }
 
-/// So that a map of ids can be asked with a text.
+/// Allows lookups by text in maps of ids.
 impl Borrow<str> for NodeId {
     fn borrow(&self) -> &str {
         &self.0
@@ -57,24 +59,24 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A node as it is at one moment; a tree changes its nodes only through its own methods.
+/// The state of a node at one moment. The methods of the tree change its nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadNode {
     /// Unique in its tree.
     pub id: NodeId,
-    /// Where it branches from; none for the root.
+    /// The node that it branches from; `None` for the root.
     pub parent_id: Option<NodeId>,
-    /// How many messages of the parent's thread belong to its history; none for the root.
+    /// The number of messages of the parent's thread that belong to its history; `None` for the root.
     pub branch_point: Option<usize>,
-    /// For people.
+    /// A name for display.
     pub name: Option<String>,
-    /// Its own messages, none of its parent's.
+    /// Its own messages, without those of its parent.
     pub thread: Thread,
     /// Branches that start here, oldest first.
     pub children: imbl::Vector<NodeId>,
-    /// Facts about the node. [`BRANCH_POINT`] is not among them, it has a field.
+    /// The application's metadata, without [`BRANCH_POINT`], which is a field.
     pub metadata: RawObject,
-    /// Members this version does not know.
+    /// Members that this version does not know.
     pub extra: Extra,
 }
 
@@ -99,10 +101,10 @@ impl ThreadNode {
         }
     }
 
-    /// Gives it other metadata.
+    /// Replaces the metadata.
     ///
     /// # Errors
-    /// [`TreeError::Reserved`] when the metadata holds a branch point.
+    /// [`TreeError::Reserved`] if the metadata has the key of the branch point.
     pub fn set_metadata(&mut self, metadata: RawObject) -> Result<(), TreeError> {
         if metadata.get(BRANCH_POINT).is_some() {
             return Err(TreeError::Reserved { key: BRANCH_POINT });

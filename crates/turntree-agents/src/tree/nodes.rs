@@ -1,10 +1,10 @@
-//! Where a tree keeps its nodes: in a row that is never empty and can be shared as it is.
+//! The list of a tree's nodes: never empty, and cheap to clone.
 
 use std::sync::Arc;
 
 use crate::tree::node::ThreadNode;
 
-/// At least one node. Cloning shares all of them; changing one copies that one first if it is shared.
+/// A list of at least one node. Cloning shares the nodes; changing a shared node copies that node first.
 #[derive(Debug, Clone)]
 pub(super) struct Nodes {
     first: Arc<ThreadNode>,
@@ -16,25 +16,25 @@ impl Nodes {
         Self { first: Arc::new(first), rest: imbl::Vector::new() }
     }
 
-    /// The nodes in a row; `None` when there are none.
+    /// Creates a list; `None` if there are no nodes.
     pub(super) fn from_all(nodes: Vec<ThreadNode>) -> Option<Self> {
         let mut nodes = nodes.into_iter();
         let first = Arc::new(nodes.next()?);
         Some(Self { first, rest: nodes.map(Arc::new).collect() })
     }
 
-    /// The node at a place that this row gave out.
-    pub(super) fn at(&self, place: usize) -> &Arc<ThreadNode> {
-        place.checked_sub(1).and_then(|place| self.rest.get(place)).unwrap_or(&self.first)
+    /// Returns the node at an index of this list.
+    pub(super) fn at(&self, index: usize) -> &Arc<ThreadNode> {
+        index.checked_sub(1).and_then(|index| self.rest.get(index)).unwrap_or(&self.first)
     }
 
-    /// As [`Self::at`], to be changed.
-    pub(super) fn change(&mut self, place: usize) -> &mut ThreadNode {
-        let found = place.checked_sub(1).and_then(|place| self.rest.get_mut(place));
-        Arc::make_mut(found.unwrap_or(&mut self.first))
+    /// Returns the node at an index of this list for changing it.
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut ThreadNode {
+        let node = index.checked_sub(1).and_then(|index| self.rest.get_mut(index));
+        Arc::make_mut(node.unwrap_or(&mut self.first))
     }
 
-    /// Adds a node; gives its place.
+    /// Adds a node and returns its index.
     pub(super) fn push(&mut self, node: ThreadNode) -> usize {
         self.rest.push_back(Arc::new(node));
         self.rest.len()

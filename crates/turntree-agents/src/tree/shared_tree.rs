@@ -1,4 +1,4 @@
-//! A tree that several owners hold: handles of an application, a session that runs.
+//! A tree with several owners, such as an application's handles and a running session.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::tree::thread_tree::ThreadTree;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 
-/// A tree behind a lock that is held for single operations only.
+/// A tree behind a lock.
 ///
 /// ```
 /// use turntree_agents::tree::{SharedTree, ThreadTree};
@@ -27,13 +27,13 @@ impl SharedTree {
         Self(Mutex::new(tree))
     }
 
-    /// The tree, for one operation. Never hold it over an `await` or a call of the application.
+    /// Locks the tree for one operation. Never hold the guard across an `await` or a call into the application.
     pub fn lock(&self) -> MutexGuard<'_, ThreadTree> {
-        // A tree is whole after every single operation, so one that panicked left nothing half done.
+        // Each operation leaves the tree consistent before it can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tree as it is now; shares everything.
+    /// Returns the tree at this moment. Shares everything with it.
     pub fn snapshot(&self) -> ThreadTree {
         self.lock().clone()
     }

@@ -1,4 +1,6 @@
-//! The tree: what it holds, where it stands, how it grows, and what was said up to a node. UAP-1.0 §7.
+//! The tree: nodes, the current node, appending messages, and histories.
+//!
+//! Spec: UAP-1.0 §7.
 
 use std::sync::Arc;
 
@@ -13,37 +15,37 @@ use turntree_core::time::Clock;
 /// The name of a new tree's root.
 pub const ROOT_NAME: &str = "main";
 
-/// Up to this many messages are pushed one by one: joining two persistent vectors costs as much as 2 000 pushes (75 µs).
-const FEW: usize = 2_000;
+/// Up to this many messages are appended one by one: joining two persistent vectors costs as much as 2 000 appends (75 µs).
+const MAX_PUSHED: usize = 2_000;
 
-/// What cannot be done to a tree.
+/// Why an operation on a tree failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
     /// No node has this id.
-    #[error("no node \"{id}\" in the tree; `nodes` has the ids")]
+    #[error("no node has the id \"{id}\"; `nodes` lists the ids")]
     UnknownNode {
-        /// What was asked for.
+        /// The id that was given.
         id: String,
     },
-    /// Messages that belong to the history of a branch cannot be taken away.
+    /// Messages that belong to the history of a branch cannot be removed.
     #[error(
         "{branches} branch(es) start after messages of node \"{id}\"; branch from before them instead of clearing it"
     )]
     InUse {
-        /// Whose messages.
+        /// The node.
         id: NodeId,
-        /// How many branches need them.
+        /// The number of branches that need the messages.
         branches: usize,
     },
-    /// A key of a node's metadata that the tree itself writes.
-    #[error("\"{key}\" in a node's metadata is kept by the tree; take it out")]
+    /// The metadata of a node has a key that the tree writes.
+    #[error("the key \"{key}\" of a node's metadata is reserved for the tree; remove it")]
     Reserved {
         /// The key.
         key: &'static str,
     },
 }
 
-/// A conversation with branches. Always has a root and a current node. Cloning it shares everything.
+/// A conversation with branches. It always has a root and a current node. Cloning shares everything.
 ///
 /// ```
 /// use turntree_agents::tree::ThreadTree;
@@ -67,18 +69,18 @@ pub enum TreeError {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ThreadTree {
-    /// In the order they were made.
+    /// In order of creation.
     nodes: Nodes,
-    /// For each node the place of its parent; the root's is its own.
+    /// For each node the index of its parent; for the root its own index.
     parents: imbl::Vector<usize>,
-    places: imbl::HashMap<NodeId, usize>,
+    indexes: imbl::HashMap<NodeId, usize>,
     root: usize,
     current: usize,
     /// Members of the document that this version does not know.
     pub extra: Extra,
 }
 
-/// The order of nodes does not count, that of children does.
+/// Compares the order of children, but not the order of nodes.
 impl PartialEq for ThreadTree {
     fn eq(&self, other: &Self) -> bool {
         self.root().id == other.root().id
@@ -90,92 +92,92 @@ impl PartialEq for ThreadTree {
 }
 
 impl ThreadTree {
-    /// A tree with an empty root, which is current.
+    /// Creates a tree with an empty root, which is the current node.
     pub fn empty(ids: &dyn IdSource, clock: &dyn Clock) -> Self {
         Self::new(Thread::new(History::new(), ids, clock), ids)
     }
 
-    /// A tree whose root holds a thread, and is current.
+    /// Creates a tree whose root has this thread and is the current node.
     pub fn new(thread: Thread, ids: &dyn IdSource) -> Self {
         let id = NodeId::new(ids);
         let root = ThreadNode::new(id.clone(), None, Some(ROOT_NAME.to_owned()), thread, imbl::Vector::new());
         Self {
             nodes: Nodes::new(root),
             parents: imbl::Vector::unit(0),
-            places: imbl::HashMap::unit(id, 0),
+            indexes: imbl::HashMap::unit(id, 0),
             root: 0,
             current: 0,
             extra: Extra::new(),
         }
     }
 
-    /// From parts that fit together; `saved` has checked them.
-    pub(super) const fn assemble(
+    /// Creates a tree from parts that [`super::json`] has validated.
+    pub(super) const fn from_parts(
         nodes: Nodes,
         parents: imbl::Vector<usize>,
-        places: imbl::HashMap<NodeId, usize>,
+        indexes: imbl::HashMap<NodeId, usize>,
         root: usize,
         current: usize,
         extra: Extra,
     ) -> Self {
-        Self { nodes, parents, places, root, current, extra }
+        Self { nodes, parents, indexes, root, current, extra }
     }
 
-    /// The node without a parent.
+    /// Returns the node without a parent.
     pub fn root(&self) -> &Arc<ThreadNode> {
         self.at(self.root)
     }
 
-    /// The node that grows.
+    /// Returns the node that new messages are appended to.
     pub fn current(&self) -> &Arc<ThreadNode> {
         self.at(self.current)
     }
 
-    /// All nodes in the order they were made.
+    /// Returns all nodes in order of creation.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<ThreadNode>> {
         self.nodes.iter()
     }
 
-    /// How many nodes it has; never 0.
+    /// Returns the number of nodes, which is at least 1.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Nodes without branches, in the order they were made.
+    /// Returns the nodes without branches, in order of creation.
     pub fn leaves(&self) -> impl Iterator<Item = &Arc<ThreadNode>> {
         self.nodes.iter().filter(|node| node.children.is_empty())
     }
 
-    /// A node by its id.
+    /// Returns the node with this id.
     pub fn node(&self, id: &str) -> Option<&Arc<ThreadNode>> {
-        self.places.get(id).map(|place| self.at(*place))
+        self.indexes.get(id).map(|index| self.at(*index))
     }
 
-    /// How many messages all nodes hold together.
+    /// Returns the number of messages of all nodes.
     pub fn message_count(&self) -> usize {
         self.nodes.iter().map(|node| node.thread.messages.len()).sum()
     }
 
-    /// Makes a node current.
+    /// Makes a node the current node.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
     pub fn checkout(&mut self, id: &str) -> Result<(), TreeError> {
-        self.current = self.place(id)?;
+        self.current = self.index_of(id)?;
         Ok(())
     }
 
-    /// Adds all messages of a turn to the current node.
+    /// Appends all messages of a turn to the current node.
     pub fn append(&mut self, turn: &Turn, clock: &dyn Clock) {
         self.push(turn.messages.iter().map(Arc::clone), clock);
     }
 
-    /// Adds messages to the current node.
+    /// Appends messages to the current node.
     pub fn push(&mut self, messages: impl IntoIterator<Item = Arc<Message>>, clock: &dyn Clock) {
-        self.change(self.current).thread.push(messages, clock);
+        self.node_mut(self.current).thread.push(messages, clock);
     }
 
-    /// Adds messages to a node. Branches that start there already do not see them.
+    /// Appends messages to a node. They do not become part of the histories of existing branches.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
@@ -185,75 +187,75 @@ impl ThreadTree {
         messages: impl IntoIterator<Item = Arc<Message>>,
         clock: &dyn Clock,
     ) -> Result<(), TreeError> {
-        let place = self.place(id)?;
-        self.change(place).thread.push(messages, clock);
+        let index = self.index_of(id)?;
+        self.node_mut(index).thread.push(messages, clock);
         Ok(())
     }
 
-    /// Takes all messages of a node away.
+    /// Removes all messages of a node.
     ///
     /// # Errors
-    /// [`TreeError::UnknownNode`]; [`TreeError::InUse`] when a branch starts after one of them.
+    /// [`TreeError::UnknownNode`]; [`TreeError::InUse`] if a branch starts after one of them.
     pub fn clear(&mut self, id: &str, clock: &dyn Clock) -> Result<(), TreeError> {
-        let place = self.place(id)?;
-        let node = self.at(place);
-        let needs = |child: &&NodeId| {
+        let index = self.index_of(id)?;
+        let node = self.at(index);
+        let needs_messages = |child: &&NodeId| {
             self.node(child.as_str()).and_then(|child| child.branch_point).is_some_and(|point| point > 0)
         };
-        let branches = node.children.iter().filter(needs).count();
+        let branches = node.children.iter().filter(needs_messages).count();
         if branches > 0 {
             return Err(TreeError::InUse { id: node.id.clone(), branches });
         }
-        self.change(place).thread.clear(clock);
+        self.node_mut(index).thread.clear(clock);
         Ok(())
     }
 
-    /// Gives a node another name, or none.
+    /// Sets or removes the name of a node.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
     pub fn rename(&mut self, id: &str, name: Option<String>) -> Result<(), TreeError> {
-        let place = self.place(id)?;
-        self.change(place).name = name;
+        let index = self.index_of(id)?;
+        self.node_mut(index).name = name;
         Ok(())
     }
 
-    /// Gives a node other metadata.
+    /// Replaces the metadata of a node.
     ///
     /// # Errors
-    /// [`TreeError::UnknownNode`]; [`TreeError::Reserved`] when the metadata holds a branch point.
+    /// [`TreeError::UnknownNode`]; [`TreeError::Reserved`] if the metadata has the key of the branch point.
     pub fn set_metadata(&mut self, id: &str, metadata: RawObject) -> Result<(), TreeError> {
-        let place = self.place(id)?;
-        self.change(place).set_metadata(metadata)
+        let index = self.index_of(id)?;
+        self.node_mut(index).set_metadata(metadata)
     }
 
-    /// All messages from the root to the current node, oldest first.
+    /// Returns all messages from the root to the current node, oldest first.
     pub fn history(&self) -> History {
         self.history_at(self.current)
     }
 
-    /// All messages from the root to a node, oldest first.
+    /// Returns all messages from the root to a node, oldest first.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
     pub fn history_of(&self, id: &str) -> Result<History, TreeError> {
-        self.place(id).map(|place| self.history_at(place))
+        self.index_of(id).map(|index| self.history_at(index))
     }
 
-    /// How many messages a node's history has. Touches no message.
+    /// Returns the number of messages of a node's history, without reading the messages.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
     pub fn history_len(&self, id: &str) -> Result<usize, TreeError> {
-        let place = self.place(id)?;
-        Ok(self.pieces(place).iter().map(|(_, length)| length).sum())
+        let index = self.index_of(id)?;
+        Ok(self.segments(index).iter().map(|(_, length)| length).sum())
     }
 
-    pub(super) fn history_at(&self, place: usize) -> History {
+    pub(super) fn history_at(&self, index: usize) -> History {
         let mut history = History::new();
-        for (place, length) in self.pieces(place).into_iter().rev() {
-            let messages = &self.at(place).thread.messages;
-            if history.is_empty() || length > FEW {
+        for (index, length) in self.segments(index).into_iter().rev() {
+            let messages = &self.at(index).thread.messages;
+            if history.is_empty() || length > MAX_PUSHED {
                 history.append(if length < messages.len() {
                     messages.take(length)
                 } else {
@@ -266,63 +268,65 @@ impl ThreadTree {
         history
     }
 
-    /// The nodes from `place` up to the root, each with how many of its messages belong to the history of `place`.
-    pub(super) fn pieces(&self, place: usize) -> Vec<(usize, usize)> {
-        let mut pieces = Vec::new();
+    /// Returns the nodes from `index` up to the root, each with the number of its messages that belong to the history of
+    /// `index`.
+    pub(super) fn segments(&self, index: usize) -> Vec<(usize, usize)> {
+        let mut segments = Vec::new();
         let mut length = usize::MAX;
-        let mut place = place;
+        let mut index = index;
         loop {
-            let node = self.at(place);
-            pieces.push((place, node.thread.messages.len().min(length)));
-            if place == self.root {
-                return pieces;
+            let node = self.at(index);
+            segments.push((index, node.thread.messages.len().min(length)));
+            if index == self.root {
+                return segments;
             }
             length = node.branch_point.unwrap_or(usize::MAX);
-            place = self.parent(place);
+            index = self.parent(index);
         }
     }
 
-    /// Where a node is.
+    /// Returns the index of a node.
     ///
     /// # Errors
     /// [`TreeError::UnknownNode`].
-    pub(super) fn place(&self, id: &str) -> Result<usize, TreeError> {
-        self.places
+    pub(super) fn index_of(&self, id: &str) -> Result<usize, TreeError> {
+        self.indexes
             .get(id)
             .copied()
             .ok_or_else(|| TreeError::UnknownNode { id: id.chars().take(100).collect() })
     }
 
-    pub(super) fn parent(&self, place: usize) -> usize {
-        self.parents.get(place).copied().unwrap_or(self.root)
+    pub(super) fn parent(&self, index: usize) -> usize {
+        self.parents.get(index).copied().unwrap_or(self.root)
     }
 
-    pub(super) const fn root_place(&self) -> usize {
+    pub(super) const fn root_index(&self) -> usize {
         self.root
     }
 
-    /// A node at a place of this tree.
-    pub(super) fn at(&self, place: usize) -> &Arc<ThreadNode> {
-        self.nodes.at(place)
+    /// Returns the node at an index of this tree.
+    pub(super) fn at(&self, index: usize) -> &Arc<ThreadNode> {
+        self.nodes.at(index)
     }
 
-    /// A node of this tree, to be changed. Copied first when somebody looks at it as it was; its messages are shared.
-    pub(super) fn change(&mut self, place: usize) -> &mut ThreadNode {
-        self.nodes.change(place)
+    /// Returns the node at an index of this tree for changing it. Copies the node first if it is shared; its messages stay
+    /// shared.
+    pub(super) fn node_mut(&mut self, index: usize) -> &mut ThreadNode {
+        self.nodes.at_mut(index)
     }
 
-    /// Adds a node under the one at `parent`, and makes it that one's last child.
+    /// Adds a node as the last child of the node at `parent`.
     pub(super) fn add(&mut self, node: ThreadNode, parent: usize) {
         let id = node.id.clone();
-        self.change(parent).children.push_back(id.clone());
-        self.places.insert(id, self.nodes.push(node));
+        self.node_mut(parent).children.push_back(id.clone());
+        self.indexes.insert(id, self.nodes.push(node));
         self.parents.push_back(parent);
     }
 
-    /// Hangs a node under another one, whose thread begins `offset` messages later than that of its parent until now.
-    pub(super) fn hang(&mut self, place: usize, parent_id: &NodeId, parent: usize, offset: usize) {
-        self.parents.set(place, parent);
-        let node = self.change(place);
+    /// Moves a node under another parent, whose thread starts `offset` messages later than that of its current parent.
+    pub(super) fn reparent(&mut self, index: usize, parent_id: &NodeId, parent: usize, offset: usize) {
+        self.parents.set(index, parent);
+        let node = self.node_mut(index);
         node.parent_id = Some(parent_id.clone());
         node.branch_point = node.branch_point.map(|point| point.saturating_sub(offset));
     }

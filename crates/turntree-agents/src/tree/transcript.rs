@@ -1,4 +1,4 @@
-//! A tree for people: its drawing, then what was said in each node.
+//! A tree as a readable transcript: its drawing, then the messages of each node.
 
 use turntree_core::message::content::raw_as_text;
 use turntree_core::message::message::Body;
@@ -8,7 +8,7 @@ use turntree_core::render::{EntryKind, Transcript, TranscriptEntry};
 use crate::tree::thread_tree::ThreadTree;
 
 impl ThreadTree {
-    /// The tree as a transcript: every node once, in the order they were made.
+    /// Returns the tree as a transcript: every node once, in order of creation.
     pub fn transcript(&self, title: &str) -> Transcript {
         let mut entries = Vec::new();
         for node in self.nodes() {
@@ -40,7 +40,7 @@ impl ThreadTree {
 fn add(message: &Message, entries: &mut Vec<TranscriptEntry>) {
     let mut time = message.timestamp.to_string();
     let mut put = |kind, head: &str, text: String| {
-        // Said once for all parts of a message.
+        // Only the first entry of a message has the time.
         let time = std::mem::take(&mut time);
         entries.push(TranscriptEntry { kind, head: head.to_owned(), time, text });
     };
@@ -77,7 +77,7 @@ fn add(message: &Message, entries: &mut Vec<TranscriptEntry>) {
     }
 }
 
-/// What a block without words is.
+/// Names the kind of a block without text.
 fn kind_of(block: &ContentBlock) -> &'static str {
     match block {
         ContentBlock::Image(_) => "image",

@@ -160,8 +160,8 @@ fn the_state_of_a_run_of_another_version_is_told_with_a_way_out() {
     assert_eq!(
         error,
         "/checkpoints/0/metadata/turntree/run/version: the state of a run has version 7; this version reads 1; load it \
-         with the version that wrote it and end the run there, or remove this member to keep the checkpoint without \
-         going on from it"
+         with the version that wrote it and finish the run there, or remove this member: the checkpoint remains and \
+         cannot be resumed"
     );
 }
 
