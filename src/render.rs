@@ -51,7 +51,7 @@ enum Unreadable {
 }
 
 fn transcript(data: &[u8], from: Option<&str>) -> Result<Transcript, Unreadable> {
-    let sketch = format::Sketch::of(data);
+    let sketch = format::FormatHints::of(data);
     let has = |key: &str| sketch.as_ref().is_some_and(|sketch| !sketch.list && sketch.has(key));
     let text = || check_utf8(data).map_err(Unreadable::Tree);
     if from.is_none() && has("threadTree") {

@@ -14,7 +14,7 @@ use pyo3::types::PyCapsule;
 
 use super::bulk::{Arguments, Watcher, released};
 use crate::to_python::ToPython;
-use turntree_thread_protocol::bulk::{Column, Values, values};
+use turntree_thread_protocol::bulk::{InputColumn, OutputColumn, values};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -76,7 +76,7 @@ impl Drop for ArrowArray {
 
 /// What an exported array keeps alive: its buffers, and the list of their addresses.
 struct Exported {
-    _column: Arc<Column>,
+    _column: Arc<OutputColumn>,
     _small: Option<Arc<Vec<i32>>>,
     buffers: [*const c_void; 3],
 }
@@ -97,7 +97,7 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
 /// A column as Arrow's consumers take it: an object with `__arrow_c_array__`.
 #[pyclass(frozen, name = "_ArrowColumn", module = "turntree._core")]
 pub(crate) struct ArrowColumn {
-    column: Arc<Column>,
+    column: Arc<OutputColumn>,
     /// The offsets with 32 bits, where the type has those.
     small: Option<Arc<Vec<i32>>>,
     format: &'static CStr,
@@ -169,7 +169,7 @@ struct Borrowed<'a> {
     data: &'a [u8],
 }
 
-impl Values for Borrowed<'_> {
+impl InputColumn for Borrowed<'_> {
     fn len(&self) -> usize {
         self.rows
     }

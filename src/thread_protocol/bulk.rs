@@ -15,8 +15,8 @@ use crate::convert::json::document_raw;
 use crate::raised::Raised;
 use crate::to_python::{ToPython, data_class};
 use turntree_thread_protocol::bulk::{
-    BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, Options, OutputFile,
-    Report as CoreReport, Settings, Stop, Task, Verdict, files, format, lines, open, size_of_file,
+    BulkError, DocumentIssue as CoreIssue, FilePair, Format, Framing, Observer, ObserverError, OnFailure,
+    Options, OutputFile, Report as CoreReport, Settings, Task, files, format, lines, open, size_of_file,
     sync_directory,
 };
 use turntree_thread_protocol::convert::pydantic_ai::{ImportOptions, ProfileKind};
@@ -149,13 +149,13 @@ impl Watcher {
 }
 
 /// Runs code of the caller; what it raises comes out of the conversion as it is.
-pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Stop> {
-    let held = gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as Stop));
+pub(super) fn called<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, ObserverError> {
+    let held = gil::if_held(|py| work(py).map_err(|error| Box::new(Raised::new(py, error)) as ObserverError));
     held.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
 }
 
 impl Observer for Watcher {
-    fn tick(&mut self, so_far: &CoreReport) -> Result<(), Stop> {
+    fn tick(&mut self, so_far: &CoreReport) -> Result<(), ObserverError> {
         called(|py| {
             py.check_signals()?;
             match &self.progress {
@@ -165,10 +165,10 @@ impl Observer for Watcher {
         })
     }
 
-    fn failed(&mut self, error: &CoreIssue, text: &[u8]) -> Result<Verdict, Stop> {
+    fn failed(&mut self, error: &CoreIssue, text: &[u8]) -> Result<OnFailure, ObserverError> {
         match &self.on_error {
-            OnError::Raise => Ok(Verdict::Stop),
-            OnError::Skip => Ok(Verdict::Skip),
+            OnError::Raise => Ok(OnFailure::Stop),
+            OnError::Skip => Ok(OnFailure::Skip),
             OnError::Call(function) => called(|py| {
                 let answer = function.bind(py).call1((error.to_python(py)?, PyBytes::new(py, text)))?;
                 verdict(&answer)
@@ -178,9 +178,9 @@ impl Observer for Watcher {
 }
 
 /// What the answer of an `on_error` function means.
-fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<Verdict> {
+fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<OnFailure> {
     if answer.is_none() {
-        return Ok(Verdict::Skip);
+        return Ok(OnFailure::Skip);
     }
     let bytes = if let Ok(text) = answer.cast::<PyString>() {
         text.to_str()?.as_bytes().to_vec()
@@ -194,7 +194,7 @@ fn verdict(answer: &Bound<'_, PyAny>) -> PyResult<Verdict> {
             "the answer of on_error must be one line; write JSON without indent",
         ));
     }
-    Ok(Verdict::Replace(bytes))
+    Ok(OnFailure::Replace(bytes))
 }
 
 /// The exception of a conversion that ended early.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes};
 
 use super::bulk::{called, raised};
-use turntree_thread_protocol::bulk::{OutputFile, Stop, sync_directory};
+use turntree_thread_protocol::bulk::{ObserverError, OutputFile, sync_directory};
 
 /// A binary file object that is read.
 pub(super) struct Source(Py<PyAny>);
@@ -24,7 +24,7 @@ impl Source {
     }
 }
 
-fn other(error: Stop) -> io::Error {
+fn other(error: ObserverError) -> io::Error {
     io::Error::other(error)
 }
 

@@ -18,9 +18,9 @@ use turntree_core::message::StreamEvent as CoreEvent;
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::convert::pydantic_ai::ProfileKind;
 use turntree_thread_protocol::convert::vercel_ui::{
-    Chunk, DONE_FRAME, ExportOptions, HEADERS, LIMITS, LiveStream, Sdk, SidecarLevel, Turns, UiImportOptions,
-    UiMessage, UiStream, UiStreamReader as Reader, from_ui_messages as core_from_ui_messages,
-    ui_messages_from_json,
+    Chunk, DONE_FRAME, EventStream, ExportOptions, HEADERS, LIMITS, Sdk, SidecarLevel, Turns,
+    UiImportOptions, UiMessage, UiStream, UiStreamReader as Reader,
+    from_ui_messages as core_from_ui_messages, ui_messages_from_json,
 };
 
 /// The words for how much a sidecar says.
@@ -299,13 +299,13 @@ impl UiStreamReader {
 
 /// The native half of `turntree.thread_protocol.UiResponse`: events of a run in, frames of a response body out.
 #[pyclass(frozen, name = "UiLiveStream", module = "turntree._core")]
-pub(crate) struct UiLiveStream(Mutex<LiveStream>);
+pub(crate) struct UiLiveStream(Mutex<EventStream>);
 
 impl UiLiveStream {
     fn frames<'py>(
         &self,
         py: Python<'py>,
-        write: impl FnOnce(&mut LiveStream) -> Vec<Chunk>,
+        write: impl FnOnce(&mut EventStream) -> Vec<Chunk>,
         last: bool,
     ) -> Bound<'py, PyBytes> {
         let chunks = write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -329,12 +329,12 @@ impl UiLiveStream {
             Some(metadata) => Some(to_raw(metadata, "metadata")?),
             None => None,
         };
-        Ok(Self(Mutex::new(LiveStream::new(message_id, metadata))))
+        Ok(Self(Mutex::new(EventStream::new(message_id, metadata))))
     }
 
     /// The frames that begin the stream.
     fn start<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        self.frames(py, LiveStream::start, false)
+        self.frames(py, EventStream::start, false)
     }
 
     /// The frames of events.
@@ -352,13 +352,13 @@ impl UiLiveStream {
                 )));
             }
         }
-        let all = |stream: &mut LiveStream| heard.iter().flat_map(|event| stream.event(event)).collect();
+        let all = |stream: &mut EventStream| heard.iter().flat_map(|event| stream.event(event)).collect();
         Ok(self.frames(py, all, false))
     }
 
     /// The frames that end a run that came to its end.
     fn finish<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        self.frames(py, LiveStream::finish, true)
+        self.frames(py, EventStream::finish, true)
     }
 
     /// The frames that end a run that failed.
@@ -368,6 +368,6 @@ impl UiLiveStream {
 
     /// The frames that end a run that was stopped.
     fn abort<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        self.frames(py, LiveStream::abort, true)
+        self.frames(py, EventStream::abort, true)
     }
 }

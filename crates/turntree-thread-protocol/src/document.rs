@@ -198,28 +198,28 @@ impl<'de> Deserialize<'de> for Actions {
 #[derive(Debug, Clone, Default)]
 pub struct AgentRegistry {
     agents: Vec<(String, AgentConfig)>,
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 impl AgentRegistry {
     /// The agent with this key.
     pub fn get(&self, key: &str) -> Option<&AgentConfig> {
-        self.places.get(key).and_then(|place| self.agents.get(*place)).map(|(_, agent)| agent)
+        self.indices.get(key).and_then(|index| self.agents.get(*index)).map(|(_, agent)| agent)
     }
 
     /// Whether there is an agent with this key.
     pub fn contains(&self, key: &str) -> bool {
-        self.places.contains_key(key)
+        self.indices.contains_key(key)
     }
 
     /// Enters an agent under a key, in its place if the key is there already.
     pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
         let key = key.into();
-        if let Some(entry) = self.places.get(&key).and_then(|place| self.agents.get_mut(*place)) {
+        if let Some(entry) = self.indices.get(&key).and_then(|index| self.agents.get_mut(*index)) {
             entry.1 = agent;
             return;
         }
-        self.places.insert(key.clone(), self.agents.len());
+        self.indices.insert(key.clone(), self.agents.len());
         self.agents.push((key, agent));
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::action::Action;
 use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, Thread};
-use super::roundtrip_metadata::{PYDANTIC_AI, forget, forget_in};
+use super::roundtrip_metadata::{PYDANTIC_AI, remove_namespace, remove_of_messages};
 use turntree_core::intern::InternedStr;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::time::Timestamp;
@@ -117,18 +117,18 @@ impl Thread {
         }
         let mut calls = Calls::after(&ours, common);
         let mut changed: HashSet<usize> = (0..common).collect();
-        for (place, entry) in theirs.actions.0.iter_mut().enumerate().skip(common) {
+        for (index, entry) in theirs.actions.0.iter_mut().enumerate().skip(common) {
             let fitting = calls.fit(Action::clone(entry), &other.thread_id);
             if fitting != **entry {
-                changed.insert(place);
+                changed.insert(index);
                 *entry = Arc::new(fitting);
             }
         }
-        forget(&mut theirs.actions, |place| changed.contains(&place));
+        remove_of_messages(&mut theirs.actions, |index| changed.contains(&index));
         for action in theirs.actions.iter().skip(common) {
             let mut action = Action::clone(action);
             // Its members are what the templates of the other thread do not say.
-            forget_in(&mut action, PYDANTIC_AI);
+            remove_namespace(&mut action, PYDANTIC_AI);
             merged.append(action);
         }
         merged.updated_at.clone_from(&merged.created_at);
@@ -171,10 +171,10 @@ impl Thread {
         let namespaces = self.hoisted_namespaces();
         let mut redacted = self.unhoisted().into_owned();
         let chosen: Vec<bool> = redacted.actions.iter().map(|action| which(action)).collect();
-        let is_chosen = |place: usize| chosen.get(place) == Some(&true);
-        forget(&mut redacted.actions, is_chosen);
-        for (place, entry) in redacted.actions.0.iter_mut().enumerate() {
-            if !is_chosen(place) {
+        let is_chosen = |index: usize| chosen.get(index) == Some(&true);
+        remove_of_messages(&mut redacted.actions, is_chosen);
+        for (index, entry) in redacted.actions.0.iter_mut().enumerate() {
+            if !is_chosen(index) {
                 continue;
             }
             if told_by(&redacted.title, entry) {
@@ -195,9 +195,9 @@ impl Thread {
         let namespaces = self.hoisted_namespaces();
         let whole = self.unhoisted();
         let kept = slice.kept(&whole.actions);
-        let is_kept = |place: usize| kept.get(place) == Some(&true);
+        let is_kept = |index: usize| kept.get(index) == Some(&true);
         let mut actions = whole.actions.clone();
-        forget(&mut actions, |place| !is_kept(place));
+        remove_of_messages(&mut actions, |index| !is_kept(index));
         let mut cut = Self { actions: Actions::default(), ..whole.into_owned() };
         cut.parent_thread_id = Some(std::mem::replace(&mut cut.thread_id, thread_id.into()));
         cut.created_at = created_at.into();
@@ -207,7 +207,7 @@ impl Thread {
             metadata.remove("merge");
         }
         cut.metadata = cut.metadata.filter(|metadata| !metadata.is_empty());
-        for (_, action) in actions.0.into_iter().enumerate().filter(|(place, _)| is_kept(*place)) {
+        for (_, action) in actions.0.into_iter().enumerate().filter(|(index, _)| is_kept(*index)) {
             cut.append(Arc::unwrap_or_clone(action));
         }
         cut.updated_at.clone_from(&cut.created_at);
@@ -344,14 +344,14 @@ impl Calls {
         let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
         let mut at_parting: HashMap<String, VecDeque<usize>> = HashMap::new();
         let copy = |open: &HashMap<&str, VecDeque<usize>>| {
-            open.iter().map(|(id, places)| ((*id).to_owned(), places.clone())).collect()
+            open.iter().map(|(id, indices)| ((*id).to_owned(), indices.clone())).collect()
         };
-        for (place, action) in thread.actions.iter().enumerate() {
-            if place == common {
+        for (index, action) in thread.actions.iter().enumerate() {
+            if index == common {
                 at_parting = copy(&open);
             }
             match &**action {
-                Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(place),
+                Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(index),
                 Action::ToolReturn(returned) => {
                     open.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front);
                 }
@@ -361,12 +361,14 @@ impl Calls {
         if thread.actions.len() <= common {
             at_parting = copy(&open);
         }
-        let still = |id: &str, place: usize| open.get(id).is_some_and(|places| places.contains(&place));
+        let still = |id: &str, index: usize| open.get(id).is_some_and(|indices| indices.contains(&index));
         let before = at_parting
             .iter()
-            .map(|(id, places)| (id.as_str().into(), places.iter().map(|place| still(id, *place)).collect()))
+            .map(|(id, indices)| {
+                (id.as_str().into(), indices.iter().map(|index| still(id, *index)).collect())
+            })
             .collect();
-        let ours = open.iter().filter(|(_, places)| !places.is_empty()).map(|(id, _)| (*id).into());
+        let ours = open.iter().filter(|(_, indices)| !indices.is_empty()).map(|(id, _)| (*id).into());
         Self { ours: ours.collect(), before, theirs: HashMap::new() }
     }
 

@@ -27,7 +27,7 @@ pub enum ThreadError {
     },
     /// Facts that were kept for the way back cannot be read any more.
     #[error("{pointer}: {message}")]
-    Residue {
+    RoundtripMetadata {
         /// Where.
         pointer: String,
         /// What is wrong.
@@ -69,7 +69,7 @@ impl ThreadError {
         match self {
             Self::Parse(error) => error.pointer(),
             Self::Invalid { issues } => issues.first().map(|issue| issue.pointer.clone()).unwrap_or_default(),
-            Self::Residue { pointer, .. } => pointer.clone(),
+            Self::RoundtripMetadata { pointer, .. } => pointer.clone(),
             Self::UiStream { chunk, .. } => format!("/{chunk}"),
             Self::UnknownAgent { .. } => "/agents".to_owned(),
         }
@@ -80,7 +80,7 @@ impl ThreadError {
         match self {
             Self::Parse(error) => error.kind.name(),
             Self::Invalid { issues } => issues.first().map_or("invalid", |issue| issue.rule.name()),
-            Self::Residue { .. } => "residue",
+            Self::RoundtripMetadata { .. } => "residue",
             Self::UiStream { .. } => "ui_stream",
             Self::UnknownAgent { .. } => "agent_id",
         }
@@ -97,7 +97,7 @@ impl ThreadError {
                 Kind::Shape => "pass a ThreadProtocol document, or a list of messages as dump_json writes it",
             },
             Self::Invalid { .. } => "validate() lists every issue with its remedy",
-            Self::Residue { .. } => {
+            Self::RoundtripMetadata { .. } => {
                 "remove metadata.pydantic_ai from the thread and its actions to rebuild messages from the actions alone"
             }
             Self::UiStream { .. } => {

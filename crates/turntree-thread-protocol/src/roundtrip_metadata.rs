@@ -11,23 +11,23 @@ use super::document::Actions;
 use turntree_core::json::RawJson;
 
 /// Tells the message of each action in one world: a number for each, `None` for actions that are of none.
-type Messages = fn(&Actions) -> Vec<Option<usize>>;
+type MessageIndexer = fn(&Actions) -> Vec<Option<usize>>;
 
 /// The namespaces of the worlds that this room converts from.
-const WORLDS: &[(&str, Messages)] =
+const NAMESPACES: &[(&str, MessageIndexer)] =
     &[(PYDANTIC_AI, pydantic_ai_messages), ("turntree", turntree_messages), ("ui", ui_messages)];
 
 /// The namespace of Pydantic AI.
 pub(super) const PYDANTIC_AI: &str = "pydantic_ai";
 
 /// Takes away what is kept of every message that one of these places is part of.
-pub(super) fn forget(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
-    for (namespace, messages) in WORLDS {
+pub(super) fn remove_of_messages(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
+    for (namespace, messages) in NAMESPACES {
         let messages = messages(actions);
         let gone: HashSet<usize> = messages
             .iter()
             .enumerate()
-            .filter(|(place, _)| touched(*place))
+            .filter(|(position, _)| touched(*position))
             .filter_map(|(_, message)| *message)
             .collect();
         if gone.is_empty() {
@@ -35,14 +35,14 @@ pub(super) fn forget(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
         }
         for (entry, message) in actions.0.iter_mut().zip(messages) {
             if message.is_some_and(|message| gone.contains(&message)) && kept(entry, namespace).is_some() {
-                forget_in(Arc::make_mut(entry), namespace);
+                remove_namespace(Arc::make_mut(entry), namespace);
             }
         }
     }
 }
 
 /// Takes what one world keeps away from an action.
-pub(super) fn forget_in(action: &mut Action, namespace: &str) {
+pub(super) fn remove_namespace(action: &mut Action, namespace: &str) {
     let Some(mut metadata) = action.metadata_mut().take() else { return };
     metadata.remove(namespace);
     *action.metadata_mut() = (!metadata.is_empty()).then_some(metadata);
@@ -55,11 +55,11 @@ fn kept<'a>(action: &'a Action, namespace: &str) -> Option<&'a RawJson> {
 /// Actions of one message name its number; the first one says that a message begins.
 fn numbered(actions: &Actions, read: impl Fn(&Action) -> Option<(u64, bool)>) -> Vec<Option<usize>> {
     let mut last: Option<(u64, usize)> = None;
-    let message = |(place, action): (usize, &Arc<Action>)| {
+    let message = |(position, action): (usize, &Arc<Action>)| {
         let (number, begins) = read(action)?;
         let message = match last {
             Some((of_last, message)) if of_last == number && !begins => message,
-            _ => place,
+            _ => position,
         };
         last = Some((number, message));
         Some(message)
@@ -106,11 +106,11 @@ fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
         actions: usize,
     }
     let mut run = None;
-    let message = |(place, action): (usize, &Arc<Action>)| {
+    let message = |(position, action): (usize, &Arc<Action>)| {
         if let Some(residue) = kept(action, "ui").and_then(|kept| kept.to::<Residue>().ok()) {
-            run = Some((place, place.saturating_add(residue.actions)));
+            run = Some((position, position.saturating_add(residue.actions)));
         }
-        run.filter(|(_, end)| place < *end).map(|(first, _)| first)
+        run.filter(|(_, end)| position < *end).map(|(first, _)| first)
     };
     actions.iter().enumerate().map(message).collect()
 }

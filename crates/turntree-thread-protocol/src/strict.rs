@@ -12,7 +12,7 @@ use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
 
 /// Every place that breaks one of the strict rules.
 pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
-    let mut found = Found(Vec::new());
+    let mut found = StrictChecker(Vec::new());
     found.uuid("/thread_id", &thread.thread_id);
     if let Some(parent) = &thread.parent_thread_id {
         found.uuid("/parent_thread_id", parent);
@@ -21,20 +21,20 @@ pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
     found.time("/updated_at", &thread.updated_at);
     found.extra("", &thread.extra);
     for (key, agent) in thread.agents.iter() {
-        let place = format!("/agents/{}", escape(key));
-        found.uuid(&format!("{place}/agent_id"), &agent.agent_id);
-        found.time(&format!("{place}/created_at"), &agent.created_at);
-        found.extra(&place, &agent.extra);
+        let index = format!("/agents/{}", escape(key));
+        found.uuid(&format!("{index}/agent_id"), &agent.agent_id);
+        found.time(&format!("{index}/created_at"), &agent.created_at);
+        found.extra(&index, &agent.extra);
     }
-    for (place, action) in thread.actions.iter().enumerate() {
-        found.action(&format!("/actions/{place}"), action);
+    for (index, action) in thread.actions.iter().enumerate() {
+        found.action(&format!("/actions/{index}"), action);
     }
     found.0
 }
 
-struct Found(Vec<Issue>);
+struct StrictChecker(Vec<Issue>);
 
-impl Found {
+impl StrictChecker {
     fn report(&mut self, rule: Rule, pointer: String, what: &str) {
         let message = format!("{what}; {}", rule.remedy());
         self.0.push(Issue { rule, pointer, message, severity: Severity::Error });
@@ -55,8 +55,8 @@ impl Found {
 
     fn extra(&mut self, pointer: &str, extra: &Extra) {
         for (key, _) in extra.iter() {
-            let place = format!("{pointer}/{}", escape(key));
-            self.report(Rule::UnknownMember, place, &format!("the specification has no \"{key}\" here"));
+            let index = format!("{pointer}/{}", escape(key));
+            self.report(Rule::UnknownMember, index, &format!("the specification has no \"{key}\" here"));
         }
     }
 
@@ -66,15 +66,15 @@ impl Found {
             self.uuid(&format!("{pointer}/action_id"), id);
         }
         if action.metadata().is_some() {
-            let place = format!("{pointer}/metadata");
-            self.report(Rule::UnknownMember, place, "the specification has no \"metadata\" here");
+            let index = format!("{pointer}/metadata");
+            self.report(Rule::UnknownMember, index, "the specification has no \"metadata\" here");
         }
         match action {
             Action::UserMessage(action) => {
                 self.extra(pointer, &action.extra);
                 self.content(pointer, &action.content);
-                for (place, attachment) in action.attachments.iter().flatten().enumerate() {
-                    self.extra(&format!("{pointer}/attachments/{place}"), &attachment.extra);
+                for (index, attachment) in action.attachments.iter().flatten().enumerate() {
+                    self.extra(&format!("{pointer}/attachments/{index}"), &attachment.extra);
                 }
             }
             Action::AssistantMessage(action) => {
@@ -109,17 +109,17 @@ impl Found {
 
     fn content(&mut self, pointer: &str, content: &MessageContent) {
         let MessageContent::Parts(parts) = content else { return };
-        for (place, part) in parts.iter().enumerate() {
-            let place = format!("{pointer}/content/{place}");
+        for (index, part) in parts.iter().enumerate() {
+            let index = format!("{pointer}/content/{index}");
             match part {
-                ContentPart::Text(part) => self.extra(&place, &part.extra),
-                ContentPart::Image(part) => self.extra(&place, &part.extra),
-                ContentPart::File(part) => self.extra(&place, &part.extra),
-                ContentPart::Audio(part) => self.extra(&place, &part.extra),
-                ContentPart::Video(part) => self.extra(&place, &part.extra),
+                ContentPart::Text(part) => self.extra(&index, &part.extra),
+                ContentPart::Image(part) => self.extra(&index, &part.extra),
+                ContentPart::File(part) => self.extra(&index, &part.extra),
+                ContentPart::Audio(part) => self.extra(&index, &part.extra),
+                ContentPart::Video(part) => self.extra(&index, &part.extra),
                 ContentPart::Unknown(part) => {
                     let what = format!("the specification has no content of type \"{}\"", part.kind);
-                    self.report(Rule::UnknownMember, format!("{place}/type"), &what);
+                    self.report(Rule::UnknownMember, format!("{index}/type"), &what);
                 }
             }
         }

@@ -45,10 +45,10 @@ impl Thread {
         let (kind, head, text) = match action {
             Action::UserMessage(message) => {
                 let attached = message.attachments.as_deref().unwrap_or_default().iter().map(attachment);
-                let lines: Vec<_> = std::iter::once(said(&message.content)).chain(attached).collect();
+                let lines: Vec<_> = std::iter::once(content_text(&message.content)).chain(attached).collect();
                 (EntryKind::User, "user".to_owned(), lines.join("\n"))
             }
-            Action::AssistantMessage(message) => (EntryKind::Agent, who, said(&message.content)),
+            Action::AssistantMessage(message) => (EntryKind::Agent, who, content_text(&message.content)),
             Action::Thinking(thinking) => {
                 let text = thinking.content.clone().unwrap_or_else(|| "[sealed by the provider]".to_owned());
                 (EntryKind::Thought, format!("{who} thinks"), text)
@@ -80,7 +80,7 @@ fn plain(value: &RawJson) -> String {
     value.as_string().unwrap_or_else(|| value.get().to_owned())
 }
 
-fn said(content: &MessageContent) -> String {
+fn content_text(content: &MessageContent) -> String {
     match content {
         MessageContent::Text(text) => text.clone(),
         MessageContent::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().join("\n"),
@@ -91,7 +91,7 @@ fn said(content: &MessageContent) -> String {
 fn part(part: &ContentPart) -> String {
     macro_rules! media {
         ($what:literal, $part:expr) => {
-            place(
+            placeholder(
                 $what,
                 $part.media_type.as_deref(),
                 [&$part.name, &$part.url, &$part.file_id],
@@ -111,7 +111,7 @@ fn part(part: &ContentPart) -> String {
 
 fn attachment(attachment: &Attachment) -> String {
     let name = Some(attachment.name.clone());
-    place(
+    placeholder(
         "attachment",
         Some(&attachment.media_type),
         [&name, &attachment.url, &None],
@@ -119,7 +119,12 @@ fn attachment(attachment: &Attachment) -> String {
     )
 }
 
-fn place(what: &str, media_type: Option<&str>, names: [&Option<String>; 3], base64: Option<&str>) -> String {
+fn placeholder(
+    what: &str,
+    media_type: Option<&str>,
+    names: [&Option<String>; 3],
+    base64: Option<&str>,
+) -> String {
     let mut words = vec![what.to_owned()];
     words.extend(media_type.map(str::to_owned));
     words.extend(names.into_iter().flatten().cloned());

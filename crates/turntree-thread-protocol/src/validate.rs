@@ -25,8 +25,8 @@ impl Thread {
         };
         checker.header();
         checker.agents();
-        for (place, action) in self.actions.iter().enumerate() {
-            checker.action(place, action);
+        for (index, action) in self.actions.iter().enumerate() {
+            checker.action(index, action);
         }
         checker.open_calls();
         checker.issues
@@ -87,11 +87,11 @@ impl<'a> Checker<'a> {
     /// Calls that nothing answered, in their order.
     fn open_calls(&mut self) {
         let mut open: Vec<(usize, &str)> =
-            self.open.iter().flat_map(|(id, calls)| calls.iter().map(|(place, _)| (*place, *id))).collect();
+            self.open.iter().flat_map(|(id, calls)| calls.iter().map(|(index, _)| (*index, *id))).collect();
         open.sort_unstable();
-        for (place, id) in open {
+        for (index, id) in open {
             let message = format!("call \"{id}\" has no tool_return; {}", Rule::OpenCall.remedy());
-            self.warn(Rule::OpenCall, format!("/actions/{place}/tool_call_id"), message);
+            self.warn(Rule::OpenCall, format!("/actions/{index}/tool_call_id"), message);
         }
     }
 
@@ -129,26 +129,26 @@ impl<'a> Checker<'a> {
         let thread = self.thread;
         let mut identifiers = HashSet::new();
         for (key, agent) in thread.agents.iter() {
-            let place = format!("/agents/{}", escape(key));
+            let index = format!("/agents/{}", escape(key));
             if key.is_empty() {
-                self.report(Rule::Id, place.clone(), "the id is empty; give the agent a UUID".to_owned());
+                self.report(Rule::Id, index.clone(), "the id is empty; give the agent a UUID".to_owned());
             }
             if agent.agent_id != key {
                 let message =
                     format!("the key is \"{key}\" but agent_id is \"{}\"; make them equal", agent.agent_id);
-                self.report(Rule::AgentKey, format!("{place}/agent_id"), message);
+                self.report(Rule::AgentKey, format!("{index}/agent_id"), message);
             }
-            self.timestamp(format!("{place}/created_at"), &agent.created_at);
+            self.timestamp(format!("{index}/created_at"), &agent.created_at);
             if !identifiers.insert(&agent.agent_identifier) {
                 let identifier = &agent.agent_identifier;
                 let message = format!("two agents are \"{identifier}\"; {}", Rule::AgentIdentifier.remedy());
-                self.warn(Rule::AgentIdentifier, format!("{place}/agent_identifier"), message);
+                self.warn(Rule::AgentIdentifier, format!("{index}/agent_identifier"), message);
             }
         }
     }
 
-    fn action(&mut self, place: usize, action: &'a Action) {
-        let pointer = format!("/actions/{place}");
+    fn action(&mut self, index: usize, action: &'a Action) {
+        let pointer = format!("/actions/{index}");
         self.sequence(&pointer, action);
         if let Some(timestamp) = self.timestamp(format!("{pointer}/timestamp"), action.timestamp()) {
             self.chronology(&pointer, timestamp, action.sequence());
@@ -168,7 +168,7 @@ impl<'a> Checker<'a> {
         match action {
             Action::ToolCall(call) => {
                 let open = self.open.entry(&call.tool_call_id).or_default();
-                open.push_back((place, &call.tool_name));
+                open.push_back((index, &call.tool_name));
                 if open.len() > 1 {
                     let message = format!(
                         "call \"{}\" is still open; its returns are taken in the order of the calls",
@@ -262,12 +262,12 @@ fn is_date_and_time(text: &[u8]) -> bool {
         [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => (tens - b'0') * 10 + (ones - b'0') <= most,
         _ => false,
     };
-    let field = |place: usize, most: u8| clock.get(place..place + 2).is_some_and(|text| pair(text, most));
+    let field = |index: usize, most: u8| clock.get(index..index + 2).is_some_and(|text| pair(text, most));
     let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
     let is_clock = [(0, 99), (2, 99), (5, 12), (8, 31), (11, 23), (14, 59), (17, 59)]
         .into_iter()
-        .all(|(place, most)| field(place, most))
-        && marks.iter().all(|(place, mark)| clock.get(*place) == Some(mark));
+        .all(|(index, most)| field(index, most))
+        && marks.iter().all(|(index, mark)| clock.get(*index) == Some(mark));
     let zone = match rest {
         [b'.', digits @ ..] => {
             let length = digits.iter().take_while(|digit| digit.is_ascii_digit()).count();

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use memchr::memchr;
 
-use super::chunks::Chunks;
+use super::chunked_bytes::ChunkedBytes;
 use super::error::DocumentIssue;
 use super::format::{Format, Settings, detect};
 use super::input::Batch;
@@ -17,7 +17,7 @@ use crate::{Severity, Thread, ThreadError};
 use turntree_core::limits::LimitError;
 
 /// The mark that some editors put at the beginning of a text (UTF-8 of U+FEFF).
-pub(super) const MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// What to do with documents.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub struct Converter {
 
 /// A document that failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FailedDocument {
     /// Its line in the batch, from 1.
     pub(super) line: u64,
     /// What is wrong: one error, or every issue of a check.
@@ -56,15 +56,15 @@ pub(super) struct Failure {
 
 /// A piece of the result, in order.
 #[derive(Debug)]
-pub(super) enum Piece {
-    Written(Chunks),
-    Failed(Failure),
+pub(super) enum BatchItem {
+    Written(ChunkedBytes),
+    Failed(FailedDocument),
 }
 
 /// A batch that was converted.
 #[derive(Debug, Default)]
-pub(super) struct Done {
-    pub(super) pieces: Vec<Piece>,
+pub(super) struct ConvertedBatch {
+    pub(super) pieces: Vec<BatchItem>,
     /// Lines in it, blank ones too.
     pub(super) lines: u64,
     /// Documents that were converted.
@@ -84,15 +84,19 @@ impl Converter {
         &self,
         document: &[u8],
         whole: bool,
-        out: &mut Chunks,
+        out: &mut ChunkedBytes,
     ) -> Result<(), Vec<DocumentIssue>> {
         let thread = self.read(document)?;
         self.write(thread, whole, out)
     }
 
     /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
-    pub(super) fn owned(&self, document: InputBuffer, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
-        let text = document.strip_prefix(MARK).unwrap_or(&document);
+    pub(super) fn owned(
+        &self,
+        document: InputBuffer,
+        out: &mut ChunkedBytes,
+    ) -> Result<(), Vec<DocumentIssue>> {
+        let text = document.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&document);
         if text.trim_ascii().is_empty() {
             return Err(vec![empty()]);
         }
@@ -108,10 +112,10 @@ impl Converter {
             let message = format!("the format cannot be told from the content; name it: one of {known}");
             return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
         };
-        guarded(|| read(document, &self.settings))
+        catch_panic(|| read(document, &self.settings))
     }
 
-    fn write(&self, thread: Thread, whole: bool, out: &mut Chunks) -> Result<(), Vec<DocumentIssue>> {
+    fn write(&self, thread: Thread, whole: bool, out: &mut ChunkedBytes) -> Result<(), Vec<DocumentIssue>> {
         match self.task {
             Task::Convert(format) => {
                 let Some(write) = format.write_whole.filter(|_| whole).or(format.write) else {
@@ -119,9 +123,9 @@ impl Converter {
                     return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
                 };
                 let mark = out.mark();
-                let written = guarded(|| write(thread, &self.settings, out));
+                let written = catch_panic(|| write(thread, &self.settings, out));
                 if written.is_err() {
-                    out.back_to(mark);
+                    out.truncate_to(mark);
                 }
                 written
             }
@@ -136,37 +140,42 @@ impl Converter {
     }
 
     /// Converts a batch, line by line.
-    pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> Done {
-        let mut work = Work { converter: self, whole: false, done: Done::default(), out: Chunks::default() };
+    pub(super) fn batch(&self, batch: Batch, stopped: &AtomicBool) -> ConvertedBatch {
+        let mut run = BatchRun {
+            converter: self,
+            whole: false,
+            done: ConvertedBatch::default(),
+            out: ChunkedBytes::default(),
+        };
         match batch {
             Batch::Lines(mut bytes) => {
-                work.done.bytes_in = bytes.len() as u64;
+                run.done.bytes_in = bytes.len() as u64;
                 let mut start = 0;
                 while start < bytes.len() && !stopped.load(Ordering::Relaxed) {
                     let rest = bytes.get(start..).unwrap_or_default();
                     let length = memchr(b'\n', rest).unwrap_or(rest.len());
-                    work.done.lines += 1;
+                    run.done.lines += 1;
                     let last = start + length + 1 >= bytes.len();
-                    work.one(&mut bytes, start, length, last);
+                    run.one(&mut bytes, start, length, last);
                     start += length + 1;
                 }
             }
             Batch::Whole(mut bytes) => {
-                work.done.bytes_in = bytes.len() as u64;
+                run.done.bytes_in = bytes.len() as u64;
                 let length = bytes.len();
-                if bytes.strip_prefix(MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
-                    work.fail(vec![empty()], Vec::new());
+                if bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes).trim_ascii().is_empty() {
+                    run.fail(vec![empty()], Vec::new());
                 }
-                work.whole = true;
-                work.one(&mut bytes, 0, length, true);
+                run.whole = true;
+                run.one(&mut bytes, 0, length, true);
             }
             Batch::TooLong { found, limit } => {
-                work.done.lines = 1;
-                work.done.bytes_in = found as u64;
-                work.fail(vec![too_long(found, limit)], Vec::new());
+                run.done.lines = 1;
+                run.done.bytes_in = found as u64;
+                run.fail(vec![too_long(found, limit)], Vec::new());
             }
         }
-        work.finish()
+        run.finish()
     }
 }
 
@@ -183,7 +192,7 @@ fn empty() -> DocumentIssue {
 }
 
 /// A worker that panics would be waited for in vain; what it was reading is a document that failed.
-fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<DocumentIssue>> {
+fn catch_panic<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<DocumentIssue>> {
     let Ok(result) = catch_unwind(AssertUnwindSafe(work)) else {
         let message = "turntree failed on this document, which is a bug; please report it with the document";
         return Err(vec![DocumentIssue::of_rule("internal", String::new(), message.to_owned())]);
@@ -194,19 +203,19 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<Do
     })
 }
 
-struct Work<'a> {
+struct BatchRun<'a> {
     converter: &'a Converter,
     /// Whether a document is a file of its own.
     whole: bool,
-    done: Done,
-    out: Chunks,
+    done: ConvertedBatch,
+    out: ChunkedBytes,
 }
 
-impl Work<'_> {
+impl BatchRun<'_> {
     /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
     fn one(&mut self, bytes: &mut InputBuffer, start: usize, length: usize, last: bool) {
         let line = bytes.get(start..start + length).unwrap_or_default();
-        let line = line.strip_prefix(MARK).unwrap_or(line);
+        let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -240,7 +249,7 @@ impl Work<'_> {
 
     fn fail(&mut self, errors: Vec<DocumentIssue>, text: Vec<u8>) {
         self.settle();
-        self.done.pieces.push(Piece::Failed(Failure { line: self.done.lines, errors, text }));
+        self.done.pieces.push(BatchItem::Failed(FailedDocument { line: self.done.lines, errors, text }));
     }
 
     /// Makes a piece of what was written since the last one.
@@ -251,18 +260,18 @@ impl Work<'_> {
         }
         self.done.bytes_out += written.len() as u64;
         let piece = if self.converter.gzip { compressed(written) } else { written };
-        self.done.pieces.push(Piece::Written(piece));
+        self.done.pieces.push(BatchItem::Written(piece));
     }
 
-    fn finish(mut self) -> Done {
+    fn finish(mut self) -> ConvertedBatch {
         self.settle();
         self.done
     }
 }
 
 /// One member of a gzip file (RFC 1952 §2.2): members that follow each other are one file.
-pub(super) fn compressed(bytes: Chunks) -> Chunks {
-    let mut encoder = GzEncoder::new(Chunks::default(), Compression::default());
+pub(super) fn compressed(bytes: ChunkedBytes) -> ChunkedBytes {
+    let mut encoder = GzEncoder::new(ChunkedBytes::default(), Compression::default());
     // Each piece is let go of when it was compressed. Writing to memory does not fail.
     for piece in bytes.into_pieces() {
         let _infallible = encoder.write_all(&piece);

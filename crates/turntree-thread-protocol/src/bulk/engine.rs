@@ -21,7 +21,7 @@ const LARGE: usize = 4 << 20;
 const SMALL: usize = 1 << 20;
 
 /// The calling thread's side: what gives work, takes results, and is asked now and then.
-pub(super) trait Lead {
+pub(super) trait Coordinator {
     type Job: Send;
     type Done: Send;
 
@@ -37,13 +37,13 @@ pub(super) trait Lead {
 
 /// What is under way.
 #[derive(Default)]
-struct UnderWay {
+struct InFlight {
     large: usize,
     small: usize,
     count: usize,
 }
 
-impl UnderWay {
+impl InFlight {
     fn has_room(&self, threads: usize) -> bool {
         self.count == 0 || (self.large < threads && self.small < threads.saturating_mul(SMALL))
     }
@@ -63,18 +63,18 @@ impl UnderWay {
     }
 }
 
-/// Runs `work` on `threads` threads for all that `lead` gives. With one thread it runs on the calling one.
+/// Runs `work` on `threads` threads for all that `coordinator` gives. With one thread it runs on the calling one.
 ///
 /// # Errors
-/// Those of `lead`; work under way then ends as soon as it looks at the flag.
-pub(super) fn run<L: Lead>(
-    lead: &mut L,
+/// Those of `coordinator`; work under way then ends as soon as it looks at the flag.
+pub(super) fn run<L: Coordinator>(
+    coordinator: &mut L,
     threads: usize,
     work: impl Fn(L::Job, &AtomicBool) -> L::Done + Sync,
 ) -> Result<(), BulkError> {
     let stopped = AtomicBool::new(false);
     if threads <= 1 {
-        return alone(lead, &work, &stopped);
+        return alone(coordinator, &work, &stopped);
     }
     let (give, given) = mpsc::channel::<(usize, L::Job)>();
     let (finish, finished) = mpsc::channel();
@@ -95,29 +95,29 @@ pub(super) fn run<L: Lead>(
             });
         }
         drop(finish);
-        let mut order = Order {
+        let mut order = ReorderBuffer {
             waiting: BTreeMap::new(),
             sizes: BTreeMap::new(),
-            under_way: UnderWay::default(),
+            under_way: InFlight::default(),
             next: 0,
         };
-        let result = lead_through(lead, threads, &give, &finished, &mut order);
+        let result = lead_through(coordinator, threads, &give, &finished, &mut order);
         stopped.store(true, Ordering::Relaxed);
         drop(give);
         result
     })
 }
 
-fn alone<L: Lead>(
-    lead: &mut L,
+fn alone<L: Coordinator>(
+    coordinator: &mut L,
     work: &(impl Fn(L::Job, &AtomicBool) -> L::Done + Sync),
     stopped: &AtomicBool,
 ) -> Result<(), BulkError> {
     let mut asked = Instant::now();
-    while let Some((job, _)) = lead.next()? {
-        lead.take(work(job, stopped))?;
+    while let Some((job, _)) = coordinator.next()? {
+        coordinator.take(work(job, stopped))?;
         if asked.elapsed() >= TICK {
-            lead.tick()?;
+            coordinator.tick()?;
             asked = Instant::now();
         }
     }
@@ -125,26 +125,26 @@ fn alone<L: Lead>(
 }
 
 /// Results that wait for those before them.
-struct Order<D> {
+struct ReorderBuffer<D> {
     waiting: BTreeMap<usize, D>,
     sizes: BTreeMap<usize, usize>,
-    under_way: UnderWay,
+    under_way: InFlight,
     next: usize,
 }
 
 type Finished<D> = (usize, thread::Result<D>);
 
-fn lead_through<L: Lead>(
-    lead: &mut L,
+fn lead_through<L: Coordinator>(
+    coordinator: &mut L,
     threads: usize,
     give: &mpsc::Sender<(usize, L::Job)>,
     finished: &mpsc::Receiver<Finished<L::Done>>,
-    order: &mut Order<L::Done>,
+    order: &mut ReorderBuffer<L::Done>,
 ) -> Result<(), BulkError> {
     let (mut place, mut more, mut asked) = (0, true, Instant::now());
     while more || order.under_way.count > 0 {
         if more && order.under_way.has_room(threads) {
-            match lead.next()? {
+            match coordinator.next()? {
                 Some((job, size)) => {
                     order.under_way.add(size);
                     order.sizes.insert(place, size);
@@ -155,26 +155,26 @@ fn lead_through<L: Lead>(
                 None => more = false,
             }
             while let Ok(done) = finished.try_recv() {
-                settle(lead, order, done)?;
+                settle(coordinator, order, done)?;
             }
         } else {
             match finished.recv_timeout(TICK) {
-                Ok(done) => settle(lead, order, done)?,
+                Ok(done) => settle(coordinator, order, done)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(broken()),
             }
         }
         if asked.elapsed() >= TICK {
-            lead.tick()?;
+            coordinator.tick()?;
             asked = Instant::now();
         }
     }
     Ok(())
 }
 
-fn settle<L: Lead>(
-    lead: &mut L,
-    order: &mut Order<L::Done>,
+fn settle<L: Coordinator>(
+    coordinator: &mut L,
+    order: &mut ReorderBuffer<L::Done>,
     (place, done): Finished<L::Done>,
 ) -> Result<(), BulkError> {
     let done = done.map_err(|_| broken())?;
@@ -182,7 +182,7 @@ fn settle<L: Lead>(
     while let Some(done) = order.waiting.remove(&order.next) {
         order.under_way.remove(order.sizes.remove(&order.next).unwrap_or_default());
         order.next += 1;
-        lead.take(done)?;
+        coordinator.take(done)?;
     }
     Ok(())
 }

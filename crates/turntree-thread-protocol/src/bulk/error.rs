@@ -17,7 +17,7 @@ use crate::{Issue, Severity, ThreadError};
 use turntree_core::json::json_object;
 
 /// Why an observer ended a conversion.
-pub type Stop = Box<dyn Error + Send + Sync>;
+pub type ObserverError = Box<dyn Error + Send + Sync>;
 
 /// Most errors that a [`Report`] lists; the rest is counted.
 const LISTED: usize = 1000;
@@ -114,7 +114,7 @@ pub enum BulkError {
     },
     /// The observer ended it.
     #[error("{0}")]
-    Stopped(Stop),
+    Stopped(ObserverError),
 }
 
 impl BulkError {

@@ -5,13 +5,13 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::chunks::Chunks;
+use super::chunked_bytes::ChunkedBytes;
 use super::converter::{Converter, Task, compressed, too_long};
-use super::engine::{Lead, run};
+use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::input::{Batch, Batches, Framing, open, size_of_file};
 use super::input_buffer::InputBuffer;
-use super::observer::{Observer, Verdict};
+use super::observer::{Observer, OnFailure};
 use super::options::Options;
 use super::output::{OutputFile, sync_directory};
 
@@ -31,7 +31,7 @@ pub struct FilePair {
 /// Converts every file into another one. A file that cannot be read or written is a document that failed.
 ///
 /// # Errors
-/// [`BulkError::Document`] where the observer says to stop; [`BulkError::Stopped`] with what it returned. Files that were
+/// [`BulkError::Document`] where the observer says to stop; [`BulkError::Stopped`] with what it returned. FileCoordinator that were
 /// written by then stay, and each of them is whole.
 pub fn files(
     pairs: &[FilePair],
@@ -45,20 +45,23 @@ pub fn files(
         gzip: false,
         keeps_text: false,
     };
-    let mut lead = Files { pairs: pairs.iter(), observer, report: Report::default(), began: Instant::now() };
+    let mut coordinator =
+        FileCoordinator { pairs: pairs.iter(), observer, report: Report::default(), began: Instant::now() };
     let threads = options.threads().min(pairs.len());
-    run(&mut lead, threads, |pair: &FilePair, _stopped| one(pair, &converter, options.durable))?;
-    lead.tick()?;
+    run(&mut coordinator, threads, |pair: &FilePair, _stopped| {
+        convert_file(pair, &converter, options.durable)
+    })?;
+    coordinator.tick()?;
     if options.durable && matches!(options.task, Task::Convert(_)) {
         let written = pairs.iter().filter(|pair| pair.target.exists());
         // One file stands for its directory.
         let places: BTreeMap<_, _> = written.map(|pair| (pair.target.parent(), &pair.target)).collect();
         places.values().try_for_each(|target| sync_directory(target))?;
     }
-    Ok(lead.report)
+    Ok(coordinator.report)
 }
 
-struct Files<'a> {
+struct FileCoordinator<'a> {
     pairs: std::slice::Iter<'a, FilePair>,
     observer: &'a mut dyn Observer,
     report: Report,
@@ -67,21 +70,21 @@ struct Files<'a> {
 
 /// What became of a file.
 #[derive(Default)]
-struct Done {
+struct ConvertedFile {
     bytes_in: u64,
     bytes_out: u64,
     errors: Vec<DocumentIssue>,
 }
 
-impl<'a> Lead for Files<'a> {
+impl<'a> Coordinator for FileCoordinator<'a> {
     type Job = &'a FilePair;
-    type Done = Done;
+    type Done = ConvertedFile;
 
     fn next(&mut self) -> Result<Option<(&'a FilePair, usize)>, BulkError> {
         Ok(self.pairs.next().map(|pair| (pair, size_of_file(&pair.source))))
     }
 
-    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+    fn take(&mut self, done: ConvertedFile) -> Result<(), BulkError> {
         self.report.bytes_in += done.bytes_in;
         self.report.bytes_out += done.bytes_out;
         let bad = done.errors.iter().any(|error| error.severity == "error");
@@ -89,7 +92,7 @@ impl<'a> Lead for Files<'a> {
         *count += 1;
         for error in done.errors {
             self.report.list(&error);
-            if self.observer.failed(&error, &[]).map_err(BulkError::Stopped)? == Verdict::Stop {
+            if self.observer.failed(&error, &[]).map_err(BulkError::Stopped)? == OnFailure::Stop {
                 return Err(BulkError::Document(Box::new(error)));
             }
         }
@@ -102,8 +105,8 @@ impl<'a> Lead for Files<'a> {
     }
 }
 
-fn one(pair: &FilePair, converter: &Converter, durable: bool) -> Done {
-    let mut done = Done::default();
+fn convert_file(pair: &FilePair, converter: &Converter, durable: bool) -> ConvertedFile {
+    let mut done = ConvertedFile::default();
     if let Err(errors) = convert(pair, converter, durable, &mut done) {
         let path = pair.source.display().to_string();
         done.errors = errors;
@@ -118,11 +121,11 @@ fn convert(
     pair: &FilePair,
     converter: &Converter,
     durable: bool,
-    done: &mut Done,
+    done: &mut ConvertedFile,
 ) -> Result<(), Vec<DocumentIssue>> {
     let source = &pair.source;
     let limit = converter.settings.limits().bytes;
-    let mut file = open(source).map_err(|error| of_source(&error))?;
+    let mut file = open(source).map_err(|error| source_error(&error))?;
     let mut batches = Batches::new(&mut *file, Framing::Whole, limit, size_of_file(source));
     let batch = loop {
         match batches.next() {
@@ -131,9 +134,9 @@ fn convert(
             read => break read,
         }
     };
-    let batch = batch.map_err(|error| of_source(&BulkError::io("", error)))?;
+    let batch = batch.map_err(|error| source_error(&BulkError::io("", error)))?;
     done.bytes_in = batch.as_ref().map_or(0, Batch::len) as u64;
-    let mut out = Chunks::default();
+    let mut out = ChunkedBytes::default();
     match batch {
         Some(Batch::TooLong { found, limit }) => return Err(vec![too_long(found, limit)]),
         Some(Batch::Lines(text) | Batch::Whole(text)) => converter.owned(text, &mut out)?,
@@ -147,17 +150,18 @@ fn convert(
     write(pair, if pair.gzip { compressed(out) } else { out }, durable)
 }
 
-fn write(pair: &FilePair, out: Chunks, durable: bool) -> Result<(), Vec<DocumentIssue>> {
-    let failed = |error| of_target(&BulkError::io(pair.target.display().to_string(), error));
+fn write(pair: &FilePair, out: ChunkedBytes, durable: bool) -> Result<(), Vec<DocumentIssue>> {
+    let failed = |error| target_error(&BulkError::io(pair.target.display().to_string(), error));
     if let Some(parent) = pair.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
-    let mut target = OutputFile::create(&pair.target, pair.overwrite).map_err(|error| of_target(&error))?;
+    let mut target =
+        OutputFile::create(&pair.target, pair.overwrite).map_err(|error| target_error(&error))?;
     out.into_pieces().try_for_each(|piece| target.write_all(&piece)).map_err(failed)?;
-    target.finish(durable).map_err(|error| of_target(&error))
+    target.finish(durable).map_err(|error| target_error(&error))
 }
 
-fn of_source(error: &BulkError) -> Vec<DocumentIssue> {
+fn source_error(error: &BulkError) -> Vec<DocumentIssue> {
     let message = match error {
         // Its path stands in front of it already.
         BulkError::Io { source, .. } => source.to_string(),
@@ -166,6 +170,6 @@ fn of_source(error: &BulkError) -> Vec<DocumentIssue> {
     vec![DocumentIssue::of_rule(error.rule(), String::new(), message)]
 }
 
-fn of_target(error: &BulkError) -> Vec<DocumentIssue> {
+fn target_error(error: &BulkError) -> Vec<DocumentIssue> {
     vec![DocumentIssue::of_rule(error.rule(), String::new(), error.to_string())]
 }

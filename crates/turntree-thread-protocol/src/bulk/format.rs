@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::chunks::Chunks;
+use super::chunked_bytes::ChunkedBytes;
 use crate::convert::pydantic_ai::{ImportOptions, ViewOptions, from_pydantic_ai_json};
 use crate::convert::vercel_ui::{
     DONE_FRAME, ExportOptions, LIMITS, UiImportOptions, from_ui_chunks_json, from_ui_messages,
@@ -32,10 +32,10 @@ impl Settings {
 }
 
 /// Makes a thread of one document.
-pub type Read = fn(&[u8], &Settings) -> Result<Thread, ThreadError>;
+pub type ReadFn = fn(&[u8], &Settings) -> Result<Thread, ThreadError>;
 
 /// Writes a thread as one document on one line, and may let go of the thread as it is written.
-pub type Write = fn(Thread, &Settings, &mut Chunks) -> Result<(), ThreadError>;
+pub type WriteFn = fn(Thread, &Settings, &mut ChunkedBytes) -> Result<(), ThreadError>;
 
 /// One format.
 #[derive(Debug)]
@@ -43,13 +43,13 @@ pub struct Format {
     /// What it is called: an argument of conversions.
     pub name: &'static str,
     /// How to read it; `None` where it is only written.
-    pub read: Option<Read>,
+    pub read: Option<ReadFn>,
     /// How to write it; `None` where it is only read.
-    pub write: Option<Write>,
+    pub write: Option<WriteFn>,
     /// How to write it where it is a file of its own; `None` where that is no different.
-    pub write_whole: Option<Write>,
+    pub write_whole: Option<WriteFn>,
     /// Whether a document looks like it.
-    pub looks_like: fn(&Sketch) -> bool,
+    pub looks_like: fn(&FormatHints) -> bool,
 }
 
 /// How chats of the Vercel AI SDK are read.
@@ -72,7 +72,7 @@ pub static FORMATS: &[Format] = &[
             Ok(())
         }),
         write_whole: None,
-        looks_like: |sketch| sketch.list && sketch.has("parts") && sketch.has("role"),
+        looks_like: |hints| hints.list && hints.has("parts") && hints.has("role"),
     },
     Format {
         name: "ui-stream",
@@ -85,8 +85,8 @@ pub static FORMATS: &[Format] = &[
         }),
         write: Some(|thread, _settings, out| {
             // Neither a chunk nor the memory it is written to can fail.
-            for (place, chunk) in thread.to_ui_stream(&ExportOptions::default()).enumerate() {
-                let _infallible = out.write_all(if place == 0 { b"[" } else { b"," });
+            for (index, chunk) in thread.to_ui_stream(&ExportOptions::default()).enumerate() {
+                let _infallible = out.write_all(if index == 0 { b"[" } else { b"," });
                 serde_json::to_writer(&mut *out, &chunk).unwrap_or_default();
             }
             let _infallible = out.write_all(b"]");
@@ -102,7 +102,7 @@ pub static FORMATS: &[Format] = &[
             let _infallible = out.write_all(DONE_FRAME);
             Ok(())
         }),
-        looks_like: |sketch| sketch.stream || (sketch.list && sketch.has("type") && !sketch.has("role")),
+        looks_like: |hints| hints.stream || (hints.list && hints.has("type") && !hints.has("role")),
     },
     Format {
         name: "pydantic-ai",
@@ -111,7 +111,7 @@ pub static FORMATS: &[Format] = &[
             thread.write_pydantic_ai_json(&settings.view, |piece| out.extend(piece))
         }),
         write_whole: None,
-        looks_like: |sketch| sketch.list && (sketch.has("parts") || sketch.keys.is_empty()),
+        looks_like: |hints| hints.list && (hints.has("parts") || hints.keys.is_empty()),
     },
     Format {
         name: "thread-protocol",
@@ -121,7 +121,7 @@ pub static FORMATS: &[Format] = &[
             Ok(())
         }),
         write_whole: None,
-        looks_like: |sketch| !sketch.list && sketch.has("actions"),
+        looks_like: |hints| !hints.list && hints.has("actions"),
     },
     Format {
         name: "thread-protocol-canonical",
@@ -134,13 +134,13 @@ pub static FORMATS: &[Format] = &[
 
 /// Writes a thread as [`Thread::to_json`] does, and lets go of each action when it is written: a long thread and its
 /// text are never in memory both.
-fn write_spent(mut thread: Thread, out: &mut Chunks) {
+fn write_spent(mut thread: Thread, out: &mut ChunkedBytes) {
     let (actions, extra) = (std::mem::take(&mut thread.actions), std::mem::take(&mut thread.extra));
     let frame = thread.to_json();
     // The list of actions is the last member that is known, and now it is empty.
     out.extend(frame.strip_suffix(b"]}").unwrap_or_default());
-    for (place, action) in actions.0.into_iter().enumerate() {
-        if place > 0 {
+    for (index, action) in actions.0.into_iter().enumerate() {
+        if index > 0 {
             out.extend(b",");
         }
         // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
@@ -173,13 +173,13 @@ pub fn writable() -> Vec<&'static str> {
 
 /// The format that a document looks like. The document may be cut short or broken further on.
 pub fn detect(document: &[u8]) -> Option<&'static Format> {
-    let sketch = Sketch::of(document)?;
-    FORMATS.iter().find(|format| format.read.is_some() && (format.looks_like)(&sketch))
+    let hints = FormatHints::of(document)?;
+    FORMATS.iter().find(|format| format.read.is_some() && (format.looks_like)(&hints))
 }
 
 /// What the beginning of a document says about its format.
 #[derive(Debug, Default)]
-pub struct Sketch {
+pub struct FormatHints {
     /// Whether it is a list.
     pub list: bool,
     /// Whether it is a stream of server-sent events that hold objects.
@@ -188,7 +188,7 @@ pub struct Sketch {
     pub keys: Vec<String>,
 }
 
-impl Sketch {
+impl FormatHints {
     /// Whether there is a member of this name.
     pub fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|known| known == key)
@@ -200,14 +200,14 @@ impl Sketch {
         if is_stream(document) {
             return Some(Self { stream: true, ..Self::default() });
         }
-        let mut sketch = Self { list: document.first() == Some(&b'['), ..Self::default() };
-        if !sketch.list && document.first() != Some(&b'{') {
+        let mut hints = Self { list: document.first() == Some(&b'['), ..Self::default() };
+        if !hints.list && document.first() != Some(&b'{') {
             return None;
         }
         let mut deserializer = serde_json::Deserializer::from_slice(document);
         // What is found before an error counts: a broken document is told by its reader what is wrong with it.
-        let _ = Keys { sketch: &mut sketch, depth: 0 }.deserialize(&mut deserializer);
-        Some(sketch)
+        let _ = HintVisitor { hints: &mut hints, depth: 0 }.deserialize(&mut deserializer);
+        Some(hints)
     }
 }
 
@@ -226,12 +226,12 @@ fn is_stream(document: &[u8]) -> bool {
         .is_some_and(|data| data.starts_with(b"{") || data == b"[DONE]")
 }
 
-struct Keys<'s> {
-    sketch: &'s mut Sketch,
+struct HintVisitor<'s> {
+    hints: &'s mut FormatHints,
     depth: u8,
 }
 
-impl<'de> DeserializeSeed<'de> for Keys<'_> {
+impl<'de> DeserializeSeed<'de> for HintVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -239,7 +239,7 @@ impl<'de> DeserializeSeed<'de> for Keys<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Keys<'_> {
+impl<'de> Visitor<'de> for HintVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -248,7 +248,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<CowStr<'de>>()? {
-            self.sketch.keys.push(key.as_str().to_owned());
+            self.hints.keys.push(key.as_str().to_owned());
             map.next_value::<IgnoredAny>()?;
         }
         Ok(())
@@ -256,7 +256,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         if self.depth == 0 {
-            list.next_element_seed(Keys { sketch: &mut *self.sketch, depth: 1 })?;
+            list.next_element_seed(HintVisitor { hints: &mut *self.hints, depth: 1 })?;
         }
         Err(A::Error::custom("seen enough"))
     }

@@ -121,8 +121,8 @@ pub(super) struct Batches<'s> {
     pending: InputBuffer,
     /// Up to where `pending` is known to have no line end.
     searched: usize,
-    /// Bytes of a document over the limit that were thrown away so far.
-    thrown: Option<usize>,
+    /// Bytes of a document over the limit that were discarded away so far.
+    discarded: Option<usize>,
     ended: bool,
 }
 
@@ -130,7 +130,7 @@ impl<'s> Batches<'s> {
     /// `size` is what the source is likely to hold, 0 where nobody knows.
     pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize, size: usize) -> Self {
         let (left, pending) = (size, InputBuffer::default());
-        Self { source, framing, limit, left, pending, searched: 0, thrown: None, ended: false }
+        Self { source, framing, limit, left, pending, searched: 0, discarded: None, ended: false }
     }
 
     /// The next batch; `None` at the end.
@@ -160,7 +160,7 @@ impl<'s> Batches<'s> {
     /// A batch, if enough was read for one.
     fn ready(&mut self) -> Option<Batch> {
         if self.framing == Framing::Auto {
-            self.framing = self.told()?;
+            self.framing = self.detect_framing()?;
         }
         if !self.ended && self.pending.len() < BATCH {
             return None;
@@ -169,7 +169,7 @@ impl<'s> Batches<'s> {
         let line_end = match self.framing {
             Framing::Whole => None,
             // The first end is where a large document ends; otherwise as many lines as there are.
-            _ if self.thrown.is_some() || self.searched >= LARGE => memchr(b'\n', unsearched),
+            _ if self.discarded.is_some() || self.searched >= LARGE => memchr(b'\n', unsearched),
             _ => memrchr(b'\n', unsearched),
         };
         let end = match line_end {
@@ -177,7 +177,7 @@ impl<'s> Batches<'s> {
             None if self.ended => self.pending.len(),
             None => {
                 self.searched = self.pending.len();
-                self.throw_away();
+                self.discard_oversized();
                 return None;
             }
         };
@@ -186,12 +186,12 @@ impl<'s> Batches<'s> {
     }
 
     /// Keeps nothing of a document that is over the limit.
-    fn throw_away(&mut self) {
+    fn discard_oversized(&mut self) {
         let found = self.pending.len();
-        if let Some(thrown) = &mut self.thrown {
-            *thrown += found;
+        if let Some(discarded) = &mut self.discarded {
+            *discarded += found;
         } else if found > self.limit {
-            self.thrown = Some(found);
+            self.discarded = Some(found);
         } else {
             return;
         }
@@ -203,8 +203,8 @@ impl<'s> Batches<'s> {
     fn hand_over(&mut self, end: usize) -> Option<Batch> {
         let rest = self.pending.split_off(end);
         let bytes = std::mem::replace(&mut self.pending, rest);
-        if let Some(thrown) = self.thrown.take() {
-            return Some(Batch::TooLong { found: thrown + bytes.len(), limit: self.limit });
+        if let Some(discarded) = self.discarded.take() {
+            return Some(Batch::TooLong { found: discarded + bytes.len(), limit: self.limit });
         }
         match self.framing {
             _ if bytes.is_empty() => None,
@@ -214,7 +214,7 @@ impl<'s> Batches<'s> {
     }
 
     /// Whether documents are lines; `None` until a line was read.
-    fn told(&mut self) -> Option<Framing> {
+    fn detect_framing(&mut self) -> Option<Framing> {
         let text = self.pending.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&*self.pending);
         let begin = self.pending.len() - text.trim_ascii_start().len();
         let unsearched = self.searched.max(begin);

@@ -3,14 +3,14 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
-use super::chunks::Chunks;
-use super::converter::{Converter, Done, Failure, Piece, compressed};
-use super::engine::{Lead, run};
+use super::chunked_bytes::ChunkedBytes;
+use super::converter::{BatchItem, ConvertedBatch, Converter, FailedDocument, compressed};
+use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
 use super::input::{Batch, Batches, Framing};
 use super::input_buffer::InputBuffer;
-use super::observer::{Observer, Verdict};
+use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
 /// Converts every document of a source and writes the results in the order of the source, one a line.
@@ -28,12 +28,12 @@ pub fn lines(
 ) -> Result<Report, BulkError> {
     let began = Instant::now();
     let limit = options.settings.limits().bytes;
-    let mut lead = Lines {
+    let mut coordinator = LineCoordinator {
         batches: Batches::new(source, options.framing, limit, options.size),
         first: None,
-        account: Account { options, sink, observer, report: Report::default(), lines: 0, began },
+        writer: ResultWriter { options, sink, observer, report: Report::default(), lines: 0, began },
     };
-    let mut first = lead.next()?;
+    let mut first = coordinator.next()?;
     if first.is_none() && options.framing == Framing::Whole {
         // A file of one document should hold one.
         first = Some((Batch::Whole(InputBuffer::default()), 0));
@@ -48,28 +48,28 @@ pub fn lines(
     if let (None, Some((batch, _))) = (converter.from, &first) {
         converter.from = batch.documents().find_map(detect);
         if converter.from.is_none() && batch.documents().next().is_some() {
-            return Err(BulkError::Format { name: lead.account.name(), known: readable() });
+            return Err(BulkError::Format { name: coordinator.writer.name(), known: readable() });
         }
     }
     // One document needs one thread.
     let alone = matches!(first, Some((Batch::Whole(_), _)));
-    lead.first = first;
-    run(&mut lead, if alone { 1 } else { options.threads() }, |batch, stopped| {
+    coordinator.first = first;
+    run(&mut coordinator, if alone { 1 } else { options.threads() }, |batch, stopped| {
         converter.batch(batch, stopped)
     })?;
-    lead.account.finish()
+    coordinator.writer.finish()
 }
 
-struct Lines<'a> {
+struct LineCoordinator<'a> {
     batches: Batches<'a>,
     /// The batch that was read to tell the format.
     first: Option<(Batch, usize)>,
-    account: Account<'a>,
+    writer: ResultWriter<'a>,
 }
 
-impl Lead for Lines<'_> {
+impl Coordinator for LineCoordinator<'_> {
     type Job = Batch;
-    type Done = Done;
+    type Done = ConvertedBatch;
 
     fn next(&mut self) -> Result<Option<(Batch, usize)>, BulkError> {
         if let Some(first) = self.first.take() {
@@ -84,23 +84,23 @@ impl Lead for Lines<'_> {
                     }));
                 }
                 // A signal: the observer knows what it means.
-                Err(error) if error.kind() == ErrorKind::Interrupted => self.account.tick()?,
-                Err(error) => return Err(BulkError::io(self.account.name(), error)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => self.writer.tick()?,
+                Err(error) => return Err(BulkError::io(self.writer.name(), error)),
             }
         }
     }
 
-    fn take(&mut self, done: Done) -> Result<(), BulkError> {
-        self.account.take(done)
+    fn take(&mut self, done: ConvertedBatch) -> Result<(), BulkError> {
+        self.writer.take(done)
     }
 
     fn tick(&mut self) -> Result<(), BulkError> {
-        self.account.tick()
+        self.writer.tick()
     }
 }
 
 /// Writes results and keeps the report.
-struct Account<'a> {
+struct ResultWriter<'a> {
     options: &'a Options,
     sink: &'a mut dyn Write,
     observer: &'a mut dyn Observer,
@@ -109,7 +109,7 @@ struct Account<'a> {
     began: Instant,
 }
 
-impl Account<'_> {
+impl ResultWriter<'_> {
     fn name(&self) -> String {
         self.options.name.clone().unwrap_or_else(|| "the input".to_owned())
     }
@@ -119,21 +119,21 @@ impl Account<'_> {
         self.observer.tick(&self.report).map_err(BulkError::Stopped)
     }
 
-    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+    fn take(&mut self, done: ConvertedBatch) -> Result<(), BulkError> {
         self.report.bytes_in += done.bytes_in;
         self.report.bytes_out += done.bytes_out;
         self.report.documents += done.documents;
         for piece in done.pieces {
             match piece {
-                Piece::Written(chunks) => self.write(chunks)?,
-                Piece::Failed(failure) => self.failed(failure)?,
+                BatchItem::Written(chunks) => self.write(chunks)?,
+                BatchItem::Failed(failure) => self.failed(failure)?,
             }
         }
         self.lines += done.lines;
         Ok(())
     }
 
-    fn write(&mut self, chunks: Chunks) -> Result<(), BulkError> {
+    fn write(&mut self, chunks: ChunkedBytes) -> Result<(), BulkError> {
         // Each piece is let go of when it was written.
         for piece in chunks.into_pieces() {
             let mut rest = piece.as_slice();
@@ -150,7 +150,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    fn failed(&mut self, failure: Failure) -> Result<(), BulkError> {
+    fn failed(&mut self, failure: FailedDocument) -> Result<(), BulkError> {
         let line = (failure.line > 0).then_some(self.lines + failure.line);
         let bad = failure.errors.iter().any(|error| error.severity == "error");
         self.report.failed += u64::from(bad);
@@ -158,10 +158,10 @@ impl Account<'_> {
             let error = DocumentIssue { path: self.options.name.clone(), line, ..error };
             self.report.list(&error);
             match self.observer.failed(&error, &failure.text).map_err(BulkError::Stopped)? {
-                Verdict::Stop => return Err(BulkError::Document(Box::new(error))),
-                Verdict::Skip => {}
-                Verdict::Replace(bytes) => {
-                    let mut chunks = Chunks::default();
+                OnFailure::Stop => return Err(BulkError::Document(Box::new(error))),
+                OnFailure::Skip => {}
+                OnFailure::Replace(bytes) => {
+                    let mut chunks = ChunkedBytes::default();
                     self.report.bytes_out += bytes.len() as u64 + 1;
                     chunks.push(bytes);
                     chunks.push(b"\n".to_vec());

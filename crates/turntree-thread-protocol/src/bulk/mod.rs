@@ -12,7 +12,7 @@
 //! [`lines`] is one file of many documents, [`files()`] are many files of one document, [`values()`] is a column of a
 //! table. [`format`] is the table of formats, and where one more is entered.
 
-mod chunks;
+mod chunked_bytes;
 mod converter;
 mod engine;
 mod error;
@@ -26,14 +26,14 @@ mod options;
 mod output;
 mod values;
 
-pub use chunks::Chunks;
+pub use chunked_bytes::ChunkedBytes;
 pub use converter::{Converter, Task};
-pub use error::{BulkError, DocumentIssue, Report, Stop};
+pub use error::{BulkError, DocumentIssue, ObserverError, Report};
 pub use files::{FilePair, files};
 pub use format::{FORMATS, Format, Settings};
 pub use input::{Framing, open, size_of_file};
 pub use lines::lines;
-pub use observer::{Observer, StopAtFirst, Verdict};
+pub use observer::{Observer, OnFailure, StopAtFirst};
 pub use options::Options;
 pub use output::{OutputFile, sync_directory};
-pub use values::{Column, Values, values};
+pub use values::{InputColumn, OutputColumn, values};

@@ -1,10 +1,10 @@
 //! Observers of bulk conversion: progress, and what happens to documents that fail.
 
-use super::error::{DocumentIssue, Report, Stop};
+use super::error::{DocumentIssue, ObserverError, Report};
 
 /// What to do about a document that could not be converted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum OnFailure {
     /// End with [`BulkError::Document`](super::BulkError::Document).
     Stop,
     /// Leave it out and go on.
@@ -19,13 +19,13 @@ pub trait Observer {
     ///
     /// # Errors
     /// What it returns ends the conversion.
-    fn tick(&mut self, so_far: &Report) -> Result<(), Stop>;
+    fn tick(&mut self, so_far: &Report) -> Result<(), ObserverError>;
 
     /// Called for each document that failed, in order. `text` is what was read, where [`Options::keeps_text`](super::Options::keeps_text) asks for it.
     ///
     /// # Errors
     /// What it returns ends the conversion.
-    fn failed(&mut self, error: &DocumentIssue, text: &[u8]) -> Result<Verdict, Stop>;
+    fn failed(&mut self, error: &DocumentIssue, text: &[u8]) -> Result<OnFailure, ObserverError>;
 }
 
 /// An observer that lets nothing pass: the first document that fails ends the conversion.
@@ -33,11 +33,11 @@ pub trait Observer {
 pub struct StopAtFirst;
 
 impl Observer for StopAtFirst {
-    fn tick(&mut self, _so_far: &Report) -> Result<(), Stop> {
+    fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
         Ok(())
     }
 
-    fn failed(&mut self, _error: &DocumentIssue, _text: &[u8]) -> Result<Verdict, Stop> {
-        Ok(Verdict::Stop)
+    fn failed(&mut self, _error: &DocumentIssue, _text: &[u8]) -> Result<OnFailure, ObserverError> {
+        Ok(OnFailure::Stop)
     }
 }

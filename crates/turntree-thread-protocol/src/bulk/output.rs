@@ -23,7 +23,7 @@ pub struct OutputFile {
     unfinished: Option<PathBuf>,
     file: Option<File>,
     overwrite: bool,
-    behind: Option<Behind>,
+    background_sync: Option<BackgroundSync>,
 }
 
 impl OutputFile {
@@ -42,7 +42,7 @@ impl OutputFile {
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
             let path = path.to_owned();
-            return Ok(Self { path, unfinished: None, file: Some(file), overwrite, behind: None });
+            return Ok(Self { path, unfinished: None, file: Some(file), overwrite, background_sync: None });
         }
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(BulkError::Exists { name });
@@ -52,7 +52,8 @@ impl OutputFile {
         let own: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(OWN).collect();
         let unfinished = path.with_file_name(format!(".{own}.{:016x}.unfinished", fastrand::u64(..)));
         let file = OpenOptions::new().write(true).create_new(true).open(&unfinished).map_err(failed)?;
-        let output = Self { path, unfinished: Some(unfinished), file: Some(file), overwrite, behind: None };
+        let output =
+            Self { path, unfinished: Some(unfinished), file: Some(file), overwrite, background_sync: None };
         if let (Some(there), Some(file)) = (there, &output.file) {
             // Before there is anything in it that others should not read.
             file.set_permissions(there.permissions()).map_err(failed)?;
@@ -68,7 +69,7 @@ impl OutputFile {
     /// Has what is written brought to the disk while more is written, so that [`Self::finish`] waits for the rest only.
     pub fn sync_behind(&mut self) {
         let file = self.file.as_ref().filter(|_| self.unfinished.is_some());
-        self.behind = file.and_then(|file| file.try_clone().ok()).and_then(Behind::new);
+        self.background_sync = file.and_then(|file| file.try_clone().ok()).and_then(BackgroundSync::new);
     }
 
     /// Gives the file its name. With `durable`, what was written is on the disk before that: after a power cut the name
@@ -80,7 +81,7 @@ impl OutputFile {
         let name = self.path.display().to_string();
         let Some(unfinished) = &self.unfinished else { return Ok(()) };
         // The system tells of a failure once, to whom it was that asked.
-        let synced = self.behind.take().map_or(Ok(()), Behind::end);
+        let synced = self.background_sync.take().map_or(Ok(()), BackgroundSync::end);
         if let Some(file) = self.file.take().filter(|_| durable) {
             let synced = synced.and_then(|()| supported(file.sync_all()));
             synced.map_err(|error| BulkError::io(&name, error))?;
@@ -105,7 +106,7 @@ impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(file) = &mut self.file else { return Ok(bytes.len()) };
         let written = file.write(bytes)?;
-        if let Some(behind) = &mut self.behind {
+        if let Some(behind) = &mut self.background_sync {
             behind.wrote(written);
         }
         Ok(written)
@@ -124,37 +125,37 @@ impl Drop for OutputFile {
 }
 
 /// How much is written before it is brought to the disk.
-const BEHIND: usize = 16 << 20;
+const SYNC_BYTES: usize = 16 << 20;
 
 /// A thread that brings a file to the disk while it grows.
 #[derive(Debug)]
-struct Behind {
-    /// Bytes that nobody was told about.
-    untold: usize,
-    tell: SyncSender<()>,
+struct BackgroundSync {
+    /// Bytes that nobody was receiver about.
+    unsynced: usize,
+    sender: SyncSender<()>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-impl Behind {
+impl BackgroundSync {
     /// `None` where no thread can be had: the whole file is then brought to the disk at its end.
     fn new(file: File) -> Option<Self> {
-        let (tell, told) = sync_channel(1);
-        let sync = move || told.iter().try_for_each(|()| supported(file.sync_data()));
+        let (sender, receiver) = sync_channel(1);
+        let sync = move || receiver.iter().try_for_each(|()| supported(file.sync_data()));
         let thread = thread::Builder::new().name("turntree-sync".to_owned()).spawn(sync).ok()?;
-        Some(Self { untold: 0, tell, thread })
+        Some(Self { unsynced: 0, sender, thread })
     }
 
     fn wrote(&mut self, bytes: usize) {
-        self.untold += bytes;
-        if self.untold >= BEHIND {
-            self.untold = 0;
+        self.unsynced += bytes;
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
             // Full: it is at work, and will be again. Disconnected: it failed, and `end` says how.
-            let _told = self.tell.try_send(());
+            let _sent = self.sender.try_send(());
         }
     }
 
     fn end(self) -> io::Result<()> {
-        drop(self.tell);
+        drop(self.sender);
         self.thread
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the thread that syncs the file panicked")))

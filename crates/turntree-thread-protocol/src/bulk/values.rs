@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::chunks::Chunks;
+use super::chunked_bytes::ChunkedBytes;
 use super::converter::Converter;
-use super::engine::{Lead, run};
+use super::engine::{Coordinator, run};
 use super::error::{BulkError, DocumentIssue, Report};
 use super::format::{detect, readable};
-use super::observer::{Observer, Verdict};
+use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
 /// Bytes of documents that are converted at once.
 const BATCH: usize = 256 * 1024;
 
 /// A column that is read.
-pub trait Values: Sync {
+pub trait InputColumn: Sync {
     /// How many rows.
     fn len(&self) -> usize;
 
@@ -29,7 +29,7 @@ pub trait Values: Sync {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-impl Values for &[Option<Vec<u8>>] {
+impl InputColumn for &[Option<Vec<u8>>] {
     fn len(&self) -> usize {
         <[_]>::len(self)
     }
@@ -41,18 +41,18 @@ impl Values for &[Option<Vec<u8>>] {
 
 /// A column that was written: the layout that Arrow calls large binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct OutputColumn {
     /// Where each row begins in `data`, and where the last one ends.
     pub offsets: Vec<i64>,
     /// All documents, one after another.
     pub data: Vec<u8>,
     /// One bit a row, the lowest of the first byte first: whether it has a document.
     pub validity: Vec<u8>,
-    /// Rows without a document.
+    /// RowCoordinator without a document.
     pub nulls: usize,
 }
 
-impl Column {
+impl OutputColumn {
     fn with_capacity(rows: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
@@ -88,10 +88,10 @@ impl Column {
 /// # Errors
 /// As [`lines`](super::lines()), with rows in the place of lines.
 pub fn values(
-    column: &dyn Values,
+    column: &dyn InputColumn,
     options: &Options,
     observer: &mut dyn Observer,
-) -> Result<(Column, Report), BulkError> {
+) -> Result<(OutputColumn, Report), BulkError> {
     let mut converter = Converter {
         from: options.from,
         task: options.task,
@@ -107,42 +107,42 @@ pub fn values(
             return Err(BulkError::Format { name, known: readable() });
         }
     }
-    let mut lead = Rows {
+    let mut coordinator = RowCoordinator {
         column,
         next: 0,
         first_row: options.first_row,
         observer,
-        written: Column::with_capacity(column.len()),
+        written: OutputColumn::with_capacity(column.len()),
         report: Report::default(),
         began: Instant::now(),
     };
     let total: usize = (0..column.len()).filter_map(|row| column.get(row)).map(<[u8]>::len).sum();
     let threads = options.threads().min(total / BATCH + 1);
-    run(&mut lead, threads, |rows, stopped| convert(column, rows, &converter, stopped))?;
-    lead.tick()?;
-    Ok((lead.written, lead.report))
+    run(&mut coordinator, threads, |rows, stopped| convert(column, rows, &converter, stopped))?;
+    coordinator.tick()?;
+    Ok((coordinator.written, coordinator.report))
 }
 
-struct Rows<'a> {
-    column: &'a dyn Values,
+struct RowCoordinator<'a> {
+    column: &'a dyn InputColumn,
     next: usize,
     first_row: u64,
     observer: &'a mut dyn Observer,
-    written: Column,
+    written: OutputColumn,
     report: Report,
     began: Instant,
 }
 
-/// Rows that were converted: bytes of each, null, or what is wrong.
-struct Done {
+/// RowCoordinator that were converted: bytes of each, null, or what is wrong.
+struct ConvertedRows {
     rows: Vec<Result<Option<usize>, Vec<DocumentIssue>>>,
-    out: Chunks,
+    out: ChunkedBytes,
     bytes_in: u64,
 }
 
-impl Lead for Rows<'_> {
+impl Coordinator for RowCoordinator<'_> {
     type Job = Range<usize>;
-    type Done = Done;
+    type Done = ConvertedRows;
 
     fn next(&mut self) -> Result<Option<(Range<usize>, usize)>, BulkError> {
         let (first, mut size) = (self.next, 0);
@@ -154,7 +154,7 @@ impl Lead for Rows<'_> {
         Ok((first < self.next).then_some((first..self.next, size)))
     }
 
-    fn take(&mut self, done: Done) -> Result<(), BulkError> {
+    fn take(&mut self, done: ConvertedRows) -> Result<(), BulkError> {
         self.report.bytes_in += done.bytes_in;
         self.report.bytes_out += done.out.len() as u64;
         let mut start = self.written.data.len();
@@ -187,7 +187,7 @@ impl Lead for Rows<'_> {
     }
 }
 
-impl Rows<'_> {
+impl RowCoordinator<'_> {
     fn end_row(&mut self, end: usize, valid: bool) {
         self.written.end_row(valid);
         if let Some(last) = self.written.offsets.last_mut() {
@@ -200,7 +200,7 @@ impl Rows<'_> {
         for error in errors {
             let error = DocumentIssue { row, ..error };
             self.report.list(&error);
-            if self.observer.failed(&error, &[]).map_err(BulkError::Stopped)? == Verdict::Stop {
+            if self.observer.failed(&error, &[]).map_err(BulkError::Stopped)? == OnFailure::Stop {
                 return Err(BulkError::Document(Box::new(error)));
             }
         }
@@ -208,8 +208,14 @@ impl Rows<'_> {
     }
 }
 
-fn convert(column: &dyn Values, rows: Range<usize>, converter: &Converter, stopped: &AtomicBool) -> Done {
-    let mut done = Done { rows: Vec::with_capacity(rows.len()), out: Chunks::default(), bytes_in: 0 };
+fn convert(
+    column: &dyn InputColumn,
+    rows: Range<usize>,
+    converter: &Converter,
+    stopped: &AtomicBool,
+) -> ConvertedRows {
+    let mut done =
+        ConvertedRows { rows: Vec::with_capacity(rows.len()), out: ChunkedBytes::default(), bytes_in: 0 };
     let mut length = 0;
     for row in rows {
         let Some(document) = column.get(row) else {

@@ -88,18 +88,18 @@ impl ViewOptions {
 
 /// What an action was in the world that the view is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Origin {
+pub(super) struct ActionOrigin {
     /// The place of the first action of the message it was part of.
     pub message: Option<usize>,
     /// Whether it is of a tool that the provider runs itself: its return stands in the answer.
     pub native: bool,
     /// Whether that world has no words for it.
-    pub mute: bool,
+    pub unrepresentable: bool,
 }
 
-/// How an action is heard.
+/// How an action is rendering.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Heard<'t> {
+pub(super) enum Rendering<'t> {
     /// As it is.
     AsIs,
     /// As a call under this id.
@@ -107,36 +107,36 @@ pub(super) enum Heard<'t> {
     /// As the return of the call with this id.
     Return { id: Cow<'t, str>, own: bool },
     /// As the words of another agent, after this.
-    Told(String),
+    Quoted(String),
     /// As this line.
     Summary(String),
 }
 
 /// One action as the agent hears it.
 #[derive(Debug, Clone)]
-pub(super) struct Item<'t> {
+pub(super) struct ViewItem<'t> {
     /// Its place in the thread.
-    pub place: usize,
+    pub index: usize,
     /// The action.
     pub action: &'t Action,
-    /// How it is heard.
-    pub heard: Heard<'t>,
+    /// How it is rendering.
+    pub rendering: Rendering<'t>,
 }
 
 /// One message of a view: a request, or the answer of one agent. No two requests stand together.
 #[derive(Debug)]
-pub(super) struct Message<'t> {
+pub(super) struct ViewMessage<'t> {
     /// Who answers; `None` for a request.
     pub speaker: Option<&'t str>,
-    /// Of which message the answer is, as [`Origin::message`].
+    /// Of which message the answer is, as [`ActionOrigin::message`].
     pub origin: Option<usize>,
     /// What is in it. Returns stand first in a request.
-    pub items: Vec<Item<'t>>,
+    pub items: Vec<ViewItem<'t>>,
 }
 
-impl Message<'_> {
+impl ViewMessage<'_> {
     fn calls(&self) -> bool {
-        self.items.iter().any(|item| matches!(item.heard, Heard::Call { .. }))
+        self.items.iter().any(|item| matches!(item.rendering, Rendering::Call { .. }))
     }
 }
 
@@ -148,22 +148,22 @@ pub(super) fn messages<'t>(
     thread: &'t Thread,
     agent_id: &str,
     options: &ViewOptions,
-    origins: &[Origin],
+    origins: &[ActionOrigin],
     calls_end: bool,
-) -> Result<Vec<Message<'t>>, ThreadError> {
+) -> Result<Vec<ViewMessage<'t>>, ThreadError> {
     if !thread.agents.contains(agent_id) {
         let known = thread.agents.iter().map(|(key, _)| format!("\"{key}\"")).collect();
         return Err(ThreadError::UnknownAgent { agent_id: agent_id.to_owned(), known });
     }
-    let pairs = Pairs::of(thread, origins);
-    let listen = |waiting: Option<&HashSet<usize>>| {
+    let pairs = CallPairs::of(thread, origins);
+    let build = |waiting: Option<&HashSet<usize>>| {
         let own_ids = thread.actions.iter().filter_map(|action| match &**action {
             Action::ToolCall(call) if call.agent_id == agent_id => Some(Cow::Borrowed(&*call.tool_call_id)),
             _ => None,
         });
         let ids = own_ids.collect();
         let (messages, open) = (Vec::new(), None);
-        let listener = Listener {
+        let builder = ViewBuilder {
             thread,
             agent_id,
             options,
@@ -175,43 +175,43 @@ pub(super) fn messages<'t>(
             messages,
             open,
         };
-        listener.listen()
+        builder.build()
     };
     // Calls that may still be answered: nothing follows the message they are in. No provider takes others.
-    let messages = listen(None);
-    let is_open = |item: &Item<'_>| {
-        matches!(item.heard, Heard::Call { .. }) && !pairs.return_of.contains_key(&item.place)
+    let messages = build(None);
+    let is_open = |item: &ViewItem<'_>| {
+        matches!(item.rendering, Rendering::Call { .. }) && !pairs.return_of.contains_key(&item.index)
     };
     let waiting: HashSet<usize> = match messages.last() {
-        Some(last) => last.items.iter().filter(|item| is_open(item)).map(|item| item.place).collect(),
+        Some(last) => last.items.iter().filter(|item| is_open(item)).map(|item| item.index).collect(),
         None => HashSet::new(),
     };
     let open = messages.iter().flat_map(|message| &message.items).filter(|item| is_open(item)).count();
-    Ok(if open == waiting.len() { messages } else { listen(Some(&waiting)) })
+    Ok(if open == waiting.len() { messages } else { build(Some(&waiting)) })
 }
 
 /// Calls and their returns by place. Ids repeat, so the first open call of an id is the one that a return answers.
 #[derive(Debug, Default)]
-struct Pairs {
+struct CallPairs {
     return_of: HashMap<usize, usize>,
     call_of: HashMap<usize, usize>,
 }
 
-impl Pairs {
-    fn of(thread: &Thread, origins: &[Origin]) -> Self {
+impl CallPairs {
+    fn of(thread: &Thread, origins: &[ActionOrigin]) -> Self {
         let mut pairs = Self::default();
         let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
-        for (place, action) in thread.actions.iter().enumerate() {
+        for (index, action) in thread.actions.iter().enumerate() {
             match &**action {
-                Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(place),
+                Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(index),
                 Action::ToolReturn(returned) => {
                     let call = open.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front);
                     // A provider's return answers only a provider's call: they stand in the same answer.
                     if let Some(call) = call
-                        && is_native(origins, call) == is_native(origins, place)
+                        && is_native(origins, call) == is_native(origins, index)
                     {
-                        pairs.call_of.insert(place, call);
-                        pairs.return_of.insert(call, place);
+                        pairs.call_of.insert(index, call);
+                        pairs.return_of.insert(call, index);
                     }
                 }
                 _ => {}
@@ -221,50 +221,50 @@ impl Pairs {
     }
 }
 
-fn is_native(origins: &[Origin], place: usize) -> bool {
-    origins.get(place).is_some_and(|origin| origin.native)
+fn is_native(origins: &[ActionOrigin], index: usize) -> bool {
+    origins.get(index).is_some_and(|origin| origin.native)
 }
 
 /// Goes through a thread and puts messages together.
-struct Listener<'t, 'o> {
+struct ViewBuilder<'t, 'o> {
     thread: &'t Thread,
     agent_id: &'o str,
     options: &'o ViewOptions,
-    origins: &'o [Origin],
+    origins: &'o [ActionOrigin],
     calls_end: bool,
-    pairs: &'o Pairs,
-    /// Own calls without a return that are heard; `None` for all.
+    pairs: &'o CallPairs,
+    /// Own calls without a return that are rendering; `None` for all.
     waiting: Option<&'o HashSet<usize>>,
     /// Ids of calls that are taken.
     ids: HashSet<Cow<'t, str>>,
-    messages: Vec<Message<'t>>,
+    messages: Vec<ViewMessage<'t>>,
     /// The message that is being put together.
-    open: Option<Message<'t>>,
+    open: Option<ViewMessage<'t>>,
 }
 
-impl<'t> Listener<'t, '_> {
-    fn listen(mut self) -> Vec<Message<'t>> {
-        for (place, action) in self.thread.actions.iter().enumerate() {
+impl<'t> ViewBuilder<'t, '_> {
+    fn build(mut self) -> Vec<ViewMessage<'t>> {
+        for (index, action) in self.thread.actions.iter().enumerate() {
             let action = &**action;
-            let item = |heard| Item { place, action, heard };
+            let item = |rendering| ViewItem { index, action, rendering };
             match action {
-                Action::UserMessage(_) => self.say(item(Heard::AsIs)),
+                Action::UserMessage(_) => self.add_to_request(item(Rendering::AsIs)),
                 Action::AssistantMessage(message) if message.agent_id != self.agent_id => {
-                    self.other_message(place, action, message);
+                    self.other_message(index, action, message);
                 }
                 Action::AssistantMessage(message) => {
-                    if !self.origins.get(place).is_some_and(|origin| origin.mute) {
-                        self.answer(&message.agent_id, item(Heard::AsIs));
+                    if !self.origins.get(index).is_some_and(|origin| origin.unrepresentable) {
+                        self.add_to_response(&message.agent_id, item(Rendering::AsIs));
                     }
                 }
                 Action::Thinking(thought) if thought.agent_id == self.agent_id => {
-                    self.answer(&thought.agent_id, item(Heard::AsIs));
+                    self.add_to_response(&thought.agent_id, item(Rendering::AsIs));
                 }
                 Action::ToolCall(call) if call.agent_id == self.agent_id => {
-                    self.own_call(place, action, call)
+                    self.own_call(index, action, call)
                 }
-                Action::ToolCall(call) => self.other_call(place, action, call),
-                Action::ToolReturn(returned) => self.tool_return(place, action, returned),
+                Action::ToolCall(call) => self.other_call(index, action, call),
+                Action::ToolReturn(returned) => self.tool_return(index, action, returned),
                 Action::Thinking(_) | Action::System(_) | Action::Other(_) => {}
             }
         }
@@ -275,21 +275,21 @@ impl<'t> Listener<'t, '_> {
     }
 
     /// Adds to the request that is open, or opens one.
-    fn say(&mut self, item: Item<'t>) {
+    fn add_to_request(&mut self, item: ViewItem<'t>) {
         if self.open.as_ref().is_some_and(|open| open.speaker.is_some()) {
             self.finish();
         }
-        let request = || Message { speaker: None, origin: None, items: Vec::new() };
+        let request = || ViewMessage { speaker: None, origin: None, items: Vec::new() };
         self.open.get_or_insert_with(request).items.push(item);
     }
 
     /// Adds to the answer that is open, where the item goes on with it, or opens one.
-    fn answer(&mut self, speaker: &'t str, item: Item<'t>) {
+    fn add_to_response(&mut self, speaker: &'t str, item: ViewItem<'t>) {
         let own = speaker == self.agent_id;
-        let origin = self.origins.get(item.place).filter(|_| own).and_then(|origin| origin.message);
-        let says = |item: &Item<'_>| matches!(item.action, Action::AssistantMessage(_));
-        let is_call = matches!(item.heard, Heard::Call { .. });
-        let begins_anew = |open: &Message<'t>| {
+        let origin = self.origins.get(item.index).filter(|_| own).and_then(|origin| origin.message);
+        let says = |item: &ViewItem<'_>| matches!(item.action, Action::AssistantMessage(_));
+        let is_call = matches!(item.rendering, Rendering::Call { .. });
+        let begins_anew = |open: &ViewMessage<'t>| {
             let says_more = says(&item) && open.items.iter().any(says);
             origin.is_none() && (says_more || self.calls_end && !is_call && open.calls())
         };
@@ -304,23 +304,25 @@ impl<'t> Listener<'t, '_> {
         while self.open.is_some() {
             self.finish();
         }
-        self.open = Some(Message { speaker: Some(speaker), origin, items: vec![item] });
+        self.open = Some(ViewMessage { speaker: Some(speaker), origin, items: vec![item] });
     }
 
-    fn own_call(&mut self, place: usize, action: &'t Action, call: &'t ToolCallAction) {
-        if is_native(self.origins, place) {
-            self.answer(&call.agent_id, Item { place, action, heard: Heard::AsIs });
+    fn own_call(&mut self, index: usize, action: &'t Action, call: &'t ToolCallAction) {
+        if is_native(self.origins, index) {
+            self.add_to_response(&call.agent_id, ViewItem { index, action, rendering: Rendering::AsIs });
             return;
         }
-        let answered = self.pairs.return_of.contains_key(&place);
-        if !answered && self.waiting.is_some_and(|waiting| !waiting.contains(&place)) {
+        let answered = self.pairs.return_of.contains_key(&index);
+        if !answered && self.waiting.is_some_and(|waiting| !waiting.contains(&index)) {
             return;
         }
-        let twin =
-            |item: &Item<'_>| matches!(&item.heard, Heard::Call { id, .. } if *id == *call.tool_call_id);
+        let twin = |item: &ViewItem<'_>| matches!(&item.rendering, Rendering::Call { id, .. } if *id == *call.tool_call_id);
         let is_taken = self.open.as_ref().is_some_and(|open| open.items.iter().any(twin));
         let id = if is_taken { self.unique(&call.tool_call_id) } else { Cow::Borrowed(&*call.tool_call_id) };
-        self.answer(&call.agent_id, Item { place, action, heard: Heard::Call { id, own: true } });
+        self.add_to_response(
+            &call.agent_id,
+            ViewItem { index, action, rendering: Rendering::Call { id, own: true } },
+        );
     }
 
     /// An id like this that no call of the view has.
@@ -334,15 +336,15 @@ impl<'t> Listener<'t, '_> {
         free
     }
 
-    fn other_message(&mut self, place: usize, action: &'t Action, message: &'t AssistantMessageAction) {
-        if self.options.others == Others::Hide || is_silent(&message.content) {
+    fn other_message(&mut self, index: usize, action: &'t Action, message: &'t AssistantMessageAction) {
+        if self.options.others == Others::Hide || is_empty(&message.content) {
             return;
         }
-        let heard = Heard::Told(self.attribution(&message.agent_id));
+        let rendering = Rendering::Quoted(self.attribution(&message.agent_id));
         if self.options.others_role == OthersRole::Assistant && is_text(&message.content) {
-            self.answer(&message.agent_id, Item { place, action, heard });
+            self.add_to_response(&message.agent_id, ViewItem { index, action, rendering });
         } else {
-            self.say(Item { place, action, heard });
+            self.add_to_request(ViewItem { index, action, rendering });
         }
     }
 
@@ -352,63 +354,66 @@ impl<'t> Listener<'t, '_> {
         self.options.attribution.replace("NAME", name)
     }
 
-    fn other_call(&mut self, place: usize, action: &'t Action, call: &'t ToolCallAction) {
-        let answered = self.pairs.return_of.contains_key(&place);
+    fn other_call(&mut self, index: usize, action: &'t Action, call: &'t ToolCallAction) {
+        let answered = self.pairs.return_of.contains_key(&index);
         match self.options.tool_visibility {
             ToolVisibility::Show if answered => {
                 let id = self.unique(&format!("{}:{}", call.agent_id, call.tool_call_id));
-                self.answer(&call.agent_id, Item { place, action, heard: Heard::Call { id, own: false } });
+                self.add_to_response(
+                    &call.agent_id,
+                    ViewItem { index, action, rendering: Rendering::Call { id, own: false } },
+                );
             }
             // A call with a return is told where the return is.
-            ToolVisibility::Summarize if !answered => self.summarize(place, action, call, "no result"),
+            ToolVisibility::Summarize if !answered => self.summarize(index, action, call, "no result"),
             ToolVisibility::Hide | ToolVisibility::Show | ToolVisibility::Summarize => {}
         }
     }
 
-    fn tool_return(&mut self, place: usize, action: &'t Action, returned: &ToolReturnAction) {
+    fn tool_return(&mut self, index: usize, action: &'t Action, returned: &ToolReturnAction) {
         // A return without its call is nobody's, and no provider would take it.
-        let Some(called) = self.pairs.call_of.get(&place).copied() else { return };
+        let Some(called) = self.pairs.call_of.get(&index).copied() else { return };
         let Some(Action::ToolCall(call)) = self.thread.actions.get(called).map(|call| &**call) else {
             return;
         };
         let own = call.agent_id == self.agent_id;
-        if own && is_native(self.origins, place) {
-            self.answer(&call.agent_id, Item { place, action, heard: Heard::AsIs });
+        if own && is_native(self.origins, index) {
+            self.add_to_response(&call.agent_id, ViewItem { index, action, rendering: Rendering::AsIs });
         } else if !own && self.options.tool_visibility == ToolVisibility::Summarize {
             let result = format!("{}: {}", returned.status, shorten(returned.content.get()));
-            self.summarize(place, action, call, &result);
-        } else if self.open.as_ref().is_some_and(|open| open.items.iter().any(|item| item.place == called)) {
+            self.summarize(index, action, call, &result);
+        } else if self.open.as_ref().is_some_and(|open| open.items.iter().any(|item| item.index == called)) {
             self.finish();
         }
     }
 
-    fn summarize(&mut self, place: usize, action: &'t Action, call: &ToolCallAction, result: &str) {
+    fn summarize(&mut self, index: usize, action: &'t Action, call: &ToolCallAction, result: &str) {
         let who = self.attribution(&call.agent_id);
         let line = format!("{who}[tool {}({}) → {result}]", call.tool_name, shorten(call.args.get()));
-        self.say(Item { place, action, heard: Heard::Summary(line) });
+        self.add_to_request(ViewItem { index, action, rendering: Rendering::Summary(line) });
     }
 
     /// Ends the message that is open. The returns of an answer open the request behind it.
     fn finish(&mut self) {
         let Some(message) = self.open.take() else { return };
-        let returned = |item: &Item<'t>| match &item.heard {
-            Heard::Call { id, own } => {
-                let place = *self.pairs.return_of.get(&item.place)?;
-                let action = &**self.thread.actions.get(place)?;
-                Some(Item { place, action, heard: Heard::Return { id: id.clone(), own: *own } })
+        let returned = |item: &ViewItem<'t>| match &item.rendering {
+            Rendering::Call { id, own } => {
+                let index = *self.pairs.return_of.get(&item.index)?;
+                let action = &**self.thread.actions.get(index)?;
+                Some(ViewItem { index, action, rendering: Rendering::Return { id: id.clone(), own: *own } })
             }
             _ => None,
         };
-        let mut items: Vec<Item<'t>> = message.items.iter().filter_map(returned).collect();
-        items.sort_by_key(|item| item.place);
+        let mut items: Vec<ViewItem<'t>> = message.items.iter().filter_map(returned).collect();
+        items.sort_by_key(|item| item.index);
         if !items.is_empty() {
-            self.open = Some(Message { speaker: None, origin: None, items });
+            self.open = Some(ViewMessage { speaker: None, origin: None, items });
         }
         self.messages.push(message);
     }
 }
 
-fn is_silent(content: &MessageContent) -> bool {
+fn is_empty(content: &MessageContent) -> bool {
     match content {
         MessageContent::Text(text) => text.is_empty(),
         MessageContent::Parts(parts) => parts.iter().all(|part| part.as_text() == Some("")),

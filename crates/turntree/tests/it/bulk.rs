@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use turntree::core::json::RawJson;
-use turntree::thread_protocol::bulk::Chunks;
+use turntree::thread_protocol::bulk::ChunkedBytes;
 use turntree::thread_protocol::bulk::{
-    BulkError, DocumentIssue, FilePair, Framing, Observer, Options, OutputFile, Report, Settings, Stop,
-    StopAtFirst, Task, Verdict, files, format, lines, open, values,
+    BulkError, DocumentIssue, FilePair, Framing, Observer, ObserverError, OnFailure, Options, OutputFile,
+    Report, Settings, StopAtFirst, Task, files, format, lines, open, values,
 };
 use turntree::thread_protocol::convert::pydantic_ai::{ImportOptions, from_pydantic_ai_json};
 
@@ -40,13 +40,13 @@ struct Skips {
 }
 
 impl Observer for Skips {
-    fn tick(&mut self, _so_far: &Report) -> Result<(), Stop> {
+    fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
         Ok(())
     }
 
-    fn failed(&mut self, issue: &DocumentIssue, text: &[u8]) -> Result<Verdict, Stop> {
+    fn failed(&mut self, issue: &DocumentIssue, text: &[u8]) -> Result<OnFailure, ObserverError> {
         self.seen.push((issue.line.or(issue.row), issue.rule.clone(), text.to_vec()));
-        Ok(self.answer.clone().map_or(Verdict::Skip, Verdict::Replace))
+        Ok(self.answer.clone().map_or(OnFailure::Skip, OnFailure::Replace))
     }
 }
 
@@ -290,13 +290,13 @@ impl<R: Read> Read for Interrupted<R> {
 fn signals_are_told_to_the_observer_and_lose_nothing() {
     struct Counts(usize);
     impl Observer for Counts {
-        fn tick(&mut self, _so_far: &Report) -> Result<(), Stop> {
+        fn tick(&mut self, _so_far: &Report) -> Result<(), ObserverError> {
             self.0 += 1;
             if self.0 > 50 { Err("enough".into()) } else { Ok(()) }
         }
 
-        fn failed(&mut self, _issue: &DocumentIssue, _text: &[u8]) -> Result<Verdict, Stop> {
-            Ok(Verdict::Stop)
+        fn failed(&mut self, _issue: &DocumentIssue, _text: &[u8]) -> Result<OnFailure, ObserverError> {
+            Ok(OnFailure::Stop)
         }
     }
     let input = history(&"z".repeat(9000)) + "\n";
@@ -464,7 +464,7 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
     for format in format::FORMATS {
         names.push(format.name);
         if let (Some(read), Some(write)) = (format.read, format.write) {
-            let mut out = Chunks::default();
+            let mut out = ChunkedBytes::default();
             write(thread.clone(), &settings, &mut out).unwrap();
             assert!(!out.to_vec().contains(&b'\n'), "{}", format.name);
             let expected = match format.name {

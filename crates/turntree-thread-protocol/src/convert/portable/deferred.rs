@@ -45,14 +45,14 @@ impl DeferredActions {
     }
 
     /// The action of a deferred that takes no earlier one's place. `actions` are those of the thread so far.
-    pub(in crate::convert) fn place(
+    pub(in crate::convert) fn insert(
         &mut self,
         deferred: DeferredAction,
         actions: &mut [Arc<Action>],
     ) -> Option<Action> {
         let Some(id) = deferred.id else { return Some(deferred.action) };
         let key = (deferred.action.action_type().to_owned(), id);
-        let before = self.data.get(&key).and_then(|place| actions.get_mut(*place)).map(Arc::make_mut);
+        let before = self.data.get(&key).and_then(|index| actions.get_mut(*index)).map(Arc::make_mut);
         if let Some(Action::System(before)) = before {
             if let Action::System(now) = deferred.action {
                 before.data = now.data;

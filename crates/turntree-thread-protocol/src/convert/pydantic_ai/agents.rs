@@ -8,7 +8,7 @@ use crate::convert::portable::named_agent;
 use crate::document::AgentConfig;
 
 /// Picks the agent of an answer.
-type Choose = dyn Fn(&ModelMessage<'_>) -> Option<AgentConfig> + Send + Sync;
+type ChooseAgent = dyn Fn(&ModelMessage<'_>) -> Option<AgentConfig> + Send + Sync;
 
 /// Where the agents of a history come from.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ pub enum AgentSource {
     /// Each run was one agent's: run ids and their agents. Other runs as [`Self::Default`].
     ByRun(Vec<(String, AgentConfig)>),
     /// The caller looks at each answer; `None` as [`Self::Default`].
-    Choose(Arc<Choose>),
+    Choose(Arc<ChooseAgent>),
 }
 
 impl fmt::Debug for AgentSource {

@@ -10,7 +10,7 @@ use super::field_layout::{Expected, FieldLayouts};
 use super::items;
 use super::merge_text::cut;
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
-use super::parts::{self, RETRY, expected, is_remark, is_verbatim};
+use super::part_fields::{self, RETRY, expected, is_annotation, is_verbatim};
 use super::read::read_object;
 use super::roundtrip_metadata::{ActionMetadata, LayoutEntry, MessageMetadata, PieceMetadata};
 use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
@@ -22,40 +22,40 @@ use crate::error::ThreadError;
 
 /// The actions of one message.
 #[derive(Debug, Default)]
-pub(super) struct Group<'t> {
+pub(super) struct ActionGroup<'t> {
     /// The actions that stand for parts.
     actions: Vec<(&'t Action, ActionMetadata<'t>)>,
     /// All of them, remarks too: the first one gives the time.
     all: Vec<&'t Action>,
     message: Option<MessageMetadata<'t>>,
     /// Whose it is, for groups without envelopes.
-    owner: Option<Owner<'t>>,
+    sender: Option<Sender<'t>>,
 }
 
 /// Who speaks in a group that has no envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner<'t> {
+enum Sender<'t> {
     Request,
     Response(&'t str),
 }
 
-impl<'t> Group<'t> {
+impl<'t> ActionGroup<'t> {
     /// Adds an action with what it says about its part.
-    pub(super) fn push(&mut self, action: &'t Action, mut envelope: ActionMetadata<'t>) {
-        if let Some(message) = envelope.message.take() {
+    pub(super) fn push(&mut self, action: &'t Action, mut stored: ActionMetadata<'t>) {
+        if let Some(message) = stored.message.take() {
             self.message = Some(message);
         }
         self.all.push(action);
-        if !is_remark(action.action_type()) {
-            self.actions.push((action, envelope));
+        if !is_annotation(action.action_type()) {
+            self.actions.push((action, stored));
         }
     }
 
     fn kind(&self) -> Kind {
         let said = self.message.as_ref().and_then(|message| message.kind.as_ref());
-        match (said, self.owner) {
+        match (said, self.sender) {
             (Some(kind), _) => Kind::from(kind.as_str()),
-            (None, Some(Owner::Response(_))) => Kind::Response,
+            (None, Some(Sender::Response(_))) => Kind::Response,
             (None, _) => Kind::Request,
         }
     }
@@ -64,7 +64,7 @@ impl<'t> Group<'t> {
 /// Every message that the thread holds.
 ///
 /// # Errors
-/// [`ThreadError::Residue`] when metadata that the way back needs is damaged.
+/// [`ThreadError::RoundtripMetadata`] when metadata that the way back needs is damaged.
 pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     let mut messages = Vec::new();
     for_each_message(thread, |message| {
@@ -85,41 +85,41 @@ pub(super) fn for_each_message<'t>(
     let metadata = ThreadMetadata::of(thread)?;
     let layouts = metadata.layouts()?;
     let plain = FieldLayouts::default();
-    let mut group: Option<(usize, Group<'_>)> = None;
+    let mut group: Option<(usize, ActionGroup<'_>)> = None;
     let mut finish = |group| -> Result<(), ThreadError> {
-        if let Some((place, mut group)) = group {
-            let group: &mut Group<'_> = &mut group;
-            let layouts = if group.owner.is_some() { &plain } else { &layouts };
-            use_message(decode_message(layouts, group).map_err(|message| damaged(place, message))?)?;
+        if let Some((position, mut group)) = group {
+            let group: &mut ActionGroup<'_> = &mut group;
+            let layouts = if group.sender.is_some() { &plain } else { &layouts };
+            use_message(decode_message(layouts, group).map_err(|message| damaged(position, message))?)?;
         }
         Ok(())
     };
-    for (place, action) in thread.actions.iter().enumerate() {
-        let envelope =
-            action_metadata(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
-        let goes_on = group.as_ref().is_some_and(|(_, group)| belongs(group, action, envelope.as_ref()));
+    for (position, action) in thread.actions.iter().enumerate() {
+        let stored =
+            action_metadata(action, &metadata).map_err(|error| damaged(position, error.to_string()))?;
+        let goes_on = group.as_ref().is_some_and(|(_, group)| belongs(group, action, stored.as_ref()));
         if !goes_on {
-            let owner = if envelope.is_some() { None } else { owner(action) };
-            if envelope.is_none() && owner.is_none() {
+            let sender = if stored.is_some() { None } else { sender(action) };
+            if stored.is_none() && sender.is_none() {
                 continue;
             }
             finish(group.take())?;
-            group = Some((place, Group { owner, ..Group::default() }));
+            group = Some((position, ActionGroup { sender, ..ActionGroup::default() }));
         }
         if let Some((_, group)) = &mut group {
-            group.push(action, envelope.unwrap_or_default());
+            group.push(action, stored.unwrap_or_default());
         }
     }
     finish(group)
 }
 
 /// Whether an action goes on with the message of a group.
-fn belongs(group: &Group<'_>, action: &Action, envelope: Option<&ActionMetadata<'_>>) -> bool {
-    match (&group.message, envelope) {
-        (Some(message), Some(envelope)) => envelope.message.is_none() && envelope.m == Some(message.index),
-        (None, None) => match (group.owner, owner(action)) {
-            (Some(Owner::Request), Some(Owner::Request)) => true,
-            (Some(Owner::Response(one)), Some(Owner::Response(other))) => {
+fn belongs(group: &ActionGroup<'_>, action: &Action, stored: Option<&ActionMetadata<'_>>) -> bool {
+    match (&group.message, stored) {
+        (Some(message), Some(stored)) => stored.message.is_none() && stored.m == Some(message.index),
+        (None, None) => match (group.sender, sender(action)) {
+            (Some(Sender::Request), Some(Sender::Request)) => true,
+            (Some(Sender::Response(one)), Some(Sender::Response(other))) => {
                 let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
                 one == other && !(says(action) && group.all.iter().any(|action| says(action)))
             }
@@ -130,13 +130,13 @@ fn belongs(group: &Group<'_>, action: &Action, envelope: Option<&ActionMetadata<
 }
 
 /// Who speaks in an action without an envelope; `None` for events that no model hears of.
-fn owner(action: &Action) -> Option<Owner<'_>> {
+fn sender(action: &Action) -> Option<Sender<'_>> {
     match action {
-        Action::UserMessage(_) | Action::ToolReturn(_) => Some(Owner::Request),
+        Action::UserMessage(_) | Action::ToolReturn(_) => Some(Sender::Request),
         Action::AssistantMessage(_) | Action::Thinking(_) | Action::ToolCall(_) => {
-            action.agent_id().map(Owner::Response)
+            action.agent_id().map(Sender::Response)
         }
-        Action::System(system) if system.action_type == RETRY => Some(Owner::Request),
+        Action::System(system) if system.action_type == RETRY => Some(Sender::Request),
         Action::System(_) | Action::Other(_) => None,
     }
 }
@@ -147,21 +147,20 @@ fn owner(action: &Action) -> Option<Owner<'_>> {
 /// What is damaged, in words.
 pub(super) fn decode_message<'t>(
     layouts: &FieldLayouts<'t>,
-    group: &mut Group<'t>,
+    group: &mut ActionGroup<'t>,
 ) -> Result<ModelMessage<'t>, String> {
-    let envelope = group.message.take().unwrap_or_default();
-    if let Some(raw) = envelope.raw {
+    let stored = group.message.take().unwrap_or_default();
+    if let Some(raw) = stored.raw {
         return serde_json::from_str(raw.get()).map_err(|error| format!("raw: {error}"));
     }
     group.message = None;
-    let kind = match (&envelope.kind, group.owner) {
+    let kind = match (&stored.kind, group.sender) {
         (Some(kind), _) => Kind::from(kind.as_str()),
         (None, _) => group.kind(),
     };
-    let parts = decode_parts(layouts, &envelope, group)?;
-    let template =
-        layouts.template(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
-    let address = envelope.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
+    let parts = decode_parts(layouts, &stored, group)?;
+    let layout = layouts.get(kind.name()).ok_or_else(|| format!("no kind of message \"{}\"", kind.name()))?;
+    let address = stored.instructions.as_ref().map(|address| Cow::Borrowed(address.as_str()));
     let address = address.or_else(|| layouts.instructions.clone());
     let instructions = match address {
         Some(address) if kind == Kind::Request => {
@@ -173,17 +172,18 @@ pub(super) fn decode_message<'t>(
         }
         _ => None,
     };
-    let calls = group.owner.is_some() && group.all.iter().any(|action| matches!(action, Action::ToolCall(_)));
-    let keys = envelope.keys.as_ref().map(|keys| keys.0.as_slice());
-    let members = template.rebuild(keys, &envelope.fields.0, |key| match key {
+    let calls =
+        group.sender.is_some() && group.all.iter().any(|action| matches!(action, Action::ToolCall(_)));
+    let keys = stored.keys.as_ref().map(|keys| keys.0.as_slice());
+    let members = layout.rebuild(keys, &stored.fields.0, |key| match key {
         "finish_reason" if calls => Expected::text("tool_call"),
         _ => expected_of_message(group.all.iter().copied(), kind.name(), instructions.as_ref(), key),
     });
-    let usage = match (members.get("usage"), layouts.template("usage")) {
-        (Some(Value::Field), Some(template)) => {
-            let keys = envelope.usage_keys.as_ref().map(|keys| keys.0.as_slice());
+    let usage = match (members.get("usage"), layouts.get("usage")) {
+        (Some(Value::Field), Some(layout)) => {
+            let keys = stored.usage_keys.as_ref().map(|keys| keys.0.as_slice());
             let derive = |key: &str| expected_of_usage(group.all.iter().copied(), key);
-            Some(template.rebuild(keys, &envelope.usage.0, derive))
+            Some(layout.rebuild(keys, &stored.usage.0, derive))
         }
         _ => None,
     };
@@ -192,40 +192,40 @@ pub(super) fn decode_message<'t>(
 
 fn decode_parts<'t>(
     layouts: &FieldLayouts<'t>,
-    envelope: &MessageMetadata<'t>,
-    group: &Group<'t>,
+    stored: &MessageMetadata<'t>,
+    group: &ActionGroup<'t>,
 ) -> Result<Vec<Part<'t>>, String> {
-    let Some(layout) = &envelope.layout else {
+    let Some(layout) = &stored.layout else {
         let mut actions: Vec<_> = group.actions.iter().collect();
-        if group.owner.is_some() {
+        if group.sender.is_some() {
             // Providers want the results of tools before anything else that the user says.
             actions.sort_by_key(|(action, _)| !matches!(action, Action::ToolReturn(_)));
         }
         let mut parts = Vec::with_capacity(actions.len());
-        for (action, envelope) in actions {
-            decode_action(layouts, action, envelope, |part| parts.push(part))?;
+        for (action, stored) in actions {
+            decode_action(layouts, action, stored, |part| parts.push(part))?;
         }
         return Ok(parts);
     };
     // Where the last piece of each joined text ended.
     let mut ends: HashMap<(usize, Option<usize>), usize> = HashMap::new();
-    let action = |place: usize| {
+    let action = |position: usize| {
         group
             .actions
-            .get(place)
-            .ok_or_else(|| format!("layout names action {place} of {}", group.actions.len()))
+            .get(position)
+            .ok_or_else(|| format!("layout names action {position} of {}", group.actions.len()))
     };
     let part = |slot: &LayoutEntry<'t>| match slot {
-        LayoutEntry::Action(place) => {
-            action(*place).and_then(|(action, envelope)| decode_part(layouts, action, envelope))
+        LayoutEntry::Action(position) => {
+            action(*position).and_then(|(action, stored)| decode_part(layouts, action, stored))
         }
         LayoutEntry::Other(slot) => match (slot.raw, &slot.text, slot.action) {
             (Some(raw), ..) => {
                 read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned())
             }
             (None, Some(address), _) => system_prompt(layouts, slot, address.as_str()),
-            (None, None, Some(place)) => {
-                piece(layouts, slot, action(place)?.0, ends.entry((place, slot.item)).or_default())
+            (None, None, Some(position)) => {
+                piece(layouts, slot, action(position)?.0, ends.entry((position, slot.item)).or_default())
             }
             (None, None, None) => Err("layout: an entry says nothing".to_owned()),
         },
@@ -244,8 +244,8 @@ fn system_prompt<'t>(
 ) -> Result<Part<'t>, String> {
     let text = layouts.texts.get(address).cloned();
     let text = text.ok_or_else(|| format!("no text \"{address}\" in metadata.pydantic_ai.texts"))?;
-    let template = layouts.template("system-prompt").ok_or("no template for system prompts")?;
-    Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
+    let layout = layouts.get("system-prompt").ok_or("no template for system prompts")?;
+    Ok(layout.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
         "content" => Expected::Value(text.clone()),
         "part_kind" => Expected::text("system-prompt"),
         _ => Expected::Default,
@@ -273,8 +273,8 @@ fn piece<'t>(
     let (text, after) =
         cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
     *end = after;
-    let template = layouts.template("text").ok_or("no template for texts")?;
-    Ok(template.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
+    let layout = layouts.get("text").ok_or("no template for texts")?;
+    Ok(layout.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
         "content" => Expected::text(text),
         "part_kind" => Expected::text("text"),
         _ => Expected::Default,
@@ -287,10 +287,10 @@ fn file<'t>(
     part: &'t ContentPart,
     slot: Option<&PieceMetadata<'t>>,
 ) -> Result<Part<'t>, String> {
-    let template = layouts.template("file").ok_or("no template for files")?;
+    let layout = layouts.get("file").ok_or("no template for files")?;
     let members = slot.map(|slot| slot.part.0.as_slice()).unwrap_or_default();
     let item = slot.and_then(|slot| slot.file.as_ref());
-    Ok(template.rebuild(slot.and_then(slot_keys), members, |key| match key {
+    Ok(layout.rebuild(slot.and_then(slot_keys), members, |key| match key {
         "content" => Expected::Value(items::decode_item(part, item, layouts)),
         "part_kind" => Expected::text("file"),
         _ => Expected::Default,
@@ -302,23 +302,23 @@ fn file<'t>(
 pub(super) fn decode_action<'t>(
     layouts: &FieldLayouts<'t>,
     action: &'t Action,
-    envelope: &ActionMetadata<'t>,
+    stored: &ActionMetadata<'t>,
     mut take: impl FnMut(Part<'t>),
 ) -> Result<(), String> {
     let Action::AssistantMessage(message) = action else {
-        return decode_part(layouts, action, envelope).map(take);
+        return decode_part(layouts, action, stored).map(take);
     };
-    let (MessageContent::Parts(parts), None) = (&message.content, &envelope.kind) else {
-        return decode_part(layouts, action, envelope).map(take);
+    let (MessageContent::Parts(parts), None) = (&message.content, &stored.kind) else {
+        return decode_part(layouts, action, stored).map(take);
     };
-    let template = layouts.template("text").ok_or("no template for texts")?;
+    let layout = layouts.get("text").ok_or("no template for texts")?;
     for part in parts {
         if items::is_inline(part) {
             take(file(layouts, part, None)?);
             continue;
         }
         let text = part.as_text().map_or_else(|| Cow::Owned(items::link(part)), Cow::Borrowed);
-        take(template.rebuild(None, &[], |key| match key {
+        take(layout.rebuild(None, &[], |key| match key {
             "content" => Expected::Value(Value::Text(text.clone())),
             "part_kind" => Expected::text("text"),
             _ => Expected::Default,
@@ -331,7 +331,7 @@ pub(super) fn decode_action<'t>(
 pub(super) fn decode_part<'t>(
     layouts: &FieldLayouts<'t>,
     action: &'t Action,
-    envelope: &ActionMetadata<'t>,
+    stored: &ActionMetadata<'t>,
 ) -> Result<Part<'t>, String> {
     if let Action::System(system) = action
         && is_verbatim(&system.action_type)
@@ -339,21 +339,21 @@ pub(super) fn decode_part<'t>(
         return read_object(system.data.get())
             .ok_or_else(|| "the data of a verbatim part is no object".to_owned());
     }
-    let class = envelope.kind.as_ref().map_or_else(|| parts::default_class(action), |kind| kind.as_str());
-    let template = layouts.template(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
-    let as_text = match &envelope.args {
+    let class = stored.kind.as_ref().map_or_else(|| part_fields::default_class(action), |kind| kind.as_str());
+    let layout = layouts.get(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;
+    let as_text = match &stored.args {
         Some(form) => form.as_str() == "text",
         None => layouts.arguments_as_text,
     };
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
-        _ if class == "speech" => parts::audio(action, envelope.items.as_deref(), layouts),
-        Action::UserMessage(message) => items::said(message, envelope.items.as_deref(), layouts),
+        _ if class == "speech" => part_fields::audio(action, stored.items.as_deref(), layouts),
+        Action::UserMessage(message) => items::said(message, stored.items.as_deref(), layouts),
         _ => None,
     };
     let items_key = if class == "speech" { "audio" } else { "content" };
-    let keys = envelope.keys.as_ref().map(|keys| keys.0.as_slice());
-    let part: Object<'t> = template.rebuild(keys, &envelope.part.0, |key| match (key, &items) {
+    let keys = stored.keys.as_ref().map(|keys| keys.0.as_slice());
+    let part: Object<'t> = layout.rebuild(keys, &stored.part.0, |key| match (key, &items) {
         (key, Some(items)) if key == items_key => Expected::Value(items.clone()),
         _ => expected(action, class, key, as_text),
     });

@@ -49,7 +49,7 @@ pub fn downgrade<'a>(history: &History<'a>, to: Version) -> (History<'a>, Vec<Ch
     let messages = history
         .iter()
         .enumerate()
-        .filter_map(|(place, message)| downgrader.message(&format!("/{place}"), message))
+        .filter_map(|(index, message)| downgrader.message(&format!("/{index}"), message))
         .collect();
     (messages, downgrader.changes)
 }
@@ -83,8 +83,8 @@ impl Downgrader {
             return None;
         }
         let mut parts = Vec::with_capacity(message.parts.len());
-        for (place, part) in message.parts.iter().enumerate() {
-            self.part(&format!("{pointer}/parts/{place}"), message, part, &mut parts);
+        for (index, part) in message.parts.iter().enumerate() {
+            self.part(&format!("{pointer}/parts/{index}"), message, part, &mut parts);
         }
         let usage =
             message.usage.as_ref().map(|usage| self.members(&format!("{pointer}/usage"), "usage", usage));
@@ -123,8 +123,8 @@ impl Downgrader {
 
     /// Whether a value is what every version takes a missing member for.
     fn says_nothing(&self, class: &str, key: &str, value: &Value<'_>) -> bool {
-        let default = self.plain.template(class).and_then(|template| template.members.get(key));
-        default.is_some_and(|default| default.same(value))
+        let default = self.plain.get(class).and_then(|layout| layout.members.get(key));
+        default.is_some_and(|default| default == value)
             || matches!(value.as_json(), Some("null" | "[]" | "{}" | "0" | "0.0"))
             || (key == "outcome" && value.as_text().as_deref() == Some("success"))
     }
@@ -276,8 +276,8 @@ impl Downgrader {
             _ => return self.members(pointer, "user-prompt", part),
         };
         let mut kept = Vec::with_capacity(items.len());
-        for (place, item) in items.into_iter().enumerate() {
-            kept.extend(self.item(&format!("{pointer}/content/{place}"), item));
+        for (index, item) in items.into_iter().enumerate() {
+            kept.extend(self.item(&format!("{pointer}/content/{index}"), item));
         }
         let mut prompt = Object::with_capacity(part.len());
         for (key, value) in part.entries() {

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::decode::{Group, decode_message};
+use super::decode::{ActionGroup, decode_message};
 use super::field_layout::{Expected, FieldLayouts};
-use super::merge_text::{Joined, join_texts};
-use super::message_builder::{Differs, MessageBuilder, PartLocation, Source};
+use super::merge_text::{MergedPart, join_texts};
+use super::message_builder::{MessageBuilder, MessageSource, PartLocation, RoundTripMismatch};
 use super::model::{Kind, ModelMessage, Part, Value, part_kind};
 use super::options::ImportOptions;
-use super::parts::{self, EncodeContext, Encoded, MESSAGE};
+use super::part_fields::MESSAGE;
+use super::parts::{self, EncodeContext, EncodedPart};
 use super::portable::{self, PortableState};
 use super::roundtrip_metadata::{ActionMetadata, ObjectWriter};
 use super::thread_metadata::address;
@@ -74,52 +75,52 @@ impl<'o, 'a> Encoder<'o, 'a> {
     /// Gives the text that follows the message in its source.
     ///
     /// # Errors
-    /// [`Differs`] when the source is a text, and the message cannot be told from it: the caller knows where the
+    /// [`RoundTripMismatch`] when the source is a text, and the message cannot be told from it: the caller knows where the
     /// message ends and calls again with exactly its text.
     pub(super) fn message(
         &mut self,
         index: usize,
         message: &ModelMessage<'a>,
         before: Option<&ModelMessage<'a>>,
-        source: Source<'_>,
+        source: MessageSource<'_>,
         whole: bool,
-    ) -> Result<usize, Differs> {
+    ) -> Result<usize, RoundTripMismatch> {
         let agent_id = if message.kind == Kind::Response { self.agent_id(message) } else { String::new() };
-        let mut draft = match message.kind {
+        let mut builder = match message.kind {
             Kind::Request => self.request(index, message, before),
             Kind::Response => self.response(message, &agent_id),
             Kind::Other(_) => MessageBuilder { irregular: true, ..MessageBuilder::default() },
         };
         if !self.is_full() {
-            self.finish_portable(message, draft, &agent_id);
+            self.finish_portable(message, builder, &agent_id);
             return Ok(0);
         }
-        if draft.actions.is_empty() {
+        if builder.actions.is_empty() {
             let data = RawJson::from_str_value(message.kind.name());
             let data = RawJson::from_text(format!("{{\"kind\":{data}}}")).unwrap_or_default();
             let timestamp = message.text("timestamp");
             let timestamp = timestamp.as_deref().unwrap_or(&self.timestamp);
-            draft.remark(system(MESSAGE, timestamp, data));
+            builder.annotate(system(MESSAGE, timestamp, data));
         }
-        let fragment = self.message_fragment(index, message, &mut draft);
-        let mut actions = std::mem::take(&mut draft.actions);
-        Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, None);
-        let verified = if draft.irregular {
+        let fragment = self.message_fragment(index, message, &mut builder);
+        let mut actions = std::mem::take(&mut builder.actions);
+        Self::set_metadata(&mut actions, &builder.fragments, index, &fragment, None);
+        let verified = if builder.irregular {
             None
         } else {
-            draft.proven_length(message, source).or_else(|| self.verify(&actions, message, source))
+            builder.proven_length(message, source).or_else(|| self.verify(&actions, message, source))
         };
         debug_assert!(
-            draft.irregular || verified == self.verify(&actions, message, source),
+            builder.irregular || verified == self.verify(&actions, message, source),
             "a message that was compared part by part must come back"
         );
         let length = match verified {
             Some(length) => length,
-            None if !whole && matches!(source, Source::Text(_)) => return Err(Differs),
+            None if !whole && matches!(source, MessageSource::Text(_)) => return Err(RoundTripMismatch),
             None => {
                 let text = match source {
-                    Source::Text(text) => Cow::Borrowed(text),
-                    Source::Written => Cow::Owned(message_to_json(message)),
+                    MessageSource::Text(text) => Cow::Borrowed(text),
+                    MessageSource::Written => Cow::Owned(message_to_json(message)),
                 };
                 let text = &*text;
                 let raw = if text.contains(['\n', '\r']) {
@@ -127,7 +128,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 } else {
                     Cow::Borrowed(text)
                 };
-                Self::set_metadata(&mut actions, &draft.fragments, index, &fragment, Some(&raw));
+                Self::set_metadata(&mut actions, &builder.fragments, index, &fragment, Some(&raw));
                 text.len()
             }
         };
@@ -141,9 +142,14 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     /// Decodes the message again, and gives the length of its text; `None` when it is not what it was.
-    fn verify(&self, actions: &[Action], message: &ModelMessage<'_>, source: Source<'_>) -> Option<usize> {
+    fn verify(
+        &self,
+        actions: &[Action],
+        message: &ModelMessage<'_>,
+        source: MessageSource<'_>,
+    ) -> Option<usize> {
         let decoded = self.decoded(actions)?;
-        let Source::Text(text) = source else { return decoded.same(message).then_some(0) };
+        let MessageSource::Text(text) = source else { return (decoded == *message).then_some(0) };
         let mut comparer = Comparer::new(text.as_bytes());
         write_message(&mut comparer, &decoded);
         comparer.rest().map(|rest| text.len() - rest.len())
@@ -154,7 +160,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
     where
         'a: 't,
     {
-        let mut group = Group::default();
+        let mut group = ActionGroup::default();
         for action in actions {
             let metadata = action.metadata()?.get("pydantic_ai")?;
             group.push(action, serde_json::from_str::<ActionMetadata<'_>>(metadata.get()).ok()?);
@@ -170,10 +176,10 @@ impl<'o, 'a> Encoder<'o, 'a> {
         message: &str,
         raw: Option<&str>,
     ) {
-        for (place, (action, part)) in actions.iter_mut().zip(fragments).enumerate() {
+        for (position, (action, part)) in actions.iter_mut().zip(fragments).enumerate() {
             let mut writer =
                 ObjectWriter::with_capacity(message.len() + raw.map_or(0, str::len) + part.len());
-            if place == 0 {
+            if position == 0 {
                 writer.json("message", "{");
                 writer.raw(message);
                 if let Some(raw) = raw {
@@ -221,7 +227,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         message: &ModelMessage<'a>,
         before: Option<&ModelMessage<'a>>,
     ) -> MessageBuilder {
-        let mut draft = MessageBuilder::default();
+        let mut builder = MessageBuilder::default();
         let own = message.text("timestamp");
         let mut timestamp = own.as_deref().unwrap_or(&self.timestamp).to_owned();
         let mut leading = index == 0;
@@ -232,11 +238,11 @@ impl<'o, 'a> Encoder<'o, 'a> {
         let mut encoded = Vec::with_capacity(message.parts.len());
         for part in &message.parts {
             leading = leading && part_kind(part) == "system-prompt";
-            if leading && let Some(entry) = self.system_prompt(part, &mut draft) {
-                draft.layout.other(entry);
+            if leading && let Some(entry) = self.system_prompt(part, &mut builder) {
+                builder.layout.other(entry);
                 continue;
             }
-            let around = EncodeContext {
+            let context = EncodeContext {
                 kind: &message.kind,
                 timestamp: &timestamp,
                 agent_id: "",
@@ -244,48 +250,48 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 validation_status: self.options.validation_status,
                 portable: !self.is_full(),
             };
-            let one = parts::encode(part, &around, &mut self.layouts);
+            let one = parts::encode(part, &context, &mut self.layouts);
             if own.is_none() {
                 one.action.timestamp().clone_into(&mut timestamp);
             }
             encoded.push(one);
         }
         match before.and_then(|before| call_order(&encoded, before)) {
-            None => encoded.into_iter().for_each(|one| draft.push(one)),
+            None => encoded.into_iter().for_each(|one| builder.push(one)),
             Some(order) => {
-                let mut slots: Vec<Option<Encoded>> = encoded.into_iter().map(Some).collect();
-                let mut places = vec![PartLocation::Action(0); order.len()];
-                for (place, part) in order.into_iter().enumerate() {
+                let mut slots: Vec<Option<EncodedPart>> = encoded.into_iter().map(Some).collect();
+                let mut positions = vec![PartLocation::Action(0); order.len()];
+                for (position, part) in order.into_iter().enumerate() {
                     if let Some(one) = slots.get_mut(part).and_then(Option::take) {
-                        draft.push(one);
+                        builder.push(one);
                     }
-                    if let Some(entry) = places.get_mut(part) {
-                        *entry = PartLocation::Action(place);
+                    if let Some(entry) = positions.get_mut(part) {
+                        *entry = PartLocation::Action(position);
                     }
                 }
-                draft.layout.entries.truncate(draft.layout.entries.len() - places.len());
-                draft.layout.entries.append(&mut places);
-                draft.layout.needed = true;
+                builder.layout.entries.truncate(builder.layout.entries.len() - positions.len());
+                builder.layout.entries.append(&mut positions);
+                builder.layout.needed = true;
             }
         }
-        draft
+        builder
     }
 
     /// A system prompt before everything else: no action, but a text of the thread.
-    fn system_prompt(&mut self, part: &Part<'a>, draft: &mut MessageBuilder) -> Option<String> {
+    fn system_prompt(&mut self, part: &Part<'a>, builder: &mut MessageBuilder) -> Option<String> {
         let content = part.get("content")?;
         let address = self.store_text(&content.as_text()?, content.clone());
         self.layouts.observe("system-prompt", part);
         let mut writer = ObjectWriter::default();
         writer.text("text", &address);
-        let residue = self.layouts.template("system-prompt")?.residue(part, |key| match key {
+        let diff = self.layouts.get("system-prompt")?.diff(part, |key| match key {
             "content" => Expected::Covered,
             "part_kind" => Expected::text("system-prompt"),
             _ => Expected::Default,
         });
-        draft.irregular |= residue.is_none();
-        if let Some(residue) = &residue {
-            writer.residue(residue, "keys", "part");
+        builder.irregular |= diff.is_none();
+        if let Some(diff) = &diff {
+            writer.write_diff(diff, "keys", "part");
         }
         self.system_prompts.push(address);
         Some(writer.finish())
@@ -299,10 +305,10 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 
     fn response(&mut self, message: &ModelMessage<'a>, agent_id: &str) -> MessageBuilder {
-        let mut draft = MessageBuilder::default();
+        let mut builder = MessageBuilder::default();
         let timestamp = message.text("timestamp").unwrap_or(Cow::Borrowed(&self.timestamp)).into_owned();
         let provider_name = message.text("provider_name");
-        let around = EncodeContext {
+        let context = EncodeContext {
             kind: &message.kind,
             timestamp: &timestamp,
             agent_id,
@@ -311,53 +317,55 @@ impl<'o, 'a> Encoder<'o, 'a> {
             validation_status: self.options.validation_status,
             portable: !self.is_full(),
         };
-        let mut joined = join_texts(&message.parts, self.options.combine_text, &around, &mut self.layouts);
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut joined = join_texts(&message.parts, self.options.combine_text, &context, &mut self.layouts);
+        let mut positions: HashMap<usize, usize> = HashMap::new();
         let (mut sources, mut called) = (Vec::new(), false);
-        for (place, part) in message.parts.iter().enumerate() {
-            let joined = joined.get_mut(place).and_then(Option::take);
-            if !matches!(joined, Some(Joined::Next { .. } | Joined::Nothing)) {
-                draft.sources(&mut sources, called);
+        for (position, part) in message.parts.iter().enumerate() {
+            let joined = joined.get_mut(position).and_then(Option::take);
+            if !matches!(joined, Some(MergedPart::Next { .. } | MergedPart::Empty)) {
+                builder.sources(&mut sources, called);
             }
-            if around.portable {
+            if context.portable {
                 called |= portable::is_call(part);
                 sources.extend(self.portable.citations(part, &timestamp));
             }
             match joined {
-                None if around.portable && portable::is_empty_thought(part) => {}
+                None if context.portable && portable::is_empty_thought(part) => {}
                 None => {
-                    let encoded = parts::encode(part, &around, &mut self.layouts);
+                    let encoded = parts::encode(part, &context, &mut self.layouts);
                     // Streams carry it as data, which never stands between calls and their results.
-                    if around.portable && called && matches!(encoded.action, Action::System(_)) {
-                        draft.late.push(DeferredAction::new(encoded.action));
+                    if context.portable && called && matches!(encoded.action, Action::System(_)) {
+                        builder.deferred.push(DeferredAction::new(encoded.action));
                     } else {
-                        draft.push(encoded);
+                        builder.push(encoded);
                     }
                 }
-                Some(Joined::Aside(remark)) => draft.late.push(remark),
-                Some(Joined::Whole(encoded)) => draft.push(encoded),
-                Some(Joined::First { encoded, run, entry }) => {
-                    places.insert(run, draft.layout.actions);
-                    draft.push(encoded);
-                    draft.layout.entries.pop();
-                    draft.layout.other(piece(places.get(&run), &entry));
+                Some(MergedPart::Deferred(remark)) => builder.deferred.push(remark),
+                Some(MergedPart::Whole(encoded)) => builder.push(encoded),
+                Some(MergedPart::First { encoded, run, entry }) => {
+                    positions.insert(run, builder.layout.actions);
+                    builder.push(encoded);
+                    builder.layout.entries.pop();
+                    builder.layout.other(piece(positions.get(&run), &entry));
                 }
-                Some(Joined::Next { run, entry }) => draft.layout.other(piece(places.get(&run), &entry)),
-                Some(Joined::Nothing) => {
+                Some(MergedPart::Next { run, entry }) => {
+                    builder.layout.other(piece(positions.get(&run), &entry))
+                }
+                Some(MergedPart::Empty) => {
                     let mut writer = ObjectWriter::default();
                     writer.json("raw", &object_to_json(part));
-                    draft.layout.other(writer.finish());
+                    builder.layout.other(writer.finish());
                 }
             }
         }
-        draft.sources(&mut sources, called);
-        Self::cost(message, &mut draft);
-        draft
+        builder.sources(&mut sources, called);
+        Self::cost(message, &mut builder);
+        builder
     }
 
     /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
-    fn cost(message: &ModelMessage<'a>, draft: &mut MessageBuilder) {
-        let last = draft.actions.iter_mut().rev().find_map(|action| match action {
+    fn cost(message: &ModelMessage<'a>, builder: &mut MessageBuilder) {
+        let last = builder.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
             _ => None,
         });
@@ -368,7 +376,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 .map(Into::into);
             text.usage = message.usage.as_ref().and_then(super::usage::counted).map(Box::new);
         }
-        let first = draft.actions.iter_mut().find_map(|action| match action {
+        let first = builder.actions.iter_mut().find_map(|action| match action {
             Action::Thinking(thought) => Some(thought),
             _ => None,
         });
@@ -382,7 +390,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         &mut self,
         index: usize,
         message: &ModelMessage<'a>,
-        draft: &mut MessageBuilder,
+        builder: &mut MessageBuilder,
     ) -> String {
         let mut writer = ObjectWriter::default();
         writer.json("index", &index.to_string());
@@ -391,27 +399,26 @@ impl<'o, 'a> Encoder<'o, 'a> {
         self.layouts.observe(message.kind.name(), &message.members);
         let text = instructions.as_ref().and_then(|address| self.layouts.texts.get(address.as_str()));
         let expected =
-            |key: &str| super::usage::expected_of_message(&draft.actions, message.kind.name(), text, key);
-        let template = self.layouts.template(message.kind.name());
-        let residue = template.and_then(|template| template.residue(&message.members, expected));
-        draft.irregular |= residue.is_none();
-        draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
-        if let Some(residue) = &residue {
-            writer.residue(residue, "keys", "fields");
+            |key: &str| super::usage::expected_of_message(&builder.actions, message.kind.name(), text, key);
+        let layout = self.layouts.get(message.kind.name());
+        let diff = layout.and_then(|layout| layout.diff(&message.members, expected));
+        builder.irregular |= diff.is_none();
+        builder.unproven |= diff.as_ref().is_some_and(|diff| !diff.exact);
+        if let Some(diff) = &diff {
+            writer.write_diff(diff, "keys", "fields");
         }
         if let Some(usage) = &message.usage {
             self.layouts.observe("usage", usage);
-            let expected = |key: &str| super::usage::expected_of_usage(&draft.actions, key);
-            let residue =
-                self.layouts.template("usage").and_then(|template| template.residue(usage, expected));
-            draft.irregular |= residue.is_none();
-            draft.unproven |= residue.as_ref().is_some_and(|residue| !residue.exact);
-            if let Some(residue) = &residue {
-                writer.residue(residue, "usage_keys", "usage");
+            let expected = |key: &str| super::usage::expected_of_usage(&builder.actions, key);
+            let diff = self.layouts.get("usage").and_then(|layout| layout.diff(usage, expected));
+            builder.irregular |= diff.is_none();
+            builder.unproven |= diff.as_ref().is_some_and(|diff| !diff.exact);
+            if let Some(diff) = &diff {
+                writer.write_diff(diff, "usage_keys", "usage");
             }
         }
-        if draft.layout.needed {
-            writer.json("layout", &draft.layout.to_json());
+        if builder.layout.needed {
+            writer.json("layout", &builder.layout.to_json());
         }
         writer.into_fragment()
     }
@@ -445,20 +452,20 @@ impl<'o, 'a> Encoder<'o, 'a> {
     }
 }
 
-fn piece(place: Option<&usize>, entry: &str) -> String {
+fn piece(position: Option<&usize>, entry: &str) -> String {
     let mut writer = ObjectWriter::default();
-    writer.json("action", &place.copied().unwrap_or_default().to_string());
+    writer.json("action", &position.copied().unwrap_or_default().to_string());
     writer.append(entry);
     writer.finish()
 }
 
 /// The order of a request's parts that puts tool returns in the order of their calls; `None` when they are.
-fn call_order(encoded: &[Encoded], before: &ModelMessage<'_>) -> Option<Vec<usize>> {
+fn call_order(encoded: &[EncodedPart], before: &ModelMessage<'_>) -> Option<Vec<usize>> {
     let returns: Vec<(usize, &str)> = encoded
         .iter()
         .enumerate()
-        .filter_map(|(place, one)| match &one.action {
-            Action::ToolReturn(action) => Some((place, action.tool_call_id.as_str())),
+        .filter_map(|(position, one)| match &one.action {
+            Action::ToolReturn(action) => Some((position, action.tool_call_id.as_str())),
             _ => None,
         })
         .collect();
@@ -470,12 +477,15 @@ fn call_order(encoded: &[Encoded], before: &ModelMessage<'_>) -> Option<Vec<usiz
         return None;
     }
     let mut calls: HashMap<Cow<'_, str>, VecDeque<usize>> = HashMap::new();
-    for (place, part) in before.parts.iter().enumerate().filter(|(_, part)| part_kind(part) == "tool-call") {
-        calls.entry(part.text("tool_call_id").unwrap_or_default()).or_default().push_back(place);
+    for (position, part) in before.parts.iter().enumerate().filter(|(_, part)| part_kind(part) == "tool-call")
+    {
+        calls.entry(part.text("tool_call_id").unwrap_or_default()).or_default().push_back(position);
     }
     let mut sorted: Vec<(usize, usize)> = returns
         .iter()
-        .map(|(place, id)| (calls.get_mut(*id).and_then(VecDeque::pop_front).unwrap_or(usize::MAX), *place))
+        .map(|(position, id)| {
+            (calls.get_mut(*id).and_then(VecDeque::pop_front).unwrap_or(usize::MAX), *position)
+        })
         .collect();
     if sorted.is_sorted_by_key(|(call, _)| *call) {
         return None;

@@ -16,24 +16,24 @@ impl Encoder<'_, '_> {
     pub(super) fn finish_portable(
         &mut self,
         message: &ModelMessage<'_>,
-        mut draft: MessageBuilder,
+        mut builder: MessageBuilder,
         agent_id: &str,
     ) {
         if self.options.usage_actions
-            && let Some(usage) = usage_action(message, &draft, agent_id, &self.timestamp)
+            && let Some(usage) = usage_action(message, &builder, agent_id, &self.timestamp)
         {
-            draft.remark(usage);
+            builder.annotate(usage);
         }
         // A response begins when the one before has all it waits for; results stand before what else a user says.
-        let last_result = draft.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
+        let last_result = builder.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
         let results = match message.kind {
-            Kind::Request => last_result.map_or(0, |place| place + 1),
+            Kind::Request => last_result.map_or(0, |index| index + 1),
             _ => 0,
         };
-        let rest = draft.actions.split_off(results);
-        draft.actions.into_iter().for_each(|action| self.emit(action));
+        let rest = builder.actions.split_off(results);
+        builder.actions.into_iter().for_each(|action| self.emit(action));
         if message.kind == Kind::Request {
-            self.portable.deferred.defer(std::mem::take(&mut draft.late));
+            self.portable.deferred.defer(std::mem::take(&mut builder.deferred));
         }
         self.settle();
         for action in rest {
@@ -42,13 +42,13 @@ impl Encoder<'_, '_> {
             }
             self.emit(action);
         }
-        self.portable.deferred.defer(draft.late);
+        self.portable.deferred.defer(builder.deferred);
     }
 
     /// Adds what waits for results that will not come any more.
     pub(super) fn settle(&mut self) {
         for deferred in self.portable.deferred.take() {
-            if let Some(action) = self.portable.deferred.place(deferred, &mut self.actions) {
+            if let Some(action) = self.portable.deferred.insert(deferred, &mut self.actions) {
                 self.emit(action);
             }
         }
@@ -75,11 +75,11 @@ impl Encoder<'_, '_> {
 /// The cost of an answer without text. Decision 14.
 fn usage_action(
     message: &ModelMessage<'_>,
-    draft: &MessageBuilder,
+    builder: &MessageBuilder,
     agent_id: &str,
     timestamp: &str,
 ) -> Option<Action> {
-    if draft.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
+    if builder.actions.iter().any(|action| matches!(action, Action::AssistantMessage(_))) {
         return None;
     }
     let counted = counted(message.usage.as_ref()?)?;
@@ -90,6 +90,6 @@ fn usage_action(
     if let Some(reason) = message.text("finish_reason") {
         data.text("finish_reason", &reason);
     }
-    let timestamp = draft.actions.last().map_or(timestamp, Action::timestamp);
+    let timestamp = builder.actions.last().map_or(timestamp, Action::timestamp);
     Some(system(USAGE, timestamp, RawJson::from_text(data.finish()).unwrap_or_default()))
 }

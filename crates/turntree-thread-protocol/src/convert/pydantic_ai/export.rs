@@ -11,7 +11,7 @@ use super::downgrade::{Change, downgrade};
 use super::field_layout::{Expected, FieldLayouts};
 use super::items::{decode_all, is_inline};
 use super::model::{History, Kind, ModelMessage, Object, Part, Value};
-use super::parts::NATIVE_RETURN;
+use super::part_fields::NATIVE_RETURN;
 use super::roundtrip_metadata::{ActionMetadata, MessageMetadata};
 use super::thread_metadata::{ThreadMetadata, action_metadata, damaged};
 use super::usage::{expected_of_message, expected_of_usage};
@@ -19,7 +19,7 @@ use super::versions::Version;
 use super::write::write_message;
 use crate::action::Action;
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::agent_view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::convert::agent_view::{self, ActionOrigin, Rendering, ViewItem, ViewOptions, prefixed};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::tagged::CowStr;
@@ -32,20 +32,21 @@ impl Thread {
     /// The messages that the thread holds, or that one of its agents sees.
     ///
     /// # Errors
-    /// [`ThreadError::UnknownAgent`] when the registry does not have the agent; [`ThreadError::Residue`] when metadata
+    /// [`ThreadError::UnknownAgent`] when the registry does not have the agent; [`ThreadError::RoundtripMetadata`] when metadata
     /// that the way back needs is damaged.
     pub fn to_messages(&self, options: &ViewOptions) -> Result<History<'_>, ThreadError> {
         let Some(agent_id) = &options.agent_id else { return to_messages(self) };
         let metadata = ThreadMetadata::of(self)?;
-        let mut envelopes = Vec::with_capacity(self.actions.len());
-        for (place, action) in self.actions.iter().enumerate() {
-            let envelope =
-                action_metadata(action, &metadata).map_err(|error| damaged(place, error.to_string()))?;
-            envelopes.push(envelope.unwrap_or_default());
+        let mut stored = Vec::with_capacity(self.actions.len());
+        for (position, action) in self.actions.iter().enumerate() {
+            let of_action =
+                action_metadata(action, &metadata).map_err(|error| damaged(position, error.to_string()))?;
+            stored.push(of_action.unwrap_or_default());
         }
-        let messages = agent_view::messages(self, agent_id, options, &origins(self, &envelopes), false)?;
-        let mut told = Told { layouts: metadata.layouts()?, plain: FieldLayouts::default(), envelopes };
-        messages.iter().map(|message| told.message(message)).collect()
+        let messages = agent_view::messages(self, agent_id, options, &origins(self, &stored), false)?;
+        let mut renderer =
+            ViewRenderer { layouts: metadata.layouts()?, plain: FieldLayouts::default(), stored };
+        messages.iter().map(|message| renderer.message(message)).collect()
     }
 
     /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it, or the view of one agent.
@@ -140,52 +141,52 @@ impl HistoryWriter {
     }
 }
 
-fn too_long(place: usize, limit: usize) -> ParseError {
+fn too_long(position: usize, limit: usize) -> ParseError {
     ParseError {
         kind: ParseErrorKind::Limit,
-        path: vec![PathSegment::Index(place)],
+        path: vec![PathSegment::Index(position)],
         message: format!("the history has more than {limit} bytes; raise the limit or split the thread"),
     }
 }
 
 /// Of which message each action was, whether a provider's tool, and whether no part can say it.
-fn origins(thread: &Thread, envelopes: &[ActionMetadata<'_>]) -> Vec<Origin> {
+fn origins(thread: &Thread, stored: &[ActionMetadata<'_>]) -> Vec<ActionOrigin> {
     let mut head: Option<(usize, u64)> = None;
-    let origin = |(place, (action, envelope)): (usize, (&Arc<Action>, &ActionMetadata<'_>))| {
-        if let Some(message) = &envelope.message {
-            head = Some((place, message.index));
+    let origin = |(position, (action, stored)): (usize, (&Arc<Action>, &ActionMetadata<'_>))| {
+        if let Some(message) = &stored.message {
+            head = Some((position, message.index));
         }
-        let index = envelope.message.as_ref().map(|message| message.index).or(envelope.m);
-        let message = head.filter(|(_, of_head)| index == Some(*of_head)).map(|(place, _)| place);
-        let kind = envelope.kind.as_ref().map(CowStr::as_str);
+        let index = stored.message.as_ref().map(|message| message.index).or(stored.m);
+        let message = head.filter(|(_, of_head)| index == Some(*of_head)).map(|(position, _)| position);
+        let kind = stored.kind.as_ref().map(CowStr::as_str);
         let native = matches!(kind, Some(NATIVE_CALL | NATIVE_RETURN));
-        Origin { message, native, mute: kind.is_none() && is_mute(action) }
+        ActionOrigin { message, native, unrepresentable: kind.is_none() && is_unrepresentable(action) }
     };
-    thread.actions.iter().zip(envelopes).enumerate().map(origin).collect()
+    thread.actions.iter().zip(stored).enumerate().map(origin).collect()
 }
 
 /// Whether an answer holds nothing that Pydantic AI has a part for: no text, and no file with its data.
-fn is_mute(action: &Action) -> bool {
+fn is_unrepresentable(action: &Action) -> bool {
     let Action::AssistantMessage(message) = action else { return false };
     let MessageContent::Parts(parts) = &message.content else { return false };
     !parts.iter().any(|part| part.as_text().is_some() || is_inline(part))
 }
 
 /// Tells the messages of a view in the words of Pydantic AI.
-struct Told<'t> {
+struct ViewRenderer<'t> {
     layouts: FieldLayouts<'t>,
     /// The shapes of messages that no history said.
     plain: FieldLayouts<'t>,
     /// What each action says about the part it was.
-    envelopes: Vec<ActionMetadata<'t>>,
+    stored: Vec<ActionMetadata<'t>>,
 }
 
-impl<'t> Told<'t> {
-    fn message(&mut self, message: &agent_view::Message<'t>) -> Result<ModelMessage<'t>, ThreadError> {
+impl<'t> ViewRenderer<'t> {
+    fn message(&mut self, message: &agent_view::ViewMessage<'t>) -> Result<ModelMessage<'t>, ThreadError> {
         let mut parts = Vec::with_capacity(message.items.len());
         for item in &message.items {
             let answers = message.speaker.is_some();
-            self.parts(item, answers, |part| parts.push(part)).map_err(|error| damaged(item.place, error))?;
+            self.parts(item, answers, |part| parts.push(part)).map_err(|error| damaged(item.index, error))?;
         }
         if message.speaker.is_none() {
             let timestamp = message.items.first().map(|item| item.action.timestamp());
@@ -193,26 +194,31 @@ impl<'t> Told<'t> {
             return Ok(ModelMessage { kind: Kind::Request, members, parts, usage: None });
         }
         // What is said about a message is said once, though others may have spoken in the midst of it.
-        let envelope = message.origin.and_then(|head| self.envelopes.get_mut(head)?.message.take());
-        let layouts = if envelope.is_some() { &self.layouts } else { &self.plain };
+        let stored = message.origin.and_then(|head| self.stored.get_mut(head)?.message.take());
+        let layouts = if stored.is_some() { &self.layouts } else { &self.plain };
         let actions: Vec<&Action> = message.items.iter().map(|item| item.action).collect();
-        let members = message_members(layouts, "response", envelope.as_ref(), &actions, None);
+        let members = message_members(layouts, "response", stored.as_ref(), &actions, None);
         let usage = matches!(members.get("usage"), Some(Value::Field))
-            .then(|| usage(layouts, envelope.as_ref(), &actions))
+            .then(|| usage(layouts, stored.as_ref(), &actions))
             .flatten();
         Ok(ModelMessage { kind: Kind::Response, members, parts, usage })
     }
 
-    fn parts(&self, item: &Item<'t>, answers: bool, mut take: impl FnMut(Part<'t>)) -> Result<(), String> {
+    fn parts(
+        &self,
+        item: &ViewItem<'t>,
+        answers: bool,
+        mut take: impl FnMut(Part<'t>),
+    ) -> Result<(), String> {
         let default = ActionMetadata::default();
-        let envelope = self.envelopes.get(item.place).unwrap_or(&default);
+        let stored = self.stored.get(item.index).unwrap_or(&default);
         let action = item.action;
-        match (&item.heard, action) {
-            (Heard::AsIs, _) => decode_action(&self.layouts, action, envelope, take)?,
-            (Heard::Call { id, own: true } | Heard::Return { id, own: true }, _) => {
-                take(under(decode_part(&self.layouts, action, envelope)?, id));
+        match (&item.rendering, action) {
+            (Rendering::AsIs, _) => decode_action(&self.layouts, action, stored, take)?,
+            (Rendering::Call { id, own: true } | Rendering::Return { id, own: true }, _) => {
+                take(under(decode_part(&self.layouts, action, stored)?, id));
             }
-            (Heard::Call { id, .. }, Action::ToolCall(call)) => {
+            (Rendering::Call { id, .. }, Action::ToolCall(call)) => {
                 take(self.part("tool-call", |key| match key {
                     "tool_name" => Expected::text(&call.tool_name),
                     "tool_call_id" => Expected::Value(Value::Text(id.clone())),
@@ -220,11 +226,11 @@ impl<'t> Told<'t> {
                     _ => Expected::Default,
                 }))
             }
-            (Heard::Return { id, .. }, _) => take(self.part("tool-return", |key| match key {
+            (Rendering::Return { id, .. }, _) => take(self.part("tool-return", |key| match key {
                 "tool_call_id" => Expected::Value(Value::Text(id.clone())),
-                _ => super::parts::expected(action, "tool-return", key, false),
+                _ => super::part_fields::expected(action, "tool-return", key, false),
             })),
-            (Heard::Told(prefix), Action::AssistantMessage(message)) => {
+            (Rendering::Quoted(prefix), Action::AssistantMessage(message)) => {
                 let text = || Value::Text(Cow::Owned(prefixed(&message.content.text(), prefix)));
                 take(if answers {
                     self.part("text", |key| match key {
@@ -235,10 +241,10 @@ impl<'t> Told<'t> {
                     self.user_prompt(&attributed(&message.content, prefix), action.timestamp())
                 });
             }
-            (Heard::Summary(line), _) => {
+            (Rendering::Summary(line), _) => {
                 take(self.user_prompt(&Value::Text(Cow::Owned(line.clone())), action.timestamp()));
             }
-            (Heard::Call { .. } | Heard::Told(_), _) => {}
+            (Rendering::Call { .. } | Rendering::Quoted(_), _) => {}
         }
         Ok(())
     }
@@ -253,7 +259,7 @@ impl<'t> Told<'t> {
 
     fn part(&self, class: &'static str, derive: impl Fn(&str) -> Expected<'t>) -> Part<'t> {
         let derive = |key: &str| if key == "part_kind" { Expected::text(class) } else { derive(key) };
-        self.plain.template(class).map(|template| template.rebuild(None, &[], derive)).unwrap_or_default()
+        self.plain.get(class).map(|layout| layout.rebuild(None, &[], derive)).unwrap_or_default()
     }
 }
 
@@ -273,15 +279,15 @@ fn under<'t>(part: Part<'t>, id: &Cow<'t, str>) -> Part<'t> {
 fn message_members<'t>(
     layouts: &FieldLayouts<'t>,
     kind: &'static str,
-    envelope: Option<&MessageMetadata<'t>>,
+    stored: Option<&MessageMetadata<'t>>,
     actions: &[&'t Action],
     timestamp: Option<&'t str>,
 ) -> Object<'t> {
-    let Some(template) = layouts.template(kind) else { return Object::new() };
-    let calls = envelope.is_none() && actions.iter().any(|action| matches!(action, Action::ToolCall(_)));
-    let keys = envelope.and_then(|envelope| envelope.keys.as_ref()).map(|keys| keys.0.as_slice());
-    let fields = envelope.map(|envelope| envelope.fields.0.as_slice()).unwrap_or_default();
-    template.rebuild(keys, fields, |key| match (key, timestamp) {
+    let Some(layout) = layouts.get(kind) else { return Object::new() };
+    let calls = stored.is_none() && actions.iter().any(|action| matches!(action, Action::ToolCall(_)));
+    let keys = stored.and_then(|stored| stored.keys.as_ref()).map(|keys| keys.0.as_slice());
+    let fields = stored.map(|stored| stored.fields.0.as_slice()).unwrap_or_default();
+    layout.rebuild(keys, fields, |key| match (key, timestamp) {
         ("timestamp", Some(timestamp)) => coerce::time(timestamp),
         ("finish_reason", _) if calls => Expected::text("tool_call"),
         _ => expected_of_message(actions.iter().copied(), kind, None, key),
@@ -290,13 +296,13 @@ fn message_members<'t>(
 
 fn usage<'t>(
     layouts: &FieldLayouts<'t>,
-    envelope: Option<&MessageMetadata<'t>>,
+    stored: Option<&MessageMetadata<'t>>,
     actions: &[&'t Action],
 ) -> Option<Object<'t>> {
-    let keys = envelope.and_then(|envelope| envelope.usage_keys.as_ref()).map(|keys| keys.0.as_slice());
-    let members = envelope.map(|envelope| envelope.usage.0.as_slice()).unwrap_or_default();
+    let keys = stored.and_then(|stored| stored.usage_keys.as_ref()).map(|keys| keys.0.as_slice());
+    let members = stored.map(|stored| stored.usage.0.as_slice()).unwrap_or_default();
     let derive = |key: &str| expected_of_usage(actions.iter().copied(), key);
-    layouts.template("usage").map(|template| template.rebuild(keys, members, derive))
+    layouts.get("usage").map(|layout| layout.rebuild(keys, members, derive))
 }
 
 /// The content of another agent's message, after who said it: before the first text, or before everything.

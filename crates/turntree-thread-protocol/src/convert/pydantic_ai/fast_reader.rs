@@ -8,20 +8,20 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::model::{Kind, ModelMessage, Object, Part, Value};
-use super::read::deep_place;
+use super::read::too_deep_path;
 use super::validation;
 use turntree_core::json::canonical::plain_length;
 use turntree_core::limits::Limits;
 
 /// How a scan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scan {
+pub(super) enum ReadOutcome {
     /// Every message was handed over.
-    Whole,
+    Complete,
     /// The taker wanted no more.
     Stopped,
     /// Something is not as it should be; messages before it have been handed over.
-    Unknown,
+    Unsupported,
 }
 
 /// Hands the messages of a history over one by one, so that memory stays warm; stops when `take` gives `false`.
@@ -29,39 +29,39 @@ pub(super) fn for_each_message<'a>(
     text: &'a str,
     limits: &Limits,
     mut take: impl FnMut(ModelMessage<'a>) -> bool,
-) -> Scan {
-    let mut scanner = Scanner { text, offset: 0 };
+) -> ReadOutcome {
+    let mut reader = FastReader { text, offset: 0 };
     let mut stopped = false;
-    let whole = scanner.list(|scanner| {
-        let message = scanner.message().filter(|message| deep_place(message, limits).is_none())?;
+    let whole = reader.list(|reader| {
+        let message = reader.message().filter(|message| too_deep_path(message, limits).is_none())?;
         validation::check(&message).ok()?;
         stopped = !take(message);
         (!stopped).then_some(())
     });
     match whole {
-        _ if stopped => Scan::Stopped,
-        Some(()) if scanner.peek().is_none() => Scan::Whole,
-        _ => Scan::Unknown,
+        _ if stopped => ReadOutcome::Stopped,
+        Some(()) if reader.peek().is_none() => ReadOutcome::Complete,
+        _ => ReadOutcome::Unsupported,
     }
 }
 
 /// The members of an object that is all of a text; `None` for anything else.
 pub(super) fn object(text: &str) -> Option<Object<'_>> {
-    let mut scanner = Scanner { text, offset: 0 };
-    let object = scanner.object(MEMBERS_OF_A_PART)?;
-    scanner.peek().is_none().then_some(object)
+    let mut reader = FastReader { text, offset: 0 };
+    let object = reader.object(MEMBERS_OF_A_PART)?;
+    reader.peek().is_none().then_some(object)
 }
 
 /// Room for the members of a message, and of a part.
 const MEMBERS_OF_A_MESSAGE: usize = 20;
 const MEMBERS_OF_A_PART: usize = 12;
 
-struct Scanner<'a> {
+struct FastReader<'a> {
     text: &'a str,
     offset: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> FastReader<'a> {
     fn rest(&self) -> &'a [u8] {
         self.text.as_bytes().get(self.offset..).unwrap_or_default()
     }
@@ -104,30 +104,30 @@ impl<'a> Scanner<'a> {
     }
 
     fn members(&mut self, mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Option<()>) -> Option<()> {
-        self.elements([b'{', b'}'], |scanner| {
-            let key = scanner.key()?;
-            scanner.take(b':')?;
-            member(scanner, key)
+        self.elements([b'{', b'}'], |reader| {
+            let key = reader.key()?;
+            reader.take(b':')?;
+            member(reader, key)
         })
     }
 
     fn message(&mut self) -> Option<ModelMessage<'a>> {
         let mut members = Object::with_capacity(MEMBERS_OF_A_MESSAGE);
         let (mut parts, mut usage) = (None, None);
-        self.members(|scanner, key| {
+        self.members(|reader, key| {
             let value = match &*key {
                 // Of members that stand twice the last one counts: the reader sorts them out.
                 "parts" if parts.is_some() => return None,
                 "usage" if usage.is_some() => return None,
                 "parts" => {
-                    parts = Some(scanner.parts()?);
+                    parts = Some(reader.parts()?);
                     Value::Field
                 }
-                "usage" if scanner.peek()? == b'{' => {
-                    usage = Some(scanner.object(MEMBERS_OF_A_PART)?);
+                "usage" if reader.peek()? == b'{' => {
+                    usage = Some(reader.object(MEMBERS_OF_A_PART)?);
                     Value::Field
                 }
-                _ => scanner.value()?,
+                _ => reader.value()?,
             };
             members.push(key, value);
             Some(())
@@ -138,8 +138,8 @@ impl<'a> Scanner<'a> {
 
     fn parts(&mut self) -> Option<Vec<Part<'a>>> {
         let mut parts = Vec::new();
-        self.list(|scanner| {
-            let part = scanner.object(MEMBERS_OF_A_PART)?;
+        self.list(|reader| {
+            let part = reader.object(MEMBERS_OF_A_PART)?;
             part.get("part_kind").filter(|kind| kind.is_text())?;
             parts.push(part);
             Some(())
@@ -149,8 +149,8 @@ impl<'a> Scanner<'a> {
 
     fn object(&mut self, capacity: usize) -> Option<Object<'a>> {
         let mut object = Object::with_capacity(capacity);
-        self.members(|scanner, key| {
-            object.push(key, scanner.value()?);
+        self.members(|reader, key| {
+            object.push(key, reader.value()?);
             Some(())
         })?;
         Some(object)

@@ -298,7 +298,7 @@ impl ObjectDiff<'_, '_> {
     /// Whether a value is what it should be, however it is spelled.
     fn compare(&mut self, expected: &Value<'_>, value: &Value<'_>) -> bool {
         let exact = expected.is_written_as(value);
-        if exact || !expected.same(value) {
+        if exact || expected != value {
             return exact;
         }
         self.exact = false;
@@ -327,7 +327,7 @@ impl<'a> Expected<'a> {
 impl<'a> FieldLayout<'a> {
     /// What an object says beyond the template and what `expected` says. `None` when it has too many members or one
     /// twice: nothing but its text can hold that.
-    pub(super) fn residue<'o, 'v>(
+    pub(super) fn diff<'o, 'v>(
         &self,
         object: &'o Object<'a>,
         expected: impl Fn(&str) -> Expected<'v>,
@@ -341,26 +341,24 @@ impl<'a> FieldLayout<'a> {
         if (!fits || object.len() > known) && has_twins(object) {
             return None;
         }
-        let mut residue = ObjectDiff { keys: None, members: Vec::new(), exact: true };
-        for (place, (key, value)) in object.iter().enumerate() {
-            let same = place < known
+        let mut diff = ObjectDiff { keys: None, members: Vec::new(), exact: true };
+        for (index, (key, value)) in object.iter().enumerate() {
+            let same = index < known
                 && match expected(key) {
-                    Expected::Value(expected) => residue.compare(&expected, value),
+                    Expected::Value(expected) => diff.compare(&expected, value),
                     Expected::Covered => {
-                        residue.exact = false;
+                        diff.exact = false;
                         true
                     }
-                    Expected::Default if fits => residue.compare(self.members.at(place), value),
-                    Expected::Default => {
-                        residue.compare(self.members.get(key).unwrap_or(&Value::NULL), value)
-                    }
+                    Expected::Default if fits => diff.compare(self.members.at(index), value),
+                    Expected::Default => diff.compare(self.members.get(key).unwrap_or(&Value::NULL), value),
                 };
             if !same {
-                residue.members.push((key, value));
+                diff.members.push((key, value));
             }
         }
-        residue.keys = (!fits).then(|| object.iter().map(|(key, _)| key).collect());
-        Some(residue)
+        diff.keys = (!fits).then(|| object.iter().map(|(key, _)| key).collect());
+        Some(diff)
     }
 
     /// The inverse of [`Self::residue`].
@@ -405,7 +403,7 @@ fn has_twins(object: &Object<'_>) -> bool {
     object
         .iter()
         .enumerate()
-        .any(|(place, (key, _))| object.iter().take(place).any(|(other, _)| other == key))
+        .any(|(index, (key, _))| object.iter().take(index).any(|(other, _)| other == key))
 }
 
 /// The templates of a history, and what else it says once.
@@ -443,26 +441,24 @@ impl Default for FieldLayouts<'_> {
 
 impl<'a> FieldLayouts<'a> {
     /// The template of a class.
-    pub(super) fn template(&self, class: &str) -> Option<&FieldLayout<'a>> {
-        self.templates.iter().find(|template| template.class == class)
+    pub(super) fn get(&self, class: &str) -> Option<&FieldLayout<'a>> {
+        self.templates.iter().find(|layout| layout.class == class)
     }
 
     /// Lets the first object of a class shape its template.
     pub(super) fn observe(&mut self, class: &str, object: &Object<'a>) {
-        let Some(template) = self.templates.iter_mut().find(|template| template.class == class) else {
+        let Some(layout) = self.templates.iter_mut().find(|layout| layout.class == class) else {
             return;
         };
-        if template.seen || object.len() > MOST_MEMBERS {
+        if layout.seen || object.len() > MOST_MEMBERS {
             return;
         }
         // Keys at the end that no version always writes belong to this one object.
-        let known = object
-            .iter()
-            .rposition(|(key, _)| template.members.get(key).is_some())
-            .map_or(0, |last| last + 1);
+        let known =
+            object.iter().rposition(|(key, _)| layout.members.get(key).is_some()).map_or(0, |last| last + 1);
         let mut members = Object::with_capacity(known);
         for (key, value) in object.entries().take(known) {
-            let default = match template.members.get(key) {
+            let default = match layout.members.get(key) {
                 _ if STICKY.contains(&&**key) => value.clone(),
                 Some(default) => default.clone(),
                 None => Value::NULL,
@@ -472,27 +468,21 @@ impl<'a> FieldLayouts<'a> {
         if has_twins(&members) {
             return;
         }
-        template.seen = true;
-        template.kept = members.len() != template.members.len()
-            || members
-                .iter()
-                .zip(template.members.iter())
-                .any(|(new, old)| new.0 != old.0 || !new.1.same(old.1));
-        template.members = members;
+        layout.seen = true;
+        layout.kept = members.len() != layout.members.len()
+            || members.iter().zip(layout.members.iter()).any(|(new, old)| new.0 != old.0 || *new.1 != *old.1);
+        layout.members = members;
     }
 
     /// The templates that differ from the built-in ones.
     pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
-        self.templates
-            .iter()
-            .filter(|template| template.kept)
-            .map(|template| (&*template.class, &template.members))
+        self.templates.iter().filter(|layout| layout.kept).map(|layout| (&*layout.class, &layout.members))
     }
 
     /// Puts a template in the place of the built-in one.
     pub(super) fn replace(&mut self, class: Cow<'a, str>, members: Object<'a>) {
-        match self.templates.iter_mut().find(|template| template.class == class) {
-            Some(template) => template.members = members,
+        match self.templates.iter_mut().find(|layout| layout.class == class) {
+            Some(layout) => layout.members = members,
             None => self.templates.push(FieldLayout { class, members, seen: true, kept: true }),
         }
     }

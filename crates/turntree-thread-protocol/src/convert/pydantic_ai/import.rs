@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::agents::AgentSource;
 use super::encode::Encoder;
-use super::fast_reader::{self, Scan};
-use super::message_builder::{Differs, Source};
+use super::fast_reader::{self, ReadOutcome};
+use super::message_builder::{MessageSource, RoundTripMismatch};
 use super::model::{History, ModelMessage};
 use super::options::ImportOptions;
 use super::read::read_history;
@@ -77,13 +77,13 @@ fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError>
     // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
     let respelled = normalize(text);
     let messages = read_history(&respelled, &options.limits)?;
-    convert(&messages, Some(&respelled), options).map_err(|Differs| not_a_list())
+    convert(&messages, Some(&respelled), options).map_err(|RoundTripMismatch| not_a_list())
 }
 
 /// Makes a thread of messages that some reader produced.
 pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
     // Without a text to compare with, every message can be kept.
-    convert(messages, None, options).unwrap_or_else(|Differs| Thread::new(Uuid::nil(), EPOCH, ""))
+    convert(messages, None, options).unwrap_or_else(|RoundTripMismatch| Thread::new(Uuid::nil(), EPOCH, ""))
 }
 
 /// As [`from_messages`], for messages that are made one after another, so that memory stays warm.
@@ -135,7 +135,7 @@ fn stream(text: &str, options: &ImportOptions) -> Option<Thread> {
         whole
     });
     let conversion = conversion.unwrap_or_else(|| Conversion::new(options, None, Some(text)));
-    (whole && scan == Scan::Whole).then(|| conversion.finish())
+    (whole && scan == ReadOutcome::Complete).then(|| conversion.finish())
 }
 
 /// Converts message by message; those that differ from their text are kept verbatim.
@@ -143,7 +143,7 @@ fn convert<'a>(
     messages: &[ModelMessage<'a>],
     text: Option<&'a str>,
     options: &ImportOptions,
-) -> Result<Thread, Differs> {
+) -> Result<Thread, RoundTripMismatch> {
     let mut conversion = Conversion::new(options, first_timestamp(messages), text);
     let mut texts: Option<Vec<&str>> = None;
     let mut before = None;
@@ -151,9 +151,9 @@ fn convert<'a>(
         if conversion.step(message, before, text.is_none()).is_err() {
             let texts = match &mut texts {
                 Some(texts) => texts,
-                none => none.insert(text.map(message_texts).ok_or(Differs)??),
+                none => none.insert(text.map(message_texts).ok_or(RoundTripMismatch)??),
             };
-            conversion.rest = Some(texts.get(index).copied().ok_or(Differs)?);
+            conversion.rest = Some(texts.get(index).copied().ok_or(RoundTripMismatch)?);
             conversion.step(message, before, true)?;
             // Where the next message begins is known again.
             conversion.rest = texts.get(index + 1).copied();
@@ -193,14 +193,14 @@ impl<'o, 'a> Conversion<'o, 'a> {
         message: &ModelMessage<'a>,
         before: Option<&ModelMessage<'a>>,
         whole: bool,
-    ) -> Result<(), Differs> {
+    ) -> Result<(), RoundTripMismatch> {
         if self.conversation.is_none() {
             self.conversation = message.text("conversation_id").map(Cow::into_owned);
         }
         if self.index == 0 && self.options.thread_id.is_none() && self.conversation_uuid().is_none() {
             self.digest = Sha256::digest(write::message_to_json(message).as_bytes()).into();
         }
-        let source = self.rest.map_or(Source::Written, Source::Text);
+        let source = self.rest.map_or(MessageSource::Written, MessageSource::Text);
         let length = self.encoder.message(self.index, message, before, source, whole)?;
         self.rest = self.rest.map(|rest| rest.get(length + 1..).unwrap_or_default());
         self.index += 1;
@@ -224,8 +224,8 @@ impl<'o, 'a> Conversion<'o, 'a> {
 }
 
 /// The text of each message in a list.
-fn message_texts(text: &str) -> Result<Vec<&str>, Differs> {
-    let texts = read::message_texts(text).map_err(|_| Differs)?;
+fn message_texts(text: &str) -> Result<Vec<&str>, RoundTripMismatch> {
+    let texts = read::message_texts(text).map_err(|_| RoundTripMismatch)?;
     Ok(texts.into_iter().map(serde_json::value::RawValue::get).collect())
 }
 

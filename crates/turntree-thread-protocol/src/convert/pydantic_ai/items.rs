@@ -23,13 +23,13 @@ pub(super) struct EncodedItems {
     /// The parts.
     pub parts: Vec<ContentPart>,
     /// What they do not say, as the JSON of `items`; `None` when they say everything.
-    pub residue: Option<String>,
+    pub diff: Option<String>,
     /// Whether an item cannot be told by parts and residue.
     pub irregular: bool,
 }
 
 /// The members of a content part that says where its data is.
-struct Media<'p> {
+struct MediaFields<'p> {
     url: Option<&'p String>,
     base64: Option<&'p String>,
     file_id: Option<&'p String>,
@@ -39,10 +39,10 @@ struct Media<'p> {
     url_class: &'static str,
 }
 
-fn media(part: &ContentPart) -> Option<Media<'_>> {
+fn media(part: &ContentPart) -> Option<MediaFields<'_>> {
     macro_rules! media {
         ($part:expr, $class:literal) => {
-            Some(Media {
+            Some(MediaFields {
                 url: $part.url.as_ref(),
                 base64: $part.base64.as_ref(),
                 file_id: $part.file_id.as_ref(),
@@ -64,14 +64,14 @@ fn media(part: &ContentPart) -> Option<Media<'_>> {
 
 /// Which of the four media a type belongs to.
 #[derive(Clone, Copy)]
-enum Medium {
+enum MediaKind {
     Image,
     Audio,
     Video,
     File,
 }
 
-impl Medium {
+impl MediaKind {
     fn of(media_type: &str) -> Self {
         match media_type.split('/').next() {
             Some("image") => Self::Image,
@@ -115,7 +115,7 @@ struct MediaSource {
 }
 
 /// Who Pydantic AI knows to keep files; it takes none from anybody else.
-const KEEPERS: &[&str] =
+const FILE_PROVIDERS: &[&str] =
     &["anthropic", "openai", "google", "google-cloud", "google-gla", "google-vertex", "bedrock", "xai"];
 
 /// The class of the item that a content part is when nothing is said: `str` for all that Pydantic AI has no item for.
@@ -127,27 +127,27 @@ fn default_class(part: &ContentPart) -> &'static str {
         {
             "uploaded-file"
         }
-        Some(Media { url: Some(_), url_class, .. }) => url_class,
+        Some(MediaFields { url: Some(_), url_class, .. }) => url_class,
         _ => "str",
     }
 }
 
 fn is_keeper(provider: &str) -> bool {
-    KEEPERS.contains(&provider)
+    FILE_PROVIDERS.contains(&provider)
 }
 
 /// Reads the list of a user prompt; `None` when the value is no list.
 pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) -> Option<EncodedItems> {
     let mut encoded = EncodedItems::default();
-    let mut residue = String::from("[");
+    let mut diff = String::from("[");
     let mut said = false;
     let mut item = |encoded: &mut EncodedItems, value: &Value<'a>, object: Option<Object<'a>>| {
         let entry = encode_item(encoded, value, object, layouts);
-        if residue.len() > 1 {
-            residue.push(',');
+        if diff.len() > 1 {
+            diff.push(',');
         }
         said |= entry != "null";
-        residue.push_str(&entry);
+        diff.push_str(&entry);
     };
     match content {
         Value::Raw(raw) => {
@@ -167,8 +167,8 @@ pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) ->
         }
         _ => return None,
     }
-    residue.push(']');
-    encoded.residue = said.then_some(residue);
+    diff.push(']');
+    encoded.diff = said.then_some(diff);
     Some(encoded)
 }
 
@@ -231,9 +231,9 @@ fn encode_object<'a>(
     let class = object.text("kind").unwrap_or_default();
     let (part, standard) = content_part(&class, object)?;
     layouts.observe(&class, object);
-    let Some(residue) = layouts
-        .template(&class)
-        .and_then(|template| template.residue(object, |key| expected(&part, &class, key, standard)))
+    let Some(diff) = layouts
+        .get(&class)
+        .and_then(|layout| layout.diff(object, |key| expected(&part, &class, key, standard)))
     else {
         return Some((part, None));
     };
@@ -245,7 +245,7 @@ fn encode_object<'a>(
     if standard {
         writer.text("alphabet", "standard");
     }
-    writer.residue(&residue, "keys", "part");
+    writer.write_diff(&diff, "keys", "part");
     let entry = if writer.is_empty() { Cow::Borrowed("null") } else { Cow::Owned(writer.finish()) };
     Some((part, Some(entry)))
 }
@@ -253,17 +253,17 @@ fn encode_object<'a>(
 /// The content part of an item that has one, and whether its base64 is in the standard alphabet.
 fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)> {
     let media_type = object.text("media_type").map(Cow::into_owned);
-    let medium = Medium::of(media_type.as_deref().unwrap_or_default());
-    let url = |medium: Medium| {
+    let medium = MediaKind::of(media_type.as_deref().unwrap_or_default());
+    let url = |medium: MediaKind| {
         let url = object.text("url")?.into_owned();
         let source = MediaSource { url: Some(url), ..MediaSource::default() };
         Some((medium.part(source, media_type.clone()), false))
     };
     match class {
-        "image-url" => url(Medium::Image),
-        "audio-url" => url(Medium::Audio),
-        "video-url" => url(Medium::Video),
-        "document-url" => url(Medium::File),
+        "image-url" => url(MediaKind::Image),
+        "audio-url" => url(MediaKind::Audio),
+        "video-url" => url(MediaKind::Video),
+        "document-url" => url(MediaKind::File),
         "binary" => {
             let data = object.text("data")?.into_owned();
             let standard = data.bytes().any(|byte| matches!(byte, b'+' | b'/'));
@@ -290,8 +290,8 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
 fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
     let mut bytes = data.into_bytes();
     for byte in &mut bytes {
-        if let Some(place) = from.iter().position(|old| old == byte)
-            && let Some(new) = to.get(place)
+        if let Some(index) = from.iter().position(|old| old == byte)
+            && let Some(new) = to.get(index)
         {
             *byte = *new;
         }
@@ -330,7 +330,7 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
 }
 
 /// The media type of data that nobody named one for: what its first bytes say, else the most usual of its medium.
-fn guess(media: &Media<'_>) -> &'static str {
+fn guess(media: &MediaFields<'_>) -> &'static str {
     let told = media.base64.and_then(|data| sniff_base64(data));
     told.unwrap_or(match media.url_class {
         "image-url" => "image/png",
@@ -365,12 +365,12 @@ pub(super) fn said<'t>(
 /// What a history says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
 /// its JSON for a kind that is not known and for data that is no base64.
 pub(super) fn link(part: &ContentPart) -> String {
-    let place = media(part).and_then(|media| {
+    let index = media(part).and_then(|media| {
         let kind = media.url_class.split('-').next().unwrap_or_default();
         Some((media.name.map_or(kind, String::as_str), media.url.or(media.file_id)?))
     });
-    match place {
-        Some((name, place)) => format!("[{name}]({place})"),
+    match index {
+        Some((name, index)) => format!("[{name}]({index})"),
         None => serde_json::to_string(part).unwrap_or_default(),
     }
 }
@@ -413,9 +413,9 @@ pub(super) fn decode_item<'t>(
     let item = item.unwrap_or(&default);
     let standard = item.alphabet.is_some();
     let keys = item.keys.as_ref().map(|keys| keys.0.as_slice());
-    match layouts.template(class) {
-        Some(template) => {
-            Value::Object(template.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
+    match layouts.get(class) {
+        Some(layout) => {
+            Value::Object(layout.rebuild(keys, &item.part.0, |key| expected(part, class, key, standard)))
         }
         None => Value::NULL,
     }

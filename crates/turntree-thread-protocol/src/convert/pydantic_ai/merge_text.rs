@@ -1,10 +1,12 @@
 //! Texts and files of an answer: one assistant message for those that stand together. Decision 6.
 
+use std::borrow::Cow;
+
 use super::field_layout::{Expected, FieldLayouts};
 use super::items;
 use super::model::{Part, part_kind};
 use super::options::CombineText;
-use super::parts::{EncodeContext, Encoded, write_residue};
+use super::parts::{EncodeContext, EncodedPart, write_part_diff};
 use super::portable;
 use super::roundtrip_metadata::ObjectWriter;
 use crate::action::{Action, AssistantMessageAction};
@@ -13,13 +15,13 @@ use crate::convert::portable::DeferredAction;
 
 /// What a text or a file became.
 #[derive(Debug)]
-pub(super) enum Joined {
+pub(super) enum MergedPart {
     /// An assistant message of its own.
-    Whole(Encoded),
+    Whole(EncodedPart),
     /// The assistant message of a run of parts, and this part's piece of it.
     First {
         /// The message.
-        encoded: Encoded,
+        encoded: EncodedPart,
         /// Which run.
         run: usize,
         /// The piece: members of its layout entry.
@@ -33,15 +35,15 @@ pub(super) enum Joined {
         entry: String,
     },
     /// No action: the text is empty.
-    Nothing,
+    Empty,
     /// A file behind a call, as a stream tells it (portable profile).
-    Aside(DeferredAction),
+    Deferred(DeferredAction),
 }
 
 /// A run of texts and files that make one message.
 #[derive(Debug, Default)]
-struct Run {
-    pieces: Vec<Piece>,
+struct TextRun {
+    pieces: Vec<RunPiece>,
     content: Vec<ContentPart>,
     /// The place of the last part, also of an empty one.
     last: usize,
@@ -51,9 +53,9 @@ struct Run {
 
 /// One part of a run.
 #[derive(Debug)]
-struct Piece {
+struct RunPiece {
     /// Its place in the answer.
-    place: usize,
+    index: usize,
     /// The place of its content part.
     item: usize,
     /// Characters of separator before it.
@@ -63,41 +65,71 @@ struct Piece {
     file: Option<Option<String>>,
 }
 
+impl TextRun {
+    /// Adds a text or a file. Texts that do not stand next to each other get a separator between them.
+    fn push(
+        &mut self,
+        index: usize,
+        text: Option<Cow<'_, str>>,
+        file: Option<(ContentPart, Option<Cow<'_, str>>)>,
+        adjacent: bool,
+    ) {
+        self.last = index;
+        let (mut gap, mut entry) = (0, None);
+        match (text, file, self.content.last_mut()) {
+            (Some(text), _, Some(ContentPart::Text(before))) => {
+                if !adjacent && !text.is_empty() {
+                    before.text.push_str(SEPARATOR);
+                    gap = SEPARATOR.len();
+                }
+                before.text.push_str(&text);
+            }
+            (Some(text), ..) => self.content.push(ContentPart::text(text)),
+            (None, Some((file, said)), _) => {
+                self.content.push(file);
+                entry = Some(said.map(String::from));
+            }
+            (None, None, _) => {}
+        }
+        self.pieces.push(RunPiece { index, item: self.content.len().saturating_sub(1), gap, file: entry });
+    }
+}
+
 /// Decides for every text and file what it becomes; one entry a part, `None` for other parts.
 pub(super) fn join_texts<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
-    around: &EncodeContext<'_>,
+    context: &EncodeContext<'_>,
     layouts: &mut FieldLayouts<'a>,
-) -> Vec<Option<Joined>> {
-    let mut joined: Vec<Option<Joined>> = Vec::new();
+) -> Vec<Option<MergedPart>> {
+    let mut joined: Vec<Option<MergedPart>> = Vec::new();
     joined.resize_with(parts.len(), || None);
-    for (number, run) in runs(parts, combine, around, layouts, &mut joined).into_iter().enumerate() {
+    for (number, run) in runs(parts, combine, context, layouts, &mut joined).into_iter().enumerate() {
         match run.pieces.as_slice() {
-            [Piece { place, file: None, .. }] => {
-                let Some(part) = parts.get(*place) else { continue };
-                let place = *place;
-                let action = message(run.content, around);
+            [RunPiece { index, file: None, .. }] => {
+                let Some(part) = parts.get(*index) else { continue };
+                let index = *index;
+                let action = message(run.content, context);
                 let mut writer = ObjectWriter::default();
-                let exact = write_residue(part, "text", &action, layouts, &mut writer);
-                let encoded = Encoded {
+                let exact = write_part_diff(part, "text", &action, layouts, &mut writer);
+                let encoded = EncodedPart {
                     action,
                     fragment: writer.into_fragment(),
                     before: None,
-                    late: Vec::new(),
+                    deferred: Vec::new(),
                     irregular: exact.is_none(),
                     exact: exact.unwrap_or(false),
                 };
-                set(&mut joined, place, Joined::Whole(encoded));
+                set(&mut joined, index, MergedPart::Whole(encoded));
             }
-            _ => join_run(number, run, parts, around, layouts, &mut joined),
+            _ => join_run(number, run, parts, context, layouts, &mut joined),
         }
     }
     joined
 }
 
-fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
-    if let Some(entry) = joined.get_mut(place) {
+fn set(joined: &mut [Option<MergedPart>], index: usize, value: MergedPart) {
+    if let Some(entry) = joined.get_mut(index) {
         *entry = Some(value);
     }
 }
@@ -106,13 +138,13 @@ fn set(joined: &mut [Option<Joined>], place: usize, value: Joined) {
 fn runs<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
-    around: &EncodeContext<'_>,
+    context: &EncodeContext<'_>,
     layouts: &mut FieldLayouts<'a>,
-    joined: &mut [Option<Joined>],
-) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+    joined: &mut [Option<MergedPart>],
+) -> Vec<TextRun> {
+    let mut runs: Vec<TextRun> = Vec::new();
     let mut called = false;
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         let kind = part_kind(part);
         called |= portable::is_call(part);
         let text = if kind == "text" { part.text("content") } else { None };
@@ -124,46 +156,29 @@ fn runs<'a>(
         if text.is_none() && file.is_none() {
             continue;
         }
-        if let Some((file, _)) = file.as_ref().filter(|_| around.portable && called) {
-            set(joined, place, Joined::Aside(portable::file(file, around.timestamp)));
+        if let Some((file, _)) = file.as_ref().filter(|_| context.portable && called) {
+            set(joined, index, MergedPart::Deferred(portable::file(file, context.timestamp)));
             continue;
         }
-        let adjacent = runs.last().is_some_and(|run| run.last + 1 == place);
+        let adjacent = runs.last().is_some_and(|run| run.last + 1 == index);
         // In a stream, sources stand between a text that cites them and a file.
         let parted = file.is_some() && runs.last().is_some_and(|run| run.cited);
         let goes_on = runs.last().is_some() && !parted && (adjacent || combine == CombineText::Response);
         let last_is_text = goes_on
             && runs.last().and_then(|run| run.content.last()).is_some_and(|part| part.as_text().is_some());
         if text.as_deref() == Some("") && !last_is_text {
-            set(joined, place, Joined::Nothing);
+            set(joined, index, MergedPart::Empty);
             if let Some(run) = runs.last_mut().filter(|_| adjacent) {
-                run.last = place;
+                run.last = index;
             }
             continue;
         }
         if !goes_on {
-            runs.push(Run::default());
+            runs.push(TextRun::default());
         }
         let Some(run) = runs.last_mut() else { continue };
-        run.last = place;
-        run.cited |= around.portable && portable::cites(part);
-        let (mut gap, mut entry) = (0, None);
-        match (text, file, run.content.last_mut()) {
-            (Some(text), _, Some(ContentPart::Text(before))) => {
-                if !adjacent && !text.is_empty() {
-                    before.text.push_str(SEPARATOR);
-                    gap = SEPARATOR.len();
-                }
-                before.text.push_str(&text);
-            }
-            (Some(text), ..) => run.content.push(ContentPart::text(text)),
-            (None, Some((file, said)), _) => {
-                run.content.push(file);
-                entry = Some(said.map(String::from));
-            }
-            (None, None, _) => {}
-        }
-        run.pieces.push(Piece { place, item: run.content.len().saturating_sub(1), gap, file: entry });
+        run.cited |= context.portable && portable::cites(part);
+        run.push(index, text, file, adjacent);
     }
     runs
 }
@@ -173,68 +188,80 @@ const SEPARATOR: &str = "\n\n";
 
 fn join_run<'a>(
     number: usize,
-    run: Run,
+    run: TextRun,
     parts: &[Part<'a>],
-    around: &EncodeContext<'_>,
+    context: &EncodeContext<'_>,
     layouts: &mut FieldLayouts<'a>,
-    joined: &mut [Option<Joined>],
+    joined: &mut [Option<MergedPart>],
 ) {
     let one_text = matches!(run.content.as_slice(), [ContentPart::Text(_)]);
-    let action = message(run.content, around);
+    let action = message(run.content, context);
     let (mut entries, mut irregular) = (Vec::new(), false);
     for piece in run.pieces {
-        let Some(part) = parts.get(piece.place) else { continue };
+        let Some(part) = parts.get(piece.index) else { continue };
         let mut writer = ObjectWriter::default();
-        if !one_text {
-            writer.json("item", &piece.item.to_string());
-        }
-        let class = if piece.file.is_some() { "file" } else { "text" };
-        if let Some(entry) = &piece.file {
-            writer.text("kind", "file");
-            irregular |= entry.is_none();
-            if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
-                writer.json("file", entry);
-            }
-        } else {
-            if piece.gap > 0 {
-                writer.json("gap", &piece.gap.to_string());
-            }
-            let length = part.text("content").unwrap_or_default().chars().count();
-            writer.json("length", &length.to_string());
-        }
-        layouts.observe(class, part);
-        let residue = layouts.template(class).and_then(|template| {
-            template.residue(part, |key| match key {
-                "content" => Expected::Covered,
-                "part_kind" => Expected::text(class),
-                _ => Expected::Default,
-            })
-        });
-        irregular |= residue.is_none();
-        if let Some(residue) = &residue {
-            writer.residue(residue, "keys", "part");
-        }
-        entries.push((piece.place, writer.into_fragment()));
+        irregular |= !write_piece(&mut writer, &piece, part, one_text, layouts);
+        entries.push((piece.index, writer.into_fragment()));
     }
-    let mut encoded = Some(Encoded {
+    let mut encoded = Some(EncodedPart {
         action,
         fragment: String::new(),
         before: None,
-        late: Vec::new(),
+        deferred: Vec::new(),
         irregular,
         exact: false,
     });
-    for (place, entry) in entries {
+    for (index, entry) in entries {
         let piece = match encoded.take() {
-            Some(encoded) => Joined::First { encoded, run: number, entry },
-            None => Joined::Next { run: number, entry },
+            Some(encoded) => MergedPart::First { encoded, run: number, entry },
+            None => MergedPart::Next { run: number, entry },
         };
-        set(joined, place, piece);
+        set(joined, index, piece);
     }
 }
 
+/// Writes the layout entry of a piece. `false` when only the message's text can preserve the part.
+fn write_piece<'a>(
+    writer: &mut ObjectWriter,
+    piece: &RunPiece,
+    part: &Part<'a>,
+    one_text: bool,
+    layouts: &mut FieldLayouts<'a>,
+) -> bool {
+    let mut regular = true;
+    if !one_text {
+        writer.json("item", &piece.item.to_string());
+    }
+    let class = if piece.file.is_some() { "file" } else { "text" };
+    if let Some(entry) = &piece.file {
+        writer.text("kind", "file");
+        regular &= entry.is_some();
+        if let Some(entry) = entry.as_ref().filter(|entry| *entry != "null") {
+            writer.json("file", entry);
+        }
+    } else {
+        if piece.gap > 0 {
+            writer.json("gap", &piece.gap.to_string());
+        }
+        let length = part.text("content").unwrap_or_default().chars().count();
+        writer.json("length", &length.to_string());
+    }
+    layouts.observe(class, part);
+    let diff = layouts.get(class).and_then(|layout| {
+        layout.diff(part, |key| match key {
+            "content" => Expected::Covered,
+            "part_kind" => Expected::text(class),
+            _ => Expected::Default,
+        })
+    });
+    if let Some(diff) = &diff {
+        writer.write_diff(diff, "keys", "part");
+    }
+    regular && diff.is_some()
+}
+
 /// The message that says a content: one text is a string, anything else a list.
-fn message(mut content: Vec<ContentPart>, around: &EncodeContext<'_>) -> Action {
+fn message(mut content: Vec<ContentPart>, context: &EncodeContext<'_>) -> Action {
     let content = match content.pop() {
         Some(ContentPart::Text(only)) if content.is_empty() => MessageContent::Text(only.text),
         last => {
@@ -243,8 +270,8 @@ fn message(mut content: Vec<ContentPart>, around: &EncodeContext<'_>) -> Action 
         }
     };
     Action::AssistantMessage(AssistantMessageAction {
-        timestamp: around.timestamp.into(),
-        agent_id: around.agent_id.into(),
+        timestamp: context.timestamp.into(),
+        agent_id: context.agent_id.into(),
         content,
         ..AssistantMessageAction::default()
     })
@@ -254,7 +281,7 @@ fn message(mut content: Vec<ContentPart>, around: &EncodeContext<'_>) -> Action 
 pub(super) fn cut(text: &str, start: usize, gap: usize, length: usize) -> Option<(&str, usize)> {
     let bytes = |from: usize, count: usize| {
         let rest = text.get(from..)?;
-        Some(from + rest.char_indices().nth(count).map_or(rest.len(), |(place, _)| place))
+        Some(from + rest.char_indices().nth(count).map_or(rest.len(), |(index, _)| index))
     };
     let begin = bytes(start, gap)?;
     let end = bytes(begin, length)?;

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::model::ModelMessage;
-use super::parts::Encoded;
+use super::parts::EncodedPart;
 use crate::action::Action;
 use crate::convert::portable::DeferredAction;
 
 /// Where the bytes of a message are, to compare with.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
+pub(super) enum MessageSource<'a> {
     /// The text begins with the message.
     Text(&'a str),
     /// There is none: the message is written.
@@ -18,7 +18,7 @@ pub(super) enum Source<'a> {
 
 /// A message that did not come back as the text it was read from.
 #[derive(Debug)]
-pub(super) struct Differs;
+pub(super) struct RoundTripMismatch;
 
 /// The actions of one message while it is encoded.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub(super) struct MessageBuilder {
     /// Whether something was not compared, to the byte, with what the actions give back.
     pub unproven: bool,
     /// What the stream says when the results of the response are there.
-    pub late: Vec<DeferredAction>,
+    pub deferred: Vec<DeferredAction>,
 }
 
 /// Where the parts of a message are.
@@ -75,7 +75,7 @@ impl PartLayout {
             .entries
             .iter()
             .map(|entry| match entry {
-                PartLocation::Action(place) => Cow::Owned(place.to_string()),
+                PartLocation::Action(index) => Cow::Owned(index.to_string()),
                 PartLocation::Other(json) => Cow::Borrowed(json.as_str()),
             })
             .collect();
@@ -85,41 +85,45 @@ impl PartLayout {
 
 impl MessageBuilder {
     /// Adds a part.
-    pub(super) fn push(&mut self, encoded: Encoded) {
-        if let Some(remark) = encoded.before {
-            self.remark(remark);
+    pub(super) fn push(&mut self, encoded: EncodedPart) {
+        if let Some(annotation) = encoded.before {
+            self.annotate(annotation);
         }
         self.irregular |= encoded.irregular;
         self.unproven |= !encoded.exact;
-        self.late.extend(encoded.late);
+        self.deferred.extend(encoded.deferred);
         self.actions.push(encoded.action);
         self.fragments.push(encoded.fragment);
         self.layout.action();
     }
 
     /// Adds an action that stands for no part.
-    pub(super) fn remark(&mut self, action: Action) {
+    pub(super) fn annotate(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
     }
 
     /// The length of the message's text, where every member was compared with what the decoder derives for it, so that
     /// decoding the message again can tell nothing new. `None` where that must be done.
-    pub(super) fn proven_length(&self, message: &ModelMessage<'_>, source: Source<'_>) -> Option<usize> {
+    pub(super) fn proven_length(
+        &self,
+        message: &ModelMessage<'_>,
+        source: MessageSource<'_>,
+    ) -> Option<usize> {
         if self.unproven || self.layout.needed {
             return None;
         }
         match source {
-            Source::Text(text) => message.compact_length_in(text),
-            Source::Written => Some(0),
+            MessageSource::Text(text) => message.compact_length_in(text),
+            MessageSource::Written => Some(0),
         }
     }
 
     /// Adds the sources of a text; behind a call they wait for its result.
     pub(super) fn sources(&mut self, sources: &mut Vec<DeferredAction>, called: bool) {
         if called {
-            self.late.append(sources);
+            self.deferred.append(sources);
         }
-        sources.drain(..).for_each(|source| self.remark(source.action));
+        sources.drain(..).for_each(|source| self.annotate(source.action));
     }
 }

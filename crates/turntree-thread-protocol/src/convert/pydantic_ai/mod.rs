@@ -6,7 +6,7 @@
 //! JSON bytes ◄─ write ── model ◄─ decode ─── Thread          accepts       what no version of Pydantic AI reads
 //!                                                            spelled       what only threads say, as it reads it
 //!                                                            model         messages as Rust sees them
-//!                                                            draft, wire   a message on its way; what streams say of it
+//!                                                            builder, wire   a message on its way; what streams say of it
 //!                                                            profile       which keys objects have, and their defaults
 //!                                                            envelope      what is kept in metadata.pydantic_ai
 //!                                                            parts, items, texts, usage   one row of the mapping each
@@ -31,6 +31,7 @@ mod merge_text;
 mod message_builder;
 pub mod model;
 mod options;
+mod part_fields;
 mod parts;
 mod portable;
 mod read;

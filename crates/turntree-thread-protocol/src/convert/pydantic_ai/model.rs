@@ -87,12 +87,14 @@ impl<'a> Value<'a> {
             (Self::Text(text), leaf) | (leaf, Self::Text(text)) => {
                 leaf.as_json().is_some_and(|json| is_string(json, text))
             }
-            _ => self.same(other),
+            _ => self == other,
         }
     }
+}
 
-    /// Whether two values are the same, token by token.
-    pub fn same(&self, other: &Self) -> bool {
+/// Two values are equal when their JSON has the same tokens.
+impl PartialEq for Value<'_> {
+    fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Field, other) | (other, Self::Field) => matches!(other, Self::Field),
             (Self::Text(one), Self::Text(two)) => one == two,
@@ -158,8 +160,8 @@ impl<'a> Object<'a> {
     }
 
     /// The value at a place; `null` past the end.
-    pub fn at(&self, place: usize) -> &Value<'a> {
-        self.members.get(place).map_or(&Value::NULL, |(_, value)| value)
+    pub fn at(&self, index: usize) -> &Value<'a> {
+        self.members.get(index).map_or(&Value::NULL, |(_, value)| value)
     }
 
     /// Members in order, keys as they are held.
@@ -182,15 +184,6 @@ impl<'a> Object<'a> {
         Some(length)
     }
 
-    /// Whether two objects are written alike.
-    pub fn same(&self, other: &Object<'_>) -> bool {
-        self.len() == other.len()
-            && self
-                .iter()
-                .zip(other.iter())
-                .all(|(one, other)| one.0 == other.0 && one.1.is_written_as(other.1))
-    }
-
     /// How many members.
     pub fn len(&self) -> usize {
         self.members.len()
@@ -199,6 +192,17 @@ impl<'a> Object<'a> {
     /// Whether it is `{}`.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
+    }
+}
+
+/// Two objects are equal when they are written alike: the same members in the same order.
+impl PartialEq for Object<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self
+                .iter()
+                .zip(other.iter())
+                .all(|(one, other)| one.0 == other.0 && one.1.is_written_as(other.1))
     }
 }
 
@@ -256,18 +260,6 @@ pub struct ModelMessage<'a> {
 }
 
 impl ModelMessage<'_> {
-    /// Whether two messages are written alike.
-    pub fn same(&self, other: &ModelMessage<'_>) -> bool {
-        self.members.same(&other.members)
-            && self.parts.len() == other.parts.len()
-            && self.parts.iter().zip(&other.parts).all(|(one, other)| one.same(other))
-            && match (&self.usage, &other.usage) {
-                (Some(one), Some(other)) => one.same(other),
-                (None, None) => true,
-                _ => false,
-            }
-    }
-
     /// The string of a member.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.members.text(key)
@@ -286,6 +278,20 @@ impl ModelMessage<'_> {
         let last = self.members.iter().next_back()?.1.as_json()?;
         let end = (last.as_ptr() as usize + last.len()).checked_sub(text.as_ptr() as usize)?;
         (end + 1 == length && text.as_bytes().get(end) == Some(&b'}')).then_some(length)
+    }
+}
+
+/// Two messages are equal when they are written alike.
+impl PartialEq for ModelMessage<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.members == other.members
+            && self.parts.len() == other.parts.len()
+            && self.parts.iter().zip(&other.parts).all(|(one, other)| one == other)
+            && match (&self.usage, &other.usage) {
+                (Some(one), Some(other)) => one == other,
+                (None, None) => true,
+                _ => false,
+            }
     }
 }
 

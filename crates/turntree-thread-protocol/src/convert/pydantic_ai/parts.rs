@@ -1,17 +1,14 @@
-//! One part, one action: what a part becomes, and what an action says about the members of its part.
-//!
-//! [`expected`] is the single source of both directions: the encoder keeps what differs from it, the decoder starts
-//! from it. Pydantic AI messages, §3.1.
+//! Encodes one part as one action, with the part's fields that the action does not hold. Pydantic AI messages,
+//! §3.1.
 
 use std::borrow::Cow;
 
-use super::coerce;
-use super::field_layout::{Expected, FieldLayouts, class_name};
+use super::field_layout::{Expected, FieldLayouts};
 use super::items;
 use super::model::{Kind, Part, Value, part_kind};
+use super::part_fields::{DATA, DENIED, NATIVE_RETURN, PART, RETRY, VERBATIM, default_class, expected};
 use super::portable;
-use super::roundtrip_metadata::{ItemMetadata, ObjectWriter};
-use super::usage::USAGE;
+use super::roundtrip_metadata::ObjectWriter;
 use super::write::{object_to_json, write_value};
 use crate::action::{
     Action, AssistantMessageAction, ThinkingAction, ToolCallAction, ToolReturnAction, UserMessageAction,
@@ -21,46 +18,9 @@ use crate::convert::portable::{DeferredAction, system};
 use turntree_core::json::RawJson;
 use turntree_core::json::canonical::normalize;
 
-/// The action of a retry that belongs to no tool call.
-pub(super) const RETRY: &str = "system.tp.retry";
-/// The action beside the return of a call that was denied.
-pub(super) const DENIED: &str = "system.tp.tool_denied";
-/// The action of a message without any other.
-pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
-/// The action of a part that has no action of its own kind.
-pub(super) const PART: &str = "system.pydantic_ai.part";
-
-/// The kind of what a tool of the provider gave back; it stands in the answer, beside its call.
-pub(super) const NATIVE_RETURN: &str = "builtin-tool-return";
-
-/// Parts that are carried whole, under a name of their own.
-const VERBATIM: &[(&str, &str)] = &[
-    ("system-prompt", "system.pydantic_ai.system_prompt"),
-    ("instruction-delta", "system.pydantic_ai.instruction_delta"),
-    ("instruction-baseline", "system.pydantic_ai.instruction_baseline"),
-];
-
-/// Parts whose members are the data of an action; the name is that of the stream chunk that carries the same data.
-const DATA: &[(&str, &str)] = &[
-    ("compaction", "system.compaction"),
-    ("tool-availability-delta", "system.tool-availability-delta"),
-    ("capability-load-delta", "system.capability-load-delta"),
-    ("model-settings-delta", "system.model-settings-delta"),
-];
-
-/// Whether an action holds a whole part as its data.
-pub(super) fn is_verbatim(action_type: &str) -> bool {
-    action_type == PART || VERBATIM.iter().any(|(_, name)| *name == action_type)
-}
-
-/// Whether an action is a remark of ours and stands for no part.
-pub(super) fn is_remark(action_type: &str) -> bool {
-    matches!(action_type, DENIED | USAGE | MESSAGE)
-}
-
 /// What a part became.
 #[derive(Debug)]
-pub(super) struct Encoded {
+pub(super) struct EncodedPart {
     /// Its action, without place and metadata.
     pub action: Action,
     /// The members of its envelope.
@@ -68,20 +28,20 @@ pub(super) struct Encoded {
     /// A remark that goes before it.
     pub before: Option<Action>,
     /// What the stream says about it when the results of its response are there (portable profile).
-    pub late: Vec<DeferredAction>,
+    pub deferred: Vec<DeferredAction>,
     /// Whether nothing but the message's text can hold it.
     pub irregular: bool,
     /// Whether all of the part was compared, to the byte, with what action and fragment give back.
     pub exact: bool,
 }
 
-impl Encoded {
+impl EncodedPart {
     fn verbatim(part: &Part<'_>, class: &str, timestamp: &str) -> Self {
         let action_type = VERBATIM.iter().find(|(kind, _)| *kind == class).map_or(PART, |(_, name)| name);
         let data = RawJson::from_text(object_to_json(part));
         let irregular = data.is_err();
         let action = system(action_type, timestamp, data.unwrap_or_default());
-        Self { action, fragment: String::new(), before: None, late: Vec::new(), irregular, exact: false }
+        Self { action, fragment: String::new(), before: None, deferred: Vec::new(), irregular, exact: false }
     }
 }
 
@@ -105,53 +65,53 @@ pub(super) struct EncodeContext<'m> {
 /// Encodes any part but the texts of an answer, which may join.
 pub(super) fn encode<'a>(
     part: &Part<'a>,
-    around: &EncodeContext<'_>,
+    context: &EncodeContext<'_>,
     layouts: &mut FieldLayouts<'a>,
-) -> Encoded {
+) -> EncodedPart {
     let class = part_kind(part);
     let own = part.text("timestamp");
-    let timestamp = own.as_deref().unwrap_or(around.timestamp);
+    let timestamp = own.as_deref().unwrap_or(context.timestamp);
     let mut writer = ObjectWriter::default();
     let mut before = None;
     let mut irregular = false;
-    let mut late = Vec::new();
-    let action = match (around.kind, &*class) {
+    let mut deferred = Vec::new();
+    let action = match (context.kind, &*class) {
         (Kind::Request, "user-prompt") => user_prompt(part, timestamp, layouts, &mut writer, &mut irregular),
         (Kind::Request, "tool-return") | (Kind::Response, NATIVE_RETURN) => {
-            tool_return(part, &class, timestamp, around.validation_status)
+            tool_return(part, &class, timestamp, context.validation_status)
         }
         (Kind::Request, "retry-prompt") if part.text("tool_name").is_some() => {
-            tool_return(part, &class, timestamp, around.validation_status)
+            tool_return(part, &class, timestamp, context.validation_status)
         }
         (Kind::Request, "retry-prompt" | "retry-feedback") => Some(retry(part, timestamp)),
-        (Kind::Response, "thinking") => thinking(part, timestamp, around),
+        (Kind::Response, "thinking") => thinking(part, timestamp, context),
         (Kind::Response, "tool-call" | "builtin-tool-call") => {
-            tool_call(part, timestamp, around.agent_id, layouts, &mut writer)
+            tool_call(part, timestamp, context.agent_id, layouts, &mut writer)
         }
         (Kind::Request | Kind::Response, "speech") => {
-            speech(part, timestamp, around, layouts, &mut writer, &mut irregular)
+            speech(part, timestamp, context, layouts, &mut writer, &mut irregular)
         }
         _ => data_action(part, &class, timestamp),
     };
-    let Some(action) = action else { return Encoded::verbatim(part, &class, timestamp) };
+    let Some(action) = action else { return EncodedPart::verbatim(part, &class, timestamp) };
     if matches!(action, Action::ToolReturn(_)) && part.text("outcome").as_deref() == Some("denied") {
         before = part.text("tool_call_id").map(|id| denied(&id, timestamp));
     }
-    if around.portable && class == "tool-return" {
-        late = portable::deferred_by_tool(part, timestamp);
+    if context.portable && class == "tool-return" {
+        deferred = portable::deferred_by_tool(part, timestamp);
     }
     if class != default_class(&action) {
         writer.text("kind", &class);
     }
-    let exact = write_residue(part, &class, &action, layouts, &mut writer);
+    let exact = write_part_diff(part, &class, &action, layouts, &mut writer);
     irregular |= exact.is_none();
     let fragment = writer.into_fragment();
-    Encoded { action, fragment, before, late, irregular, exact: exact.unwrap_or(false) }
+    EncodedPart { action, fragment, before, deferred, irregular, exact: exact.unwrap_or(false) }
 }
 
 /// Writes what a part says beyond its action and its template, and tells whether the rest was compared to the byte;
 /// `None` when it cannot.
-pub(super) fn write_residue<'a>(
+pub(super) fn write_part_diff<'a>(
     part: &Part<'a>,
     class: &str,
     action: &Action,
@@ -173,117 +133,9 @@ pub(super) fn write_residue<'a>(
         "part_kind" => Expected::text(class),
         _ => expected(action, class, key, arguments_as_text),
     };
-    let residue = layouts.template(class)?.residue(part, told)?;
-    writer.residue(&residue, "keys", "part");
-    Some(residue.exact)
-}
-
-/// The class of the part that an action is when nothing is said.
-pub(super) fn default_class(action: &Action) -> &'static str {
-    match action {
-        Action::UserMessage(_) => "user-prompt",
-        Action::AssistantMessage(_) => "text",
-        Action::Thinking(_) => "thinking",
-        Action::ToolCall(_) => "tool-call",
-        Action::ToolReturn(_) => "tool-return",
-        Action::System(_) | Action::Other(_) => "retry-feedback",
-    }
-}
-
-/// What a member of a part should be, as its action says.
-pub(super) fn expected<'t>(
-    action: &'t Action,
-    class: &str,
-    key: &str,
-    arguments_as_text: bool,
-) -> Expected<'t> {
-    match (action, key) {
-        (_, "part_kind") => return Expected::Value(Value::Text(class_name(class))),
-        (_, "timestamp") => return coerce::time(action.timestamp()),
-        _ => {}
-    }
-    let optional = |text: Option<&'t str>| text.map_or(Expected::Default, Expected::text);
-    match action {
-        Action::UserMessage(UserMessageAction { content, .. })
-        | Action::AssistantMessage(AssistantMessageAction { content, .. })
-            if class == "speech" =>
-        {
-            match key {
-                "speaker" => Expected::text(speaker(action)),
-                "transcript" => content_text(content).map_or(Expected::Default, Expected::text),
-                _ => Expected::Default,
-            }
-        }
-        Action::UserMessage(action) => match (key, &action.content) {
-            ("content", MessageContent::Text(text)) => Expected::text(text),
-            _ => Expected::Default,
-        },
-        Action::AssistantMessage(action) => match (key, &action.content) {
-            ("content", MessageContent::Text(text)) => Expected::text(text),
-            ("content", content) => Expected::Value(Value::Text(content.text())),
-            _ => Expected::Default,
-        },
-        Action::Thinking(action) => match key {
-            "content" => Expected::text(action.content.as_deref().unwrap_or_default()),
-            "signature" => optional(action.signature.as_deref()),
-            "id" => optional(action.thinking_id.as_deref()),
-            "provider_name" => Expected::text(&action.provider_name),
-            _ => Expected::Default,
-        },
-        Action::ToolCall(action) => match key {
-            "tool_name" => Expected::text(&action.tool_name),
-            "tool_call_id" => Expected::text(&action.tool_call_id),
-            "args" if arguments_as_text => Expected::text(action.args.get()),
-            "args" => coerce::arguments(action.args.get()),
-            _ => Expected::Default,
-        },
-        Action::ToolReturn(action) => match key {
-            "tool_name" => Expected::text(&action.tool_name),
-            "tool_call_id" => Expected::text(&action.tool_call_id),
-            "content" => coerce::returned(action.content.get()),
-            "outcome" => Expected::text(outcome(&action.status)),
-            _ => Expected::Default,
-        },
-        Action::System(system) if class == "retry-feedback" && system.action_type == RETRY => {
-            let said = member(&system.data, "content").map(serde_json::value::RawValue::get);
-            match key {
-                "content" => coerce::feedback(said.unwrap_or("\"\"")),
-                "retry" => {
-                    let cause = member(&system.data, "cause")
-                        .and_then(|cause| serde_json::from_str(cause.get()).ok());
-                    coerce::retry(cause, said)
-                }
-                _ => Expected::Default,
-            }
-        }
-        Action::System(system) => {
-            match data_key(action, class, key).and_then(|key| member(&system.data, key)) {
-                Some(value) => Expected::Value(Value::Raw(value)),
-                None => Expected::Default,
-            }
-        }
-        Action::Other(_) => Expected::Default,
-    }
-}
-
-/// The member of an action's data that says a member of its part.
-fn data_key<'k>(action: &Action, class: &str, key: &'k str) -> Option<&'k str> {
-    match key {
-        "part_kind" => None,
-        // Streams and the first versions call it so.
-        "tools_added" if class == "tool-availability-delta" => Some("added"),
-        _ if DATA.iter().any(|(_, name)| *name == action.action_type()) => Some(key),
-        "content" => Some(key),
-        _ => None,
-    }
-}
-
-fn outcome(status: &str) -> &'static str {
-    match status {
-        "success" => "success",
-        "validation_error" => "retried",
-        _ => "failed",
-    }
+    let diff = layouts.get(class)?.diff(part, told)?;
+    writer.write_diff(&diff, "keys", "part");
+    Some(diff.exact)
 }
 
 /// The action of a part whose members are its data: those that say something, as streams carry them.
@@ -299,29 +151,11 @@ fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> 
     Some(system(action_type, timestamp, RawJson::from_text(data.finish()).ok()?))
 }
 
-fn member<'d>(data: &'d RawJson, name: &str) -> Option<&'d serde_json::value::RawValue> {
-    let members: super::roundtrip_metadata::Members<'_> = serde_json::from_str(data.get()).ok()?;
-    members.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
-}
-
-/// Who speaks in a spoken part.
-const fn speaker(action: &Action) -> &'static str {
-    if matches!(action, Action::UserMessage(_)) { "user" } else { "assistant" }
-}
-
-/// The first text of a content.
-fn content_text(content: &MessageContent) -> Option<&str> {
-    match content {
-        MessageContent::Text(text) => Some(text),
-        MessageContent::Parts(parts) => parts.iter().find_map(ContentPart::as_text),
-    }
-}
-
 /// What was said aloud: its transcript, and the sound where it was kept.
 fn speech<'a>(
     part: &Part<'a>,
     timestamp: &str,
-    around: &EncodeContext<'_>,
+    context: &EncodeContext<'_>,
     layouts: &mut FieldLayouts<'a>,
     writer: &mut ObjectWriter,
     irregular: &mut bool,
@@ -341,34 +175,17 @@ fn speech<'a>(
         }
     };
     let timestamp = timestamp.into();
-    Some(match around.kind {
+    Some(match context.kind {
         Kind::Request => {
             Action::UserMessage(UserMessageAction { timestamp, content, ..UserMessageAction::default() })
         }
         _ => Action::AssistantMessage(AssistantMessageAction {
             timestamp,
-            agent_id: around.agent_id.into(),
+            agent_id: context.agent_id.into(),
             content,
             ..AssistantMessageAction::default()
         }),
     })
-}
-
-/// The sound of what was said aloud, as the member `audio` of its part.
-pub(super) fn audio<'t>(
-    action: &'t Action,
-    items: Option<&[Option<ItemMetadata<'t>>]>,
-    layouts: &FieldLayouts<'t>,
-) -> Option<Value<'t>> {
-    let content = match action {
-        Action::UserMessage(action) => &action.content,
-        Action::AssistantMessage(action) => &action.content,
-        _ => return None,
-    };
-    let MessageContent::Parts(parts) = content else { return None };
-    let sound = parts.iter().find(|part| part.as_text().is_none())?;
-    let item = items.and_then(|items| items.first()).and_then(Option::as_ref);
-    Some(items::decode_item(sound, item, layouts))
 }
 
 fn user_prompt<'a>(
@@ -383,8 +200,8 @@ fn user_prompt<'a>(
         MessageContent::Text(text.into_owned())
     } else {
         let encoded = items::encode(value, layouts)?;
-        if let Some(residue) = &encoded.residue {
-            writer.json("items", residue);
+        if let Some(diff) = &encoded.diff {
+            writer.json("items", diff);
         }
         *irregular = encoded.irregular;
         MessageContent::Parts(encoded.parts)
@@ -446,15 +263,15 @@ fn retry(part: &Part<'_>, timestamp: &str) -> Action {
     system(RETRY, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
 }
 
-fn thinking(part: &Part<'_>, timestamp: &str, around: &EncodeContext<'_>) -> Option<Action> {
+fn thinking(part: &Part<'_>, timestamp: &str, context: &EncodeContext<'_>) -> Option<Action> {
     let content = part.text("content")?;
     let provider_name = part.text("provider_name");
     Some(Action::Thinking(ThinkingAction {
         timestamp: timestamp.into(),
-        agent_id: around.agent_id.into(),
+        agent_id: context.agent_id.into(),
         content: (!content.is_empty()).then(|| content.into_owned()),
         signature: part.text("signature").map(Into::into),
-        provider_name: provider_name.as_deref().or(around.provider_name).unwrap_or("unknown").into(),
+        provider_name: provider_name.as_deref().or(context.provider_name).unwrap_or("unknown").into(),
         thinking_id: part.text("id").map(Into::into),
         ..ThinkingAction::default()
     }))

@@ -58,11 +58,11 @@ impl PortableState {
 #[derive(serde::Deserialize)]
 struct Citation {
     #[serde(default)]
-    sources: Vec<Source>,
+    sources: Vec<CitationSource>,
 }
 
 #[derive(serde::Deserialize)]
-struct Source {
+struct CitationSource {
     kind: String,
     url: Option<String>,
     title: Option<String>,

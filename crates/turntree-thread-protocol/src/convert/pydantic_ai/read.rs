@@ -25,7 +25,7 @@ pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, P
     }
     let messages = messages.map_err(|error| locate(text, &error))?.0;
     for (index, message) in messages.iter().enumerate() {
-        if let Some(path) = deep_place(message, limits) {
+        if let Some(path) = too_deep_path(message, limits) {
             return Err(too_deep(index, path, limits));
         }
         validation::check(message).map_err(|refusal| refusal.in_message(index))?;
@@ -36,7 +36,7 @@ pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, P
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
 /// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
-/// messages: see [`deep_place`].
+/// messages: see [`too_deep_path`].
 pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
     if let Some(byte) = half_pairs(text).next() {
         return Err(ParseError {
@@ -65,8 +65,8 @@ fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
 /// JSON with U+FFFD for each half of a surrogate pair, which Pydantic does not read.
 pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
     let mut whole = Cow::Borrowed(json);
-    for place in half_pairs(json) {
-        whole.to_mut().replace_range(place..place + "\\ufffd".len(), "\\ufffd");
+    for position in half_pairs(json) {
+        whole.to_mut().replace_range(position..position + "\\ufffd".len(), "\\ufffd");
     }
     whole
 }
@@ -75,19 +75,19 @@ pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
 fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     // The unit that an escape at a place stands for, if one stands there.
-    let unit = move |place: usize| {
-        let digits = text.get(place..place + 6)?.strip_prefix("\\u")?;
+    let unit = move |position: usize| {
+        let digits = text.get(position..position + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
     };
     let mut second = None;
-    memchr::memmem::find_iter(bytes, b"\\u").filter(move |place| {
-        let before = bytes.get(..*place).unwrap_or_default();
+    memchr::memmem::find_iter(bytes, b"\\u").filter(move |position| {
+        let before = bytes.get(..*position).unwrap_or_default();
         let is_escaped = before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
-        let is_second = second.take() == Some(*place);
-        match unit(*place) {
+        let is_second = second.take() == Some(*position);
+        match unit(*position) {
             _ if is_escaped || is_second => false,
-            Some(0xD800..=0xDBFF) if matches!(unit(place + 6), Some(0xDC00..=0xDFFF)) => {
-                second = Some(place + 6);
+            Some(0xD800..=0xDBFF) if matches!(unit(position + 6), Some(0xDC00..=0xDFFF)) => {
+                second = Some(position + 6);
                 false
             }
             Some(0xD800..=0xDFFF) => true,
@@ -122,7 +122,7 @@ fn keeps_to(json: &str, depth: usize) -> bool {
 
 /// Where a value is nested deeper than the limit, or than Pydantic reads. The few values that are no scalars are all
 /// that can be.
-pub(super) fn deep_place(message: &ModelMessage<'_>, limits: &Limits) -> Option<Vec<PathSegment>> {
+pub(super) fn too_deep_path(message: &ModelMessage<'_>, limits: &Limits) -> Option<Vec<PathSegment>> {
     let key = |name: &str| PathSegment::Key(name.to_owned());
     let deep = |object: &Object<'_>, outer: usize| {
         let is_deep = |value: &Value<'_>| {
@@ -131,8 +131,8 @@ pub(super) fn deep_place(message: &ModelMessage<'_>, limits: &Limits) -> Option<
         };
         object.iter().find(|(_, value)| is_deep(value)).map(|(name, _)| key(name))
     };
-    let of_parts = message.parts.iter().enumerate().find_map(|(place, part)| {
-        Some(vec![key("parts"), PathSegment::Index(place), deep(part, OUTER_LEVELS)?])
+    let of_parts = message.parts.iter().enumerate().find_map(|(position, part)| {
+        Some(vec![key("parts"), PathSegment::Index(position), deep(part, OUTER_LEVELS)?])
     });
     let of_usage = || Some(vec![key("usage"), deep(message.usage.as_ref()?, OUTER_LEVELS - 1)?]);
     of_parts.or_else(of_usage).or_else(|| Some(vec![deep(&message.members, OUTER_LEVELS - 2)?]))
@@ -196,8 +196,8 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
 pub(super) fn without_nan(text: &str) -> Option<String> {
     let mut standard = String::with_capacity(text.len());
     let (mut rest, mut found) = (text, false);
-    while let Some(place) = rest.find(['"', 'N', 'I', '-']) {
-        let (before, tail) = rest.split_at(place);
+    while let Some(position) = rest.find(['"', 'N', 'I', '-']) {
+        let (before, tail) = rest.split_at(position);
         standard.push_str(before);
         let number = ["NaN", "-Infinity", "Infinity"].into_iter().find(|number| tail.starts_with(number));
         let length = if let Some(number) = number {
@@ -218,11 +218,11 @@ pub(super) fn without_nan(text: &str) -> Option<String> {
 /// The bytes of the string that a text begins with, quotes and all.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
-    for (place, byte) in text.bytes().enumerate().skip(1) {
+    for (position, byte) in text.bytes().enumerate().skip(1) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => return place + 1,
+            b'"' => return position + 1,
             _ => {}
         }
     }

@@ -190,8 +190,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for LayoutEntry<'a> {
                 formatter.write_str("the place of an action or an object")
             }
 
-            fn visit_u64<E: serde::de::Error>(self, place: u64) -> Result<LayoutEntry<'de>, E> {
-                usize::try_from(place).map(LayoutEntry::Action).map_err(E::custom)
+            fn visit_u64<E: serde::de::Error>(self, position: u64) -> Result<LayoutEntry<'de>, E> {
+                usize::try_from(position).map(LayoutEntry::Action).map_err(E::custom)
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LayoutEntry<'de>, A::Error> {
@@ -253,21 +253,21 @@ impl ObjectWriter {
     }
 
     /// The keys and members of a residue, each where there are some.
-    pub(super) fn residue(&mut self, residue: &ObjectDiff<'_, '_>, keys_name: &str, members_name: &str) {
-        if let Some(keys) = &residue.keys {
+    pub(super) fn write_diff(&mut self, diff: &ObjectDiff<'_, '_>, keys_name: &str, members_name: &str) {
+        if let Some(keys) = &diff.keys {
             let out = self.key(keys_name);
-            for (place, key) in keys.iter().enumerate() {
-                out.raw(if place == 0 { "[" } else { "," });
+            for (position, key) in keys.iter().enumerate() {
+                out.raw(if position == 0 { "[" } else { "," });
                 out.string(key);
             }
             out.raw(if keys.is_empty() { "[]" } else { "]" });
         }
-        if residue.members.is_empty() {
+        if diff.members.is_empty() {
             return;
         }
         let out = self.key(members_name);
-        for (place, (key, value)) in residue.members.iter().enumerate() {
-            out.raw(if place == 0 { "{" } else { "," });
+        for (position, (key, value)) in diff.members.iter().enumerate() {
+            out.raw(if position == 0 { "{" } else { "," });
             out.string(key);
             out.raw(":");
             write_value(out, value);

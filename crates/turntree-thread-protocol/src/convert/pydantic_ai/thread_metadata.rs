@@ -1,4 +1,4 @@
-//! `thread.metadata.pydantic_ai`: what a history says once, written and read.
+//! `thread.metadata.pydantic_ai`: what a history says once, stored and read.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,13 +20,13 @@ use turntree_core::json::tagged::CowStr;
 /// What the metadata of a thread says about its Pydantic AI messages.
 #[derive(Debug, Default)]
 pub(super) struct ThreadMetadata<'t> {
-    written: Written<'t>,
+    stored: StoredMetadata<'t>,
     /// Envelopes that are not in their actions, by sequence (decision 2, `strict`).
     hoisted: HashMap<u64, &'t RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Written<'t> {
+struct StoredMetadata<'t> {
     #[serde(borrow, default)]
     templates: HashMap<Cow<'t, str>, Members<'t>>,
     #[serde(borrow)]
@@ -42,38 +42,38 @@ struct Written<'t> {
 const POINTER: &str = "/metadata/pydantic_ai";
 
 fn damaged_thread(message: impl std::fmt::Display) -> ThreadError {
-    ThreadError::Residue { pointer: POINTER.to_owned(), message: message.to_string() }
+    ThreadError::RoundtripMetadata { pointer: POINTER.to_owned(), message: message.to_string() }
 }
 
 impl<'t> ThreadMetadata<'t> {
     /// Reads the metadata of a thread; a thread without has none of it.
     ///
     /// # Errors
-    /// [`ThreadError::Residue`] when it is damaged.
+    /// [`ThreadError::RoundtripMetadata`] when it is damaged.
     pub(super) fn of(thread: &'t Thread) -> Result<Self, ThreadError> {
         let Some(metadata) = thread.metadata.as_ref().and_then(|metadata| metadata.get("pydantic_ai")) else {
             return Ok(Self::default());
         };
-        let mut written: Written<'t> = serde_json::from_str(metadata.get()).map_err(damaged_thread)?;
+        let mut stored: StoredMetadata<'t> = serde_json::from_str(metadata.get()).map_err(damaged_thread)?;
         let mut hoisted = HashMap::new();
-        for (sequence, envelope) in std::mem::take(&mut written.actions.0) {
-            hoisted.insert(sequence.parse().map_err(damaged_thread)?, envelope);
+        for (sequence, stored) in std::mem::take(&mut stored.actions.0) {
+            hoisted.insert(sequence.parse().map_err(damaged_thread)?, stored);
         }
-        Ok(Self { written, hoisted })
+        Ok(Self { stored, hoisted })
     }
 
     /// The envelope of an action that is kept apart from it.
     pub(super) fn hoisted(&self, sequence: u64) -> Option<&'t str> {
-        self.hoisted.get(&sequence).map(|envelope| envelope.get())
+        self.hoisted.get(&sequence).map(|stored| stored.get())
     }
 
     /// The profile of the history.
     ///
     /// # Errors
-    /// [`ThreadError::Residue`] when it is damaged.
+    /// [`ThreadError::RoundtripMetadata`] when it is damaged.
     pub(super) fn layouts(&self) -> Result<FieldLayouts<'t>, ThreadError> {
         let mut layouts = FieldLayouts::default();
-        for (class, members) in &self.written.templates {
+        for (class, members) in &self.stored.templates {
             if members.0.len() > MOST_MEMBERS {
                 return Err(damaged_thread(format_args!(
                     "template \"{class}\" has more than {MOST_MEMBERS} members"
@@ -85,9 +85,9 @@ impl<'t> ThreadMetadata<'t> {
             }
             layouts.replace(class.clone(), object);
         }
-        layouts.instructions = self.written.instructions.clone().map(CowStr::into_cow);
-        layouts.arguments_as_text = self.written.args.as_ref().is_some_and(|form| form.as_str() == "text");
-        for (address, text) in &self.written.texts.0 {
+        layouts.instructions = self.stored.instructions.clone().map(CowStr::into_cow);
+        layouts.arguments_as_text = self.stored.args.as_ref().is_some_and(|form| form.as_str() == "text");
+        for (address, text) in &self.stored.texts.0 {
             layouts.texts.insert(address.clone(), Value::Raw(text));
         }
         Ok(layouts)
@@ -108,8 +108,8 @@ pub(super) fn configuration(layouts: &FieldLayouts<'_>, system_prompts: &[String
     let mut writer = ObjectWriter::default();
     if !system_prompts.is_empty() {
         let out = writer.key("system_prompts");
-        for (place, address) in system_prompts.iter().enumerate() {
-            out.raw(if place == 0 { "[" } else { "," });
+        for (index, address) in system_prompts.iter().enumerate() {
+            out.raw(if index == 0 { "[" } else { "," });
             out.string(address);
         }
         out.raw("]");
@@ -166,8 +166,8 @@ pub(super) fn write(
 }
 
 /// The error of an action whose metadata cannot be read.
-pub(super) fn damaged(place: usize, message: String) -> ThreadError {
-    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/pydantic_ai"), message }
+pub(super) fn damaged(index: usize, message: String) -> ThreadError {
+    ThreadError::RoundtripMetadata { pointer: format!("/actions/{index}/metadata/pydantic_ai"), message }
 }
 
 /// The metadata of an action: its own, or that of the thread.

@@ -45,8 +45,7 @@ impl Thread {
                 }
                 _ => None,
             };
-            let kept =
-                action_metadata(action, &metadata).ok().flatten().and_then(|envelope| envelope.message);
+            let kept = action_metadata(action, &metadata).ok().flatten().and_then(|stored| stored.message);
             let kept = kept.map(|message| message.usage);
             let kept = |key: &str| {
                 let value = kept.as_ref()?.0.iter().find(|(name, _)| name == key)?;

@@ -178,8 +178,8 @@ pub(super) fn member_since(plain: &FieldLayouts<'_>, class: &str, key: &str) -> 
     if let Some((_, since)) = members.iter().find(|(name, _)| *name == key) {
         return Some(*since);
     }
-    let known = match plain.template(class) {
-        Some(template) => template.members.get(key).is_some(),
+    let known = match plain.get(class) {
+        Some(layout) => layout.members.get(key).is_some(),
         None => class_since(class).is_some(),
     };
     let alias = matches!(

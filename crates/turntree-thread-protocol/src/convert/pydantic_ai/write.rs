@@ -103,8 +103,8 @@ fn control_character(digits: &[u8]) -> Option<u8> {
 /// Writes a history.
 pub fn write_history<S: Sink>(sink: &mut S, messages: &[ModelMessage<'_>]) {
     sink.raw("[");
-    for (place, message) in messages.iter().enumerate() {
-        if place > 0 {
+    for (index, message) in messages.iter().enumerate() {
+        if index > 0 {
             sink.raw(",");
         }
         write_message(sink, message);
@@ -115,13 +115,13 @@ pub fn write_history<S: Sink>(sink: &mut S, messages: &[ModelMessage<'_>]) {
 /// Writes a message.
 pub(super) fn write_message<S: Sink>(sink: &mut S, message: &ModelMessage<'_>) {
     sink.raw("{");
-    for (place, (key, value)) in message.members.iter().enumerate() {
-        write_key(sink, place, key);
+    for (index, (key, value)) in message.members.iter().enumerate() {
+        write_key(sink, index, key);
         match value {
             Value::Field if key == "parts" => {
                 sink.raw("[");
-                for (place, part) in message.parts.iter().enumerate() {
-                    if place > 0 {
+                for (index, part) in message.parts.iter().enumerate() {
+                    if index > 0 {
                         sink.raw(",");
                     }
                     write_object(sink, part);
@@ -138,8 +138,8 @@ pub(super) fn write_message<S: Sink>(sink: &mut S, message: &ModelMessage<'_>) {
     sink.raw("}");
 }
 
-fn write_key<S: Sink>(sink: &mut S, place: usize, key: &str) {
-    if place > 0 {
+fn write_key<S: Sink>(sink: &mut S, index: usize, key: &str) {
+    if index > 0 {
         sink.raw(",");
     }
     sink.string(key);
@@ -149,8 +149,8 @@ fn write_key<S: Sink>(sink: &mut S, place: usize, key: &str) {
 /// Writes an object.
 pub(super) fn write_object<S: Sink>(sink: &mut S, object: &Object<'_>) {
     sink.raw("{");
-    for (place, (key, value)) in object.iter().enumerate() {
-        write_key(sink, place, key);
+    for (index, (key, value)) in object.iter().enumerate() {
+        write_key(sink, index, key);
         write_value(sink, value);
     }
     sink.raw("}");
@@ -164,8 +164,8 @@ pub(super) fn write_value<S: Sink>(sink: &mut S, value: &Value<'_>) {
         Value::Text(text) => sink.string(text),
         Value::List(values) => {
             sink.raw("[");
-            for (place, value) in values.iter().enumerate() {
-                if place > 0 {
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
                     sink.raw(",");
                 }
                 write_value(sink, value);

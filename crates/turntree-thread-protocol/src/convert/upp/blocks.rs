@@ -73,7 +73,7 @@ fn part_of(block: &ContentBlock) -> Option<ContentPart> {
 }
 
 /// The blocks of what a user said, and of what came with it.
-pub(super) fn said(message: &UserMessageAction) -> Vec<ContentBlock> {
+pub(super) fn user_blocks(message: &UserMessageAction) -> Vec<ContentBlock> {
     let attached = message.attachments.iter().flatten().filter_map(Attachment::part);
     let mut blocks = blocks_of(&message.content);
     blocks.extend(attached.filter_map(|part| block_of(&part)));
@@ -90,7 +90,6 @@ pub(super) fn blocks_of(content: &MessageContent) -> Vec<ContentBlock> {
 
 /// The block of a content part that has one: files that only a provider keeps have none.
 fn block_of(part: &ContentPart) -> Option<ContentBlock> {
-    let decoded = |base64: &Option<String>| Binary::from_base64(base64.as_deref()?).ok();
     let extra = Extra::new;
     Some(match part {
         ContentPart::Text(text) => ContentBlock::text(&text.text),
@@ -110,42 +109,15 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
                 extra: extra(),
             })
         }
-        ContentPart::File(file) => {
-            let mime_type = file.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
-            let source = match (&file.url, &file.base64, &*mime_type) {
-                (Some(url), ..) => DocumentSource::Url(UrlSource { url: url.clone(), extra: extra() }),
-                (None, Some(data), "application/pdf") => {
-                    DocumentSource::Base64(Base64Source { data: data.clone(), extra: extra() })
-                }
-                (None, Some(_), "text/plain") => {
-                    let text = String::from_utf8(decoded(&file.base64)?.as_slice().to_vec()).ok()?;
-                    DocumentSource::Text(TextSource { data: text, extra: extra() })
-                }
-                _ => {
-                    let data = decoded(&file.base64)?;
-                    return Some(ContentBlock::Binary(BinaryBlock {
-                        data,
-                        mime_type,
-                        metadata: None,
-                        extra: extra(),
-                    }));
-                }
-            };
-            ContentBlock::Document(DocumentBlock {
-                source,
-                mime_type,
-                title: file.name.clone(),
-                extra: extra(),
-            })
-        }
+        ContentPart::File(file) => return file_block(file),
         ContentPart::Audio(audio) => ContentBlock::Audio(AudioBlock {
-            data: decoded(&audio.base64)?,
+            data: decoded(audio.base64.as_ref())?,
             mime_type: audio.media_type.clone().unwrap_or_else(|| "audio/wav".to_owned()),
             duration: None,
             extra: extra(),
         }),
         ContentPart::Video(video) => ContentBlock::Video(VideoBlock {
-            data: decoded(&video.base64)?,
+            data: decoded(video.base64.as_ref())?,
             mime_type: video.media_type.clone().unwrap_or_else(|| "video/mp4".to_owned()),
             duration: None,
             width: None,
@@ -154,4 +126,39 @@ fn block_of(part: &ContentPart) -> Option<ContentBlock> {
         }),
         ContentPart::Unknown(_) => return None,
     })
+}
+
+/// The block of a file: a document by URL, PDF or plain text, otherwise binary data.
+fn file_block(file: &FileContent) -> Option<ContentBlock> {
+    let mime_type = file.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
+    let source = match (&file.url, &file.base64, &*mime_type) {
+        (Some(url), ..) => DocumentSource::Url(UrlSource { url: url.clone(), extra: Extra::new() }),
+        (None, Some(data), "application/pdf") => {
+            DocumentSource::Base64(Base64Source { data: data.clone(), extra: Extra::new() })
+        }
+        (None, Some(_), "text/plain") => {
+            let text = String::from_utf8(decoded(file.base64.as_ref())?.as_slice().to_vec()).ok()?;
+            DocumentSource::Text(TextSource { data: text, extra: Extra::new() })
+        }
+        _ => {
+            let data = decoded(file.base64.as_ref())?;
+            return Some(ContentBlock::Binary(BinaryBlock {
+                data,
+                mime_type,
+                metadata: None,
+                extra: Extra::new(),
+            }));
+        }
+    };
+    Some(ContentBlock::Document(DocumentBlock {
+        source,
+        mime_type,
+        title: file.name.clone(),
+        extra: Extra::new(),
+    }))
+}
+
+/// The bytes of base64; `None` where it is missing or malformed.
+fn decoded(base64: Option<&String>) -> Option<Binary> {
+    Binary::from_base64(base64?).ok()
 }

@@ -40,12 +40,12 @@ pub struct UppOptions {
 /// With `full`, [`Thread::to_upp`] gives back messages equal to these. Blocks that the protocol has no content for are
 /// kept whole there, and left out otherwise.
 pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, options: &UppOptions) -> Thread {
-    let mut names = Names::default();
+    let mut open_calls = OpenCalls::default();
     let mut thread = Thread::new(options.thread_id.clone(), "", "");
     for (index, message) in messages.into_iter().enumerate() {
-        let mut actions = encode(message, &options.agent.agent_id, &mut names);
+        let mut actions = encode(message, &options.agent.agent_id, &mut open_calls);
         if options.full {
-            keep(index, message, &mut actions);
+            attach_metadata(index, message, &mut actions);
         }
         for action in actions {
             thread.append(action);
@@ -77,8 +77,8 @@ pub fn assistant() -> AgentConfig {
 }
 
 /// Puts into metadata what the actions of a message do not say.
-fn keep(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
-    let place = u64::try_from(index).unwrap_or(u64::MAX);
+fn attach_metadata(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
+    let position = u64::try_from(index).unwrap_or(u64::MAX);
     if actions.is_empty() {
         // Something has to stand for the message.
         actions.push(Action::System(SystemAction {
@@ -88,8 +88,8 @@ fn keep(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
             ..SystemAction::default()
         }));
     }
-    let envelope = |first: bool, raw: Option<RawJson>| MessageMetadata {
-        m: place,
+    let stored = |first: bool, raw: Option<RawJson>| MessageMetadata {
+        m: position,
         id: first.then(|| message.id.clone()),
         metadata: if first { message.metadata.clone() } else { None },
         raw,
@@ -97,23 +97,23 @@ fn keep(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
     };
     let set = |actions: &mut [Action], raw: Option<RawJson>| {
         let mut raw = raw;
-        for (place, action) in actions.iter_mut().enumerate() {
-            let said = RawJson::from_value(&envelope(place == 0, raw.take())).unwrap_or_default();
+        for (position, action) in actions.iter_mut().enumerate() {
+            let said = RawJson::from_value(&stored(position == 0, raw.take())).unwrap_or_default();
             action.metadata_mut().get_or_insert_default().insert(NAMESPACE, said);
         }
     };
     set(actions, None);
-    let back = decode(actions.iter().map(|action| (action, envelope_of(action))));
+    let back = decode(actions.iter().map(|action| (action, message_metadata(action))));
     if back.as_ref().ok().and_then(Option::as_ref) != Some(&**message) {
         set(actions, RawJson::from_value(&**message).ok());
     }
 }
 
-fn envelope_of(action: &Action) -> Option<MessageMetadata> {
+fn message_metadata(action: &Action) -> Option<MessageMetadata> {
     action.metadata()?.get(NAMESPACE)?.to().ok()
 }
 
-fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
+fn encode(message: &Message, agent_id: &str, open_calls: &mut OpenCalls) -> Vec<Action> {
     let timestamp = InternedStr::from(message.timestamp.to_string());
     let mut actions = Vec::new();
     match &message.body {
@@ -142,7 +142,7 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
                 });
             }
             for call in tool_calls.iter().flatten() {
-                names.call(&call.tool_call_id, &call.tool_name);
+                open_calls.open(&call.tool_call_id, &call.tool_name);
                 actions.push(Action::ToolCall(ToolCallAction {
                     timestamp: timestamp.clone(),
                     agent_id: agent_id.into(),
@@ -155,7 +155,7 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
         }
         Body::ToolResult { results } => {
             for result in results {
-                let name = names.answer(&result.tool_call_id);
+                let name = open_calls.close(&result.tool_call_id);
                 actions.push(Action::ToolReturn(ToolReturnAction {
                     timestamp: timestamp.clone(),
                     tool_call_id: result.tool_call_id.as_str().into(),
@@ -172,14 +172,14 @@ fn encode(message: &Message, agent_id: &str, names: &mut Names) -> Vec<Action> {
 
 /// The tools of calls that wait for their results. Ids repeat: the first call of an id is answered first.
 #[derive(Default)]
-struct Names(HashMap<String, VecDeque<String>>);
+struct OpenCalls(HashMap<String, VecDeque<String>>);
 
-impl Names {
-    fn call(&mut self, id: &str, tool: &str) {
+impl OpenCalls {
+    fn open(&mut self, id: &str, tool: &str) {
         self.0.entry(id.to_owned()).or_default().push_back(tool.to_owned());
     }
 
-    fn answer(&mut self, id: &str) -> Option<String> {
+    fn close(&mut self, id: &str) -> Option<String> {
         self.0.get_mut(id).and_then(VecDeque::pop_front)
     }
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use uuid::Uuid;
 
-use super::blocks::{blocks_of, said};
+use super::blocks::{blocks_of, user_blocks};
 use super::message_metadata::{MessageMetadata, NAMESPACE};
 use crate::action::{Action, AssistantMessageAction, UserMessageAction};
 use crate::content::{ContentPart, MessageContent};
-use crate::convert::agent_view::{self, Heard, Item, Origin, ViewOptions, prefixed};
+use crate::convert::agent_view::{self, ActionOrigin, Rendering, ViewItem, ViewOptions, prefixed};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::Extra;
@@ -18,18 +18,18 @@ use turntree_core::message::tool::{ToolCall, ToolResult};
 
 /// Whose voice an action without an envelope is in.
 #[derive(PartialEq, Eq, Clone, Copy)]
-enum Voice<'t> {
+enum Speaker<'t> {
     User,
     Agent(&'t str),
     Tool,
 }
 
-fn voice(action: &Action) -> Option<Voice<'_>> {
+fn speaker(action: &Action) -> Option<Speaker<'_>> {
     match action {
-        Action::UserMessage(_) => Some(Voice::User),
-        Action::ToolReturn(_) => Some(Voice::Tool),
+        Action::UserMessage(_) => Some(Speaker::User),
+        Action::ToolReturn(_) => Some(Speaker::Tool),
         Action::System(_) | Action::Other(_) => None,
-        action => action.agent_id().map(Voice::Agent),
+        action => action.agent_id().map(Speaker::Agent),
     }
 }
 
@@ -40,25 +40,24 @@ impl Thread {
     /// Message ids that no metadata gives follow from the thread's id and the place of the message.
     ///
     /// # Errors
-    /// [`ThreadError::Residue`] when metadata that the way back needs is damaged; [`ThreadError::UnknownAgent`] when the
+    /// [`ThreadError::RoundtripMetadata`] when metadata that the way back needs is damaged; [`ThreadError::UnknownAgent`] when the
     /// registry does not have the agent.
     pub fn to_upp(&self, options: &ViewOptions) -> Result<Vec<Message>, ThreadError> {
         let thread = self.unhoisted();
-        let envelopes = thread.actions.iter().enumerate().map(|(place, action)| {
+        let envelopes = thread.actions.iter().enumerate().map(|(index, action)| {
             let said = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
-            said.map(|said| said.to::<MessageMetadata>().map_err(|error| damaged(place, error.to_string())))
+            said.map(|said| said.to::<MessageMetadata>().map_err(|error| damaged(index, error.to_string())))
                 .transpose()
         });
         let envelopes: Vec<Option<MessageMetadata>> = envelopes.collect::<Result<_, _>>()?;
         let groups = match &options.agent_id {
-            None => whole(&thread, envelopes),
-            Some(agent_id) => heard(&thread, agent_id, options, &envelopes)?,
+            None => all_groups(&thread, envelopes),
+            Some(agent_id) => agent_groups(&thread, agent_id, options, &envelopes)?,
         };
         let mut messages = Vec::new();
         for group in groups {
-            let message =
-                decode(group.actions.iter().map(|(action, envelope)| (&**action, envelope.clone())));
-            let Some(mut message) = message.map_err(|message| damaged(group.place, message))? else {
+            let message = decode(group.actions.iter().map(|(action, stored)| (&**action, stored.clone())));
+            let Some(mut message) = message.map_err(|message| damaged(group.index, message))? else {
                 continue;
             };
             if message.id.is_empty() {
@@ -72,101 +71,101 @@ impl Thread {
 }
 
 /// The actions of one message.
-struct Group<'t> {
+struct ActionGroup<'t> {
     /// The place of the first one in the thread.
-    place: usize,
+    index: usize,
     actions: Vec<(Cow<'t, Action>, Option<MessageMetadata>)>,
 }
 
 /// Every action that a message was made of, or that says something.
-fn whole(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for (place, (action, envelope)) in thread.actions.iter().zip(envelopes).enumerate() {
-        if envelope.is_none() && voice(action).is_none() {
+fn all_groups(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<ActionGroup<'_>> {
+    let mut groups: Vec<ActionGroup<'_>> = Vec::new();
+    for (index, (action, stored)) in thread.actions.iter().zip(envelopes).enumerate() {
+        if stored.is_none() && speaker(action).is_none() {
             continue;
         }
-        let item = (Cow::Borrowed(&**action), envelope);
+        let item = (Cow::Borrowed(&**action), stored);
         match groups.last_mut() {
-            Some(last) if goes_on(&last.actions, &item) => last.actions.push(item),
-            _ => groups.push(Group { place, actions: vec![item] }),
+            Some(last) if continues_message(&last.actions, &item) => last.actions.push(item),
+            _ => groups.push(ActionGroup { index, actions: vec![item] }),
         }
     }
     groups
 }
 
 /// What one agent hears.
-fn heard<'t>(
+fn agent_groups<'t>(
     thread: &'t Thread,
     agent_id: &str,
     options: &ViewOptions,
     envelopes: &[Option<MessageMetadata>],
-) -> Result<Vec<Group<'t>>, ThreadError> {
+) -> Result<Vec<ActionGroup<'t>>, ThreadError> {
     let origins = origins(envelopes);
     let mut groups = Vec::new();
     for message in agent_view::messages(thread, agent_id, options, &origins, true)? {
         let answers = message.speaker.is_some();
         // Results of one message stay together, and so do an agent's words; a user's messages are one each.
-        let together = |one: &Item<'_>, other: &Item<'_>| {
-            let is_return = |item: &Item<'_>| matches!(item.heard, Heard::Return { .. });
-            let origin = |item: &Item<'_>| origins.get(item.place).and_then(|origin| origin.message);
+        let together = |one: &ViewItem<'_>, other: &ViewItem<'_>| {
+            let is_return = |item: &ViewItem<'_>| matches!(item.rendering, Rendering::Return { .. });
+            let origin = |item: &ViewItem<'_>| origins.get(item.index).and_then(|origin| origin.message);
             answers || (is_return(one) && is_return(other) && origin(one) == origin(other))
         };
         for items in message.items.chunk_by(together) {
-            let Some(place) = items.first().map(|item| item.place) else { continue };
+            let Some(index) = items.first().map(|item| item.index) else { continue };
             let complete = is_complete(items, &origins, thread);
             let actions = items.iter().map(|item| {
-                let envelope = envelopes.get(item.place).cloned().flatten();
-                let envelope = envelope
-                    .filter(|_| is_kept(item))
-                    .map(|envelope| MessageMetadata { raw: envelope.raw.filter(|_| complete), ..envelope });
-                (as_heard(item, answers), envelope)
+                let stored = envelopes.get(item.index).cloned().flatten();
+                let stored = stored
+                    .filter(|_| is_unchanged(item))
+                    .map(|stored| MessageMetadata { raw: stored.raw.filter(|_| complete), ..stored });
+                (as_rendered(item, answers), stored)
             });
-            groups.push(Group { place, actions: actions.collect() });
+            groups.push(ActionGroup { index, actions: actions.collect() });
         }
     }
     Ok(groups)
 }
 
 /// Of which message each action was.
-fn origins(envelopes: &[Option<MessageMetadata>]) -> Vec<Origin> {
+fn origins(envelopes: &[Option<MessageMetadata>]) -> Vec<ActionOrigin> {
     let mut head: Option<(usize, u64)> = None;
-    let origin = |(place, envelope): (usize, &Option<MessageMetadata>)| {
-        head = envelope.as_ref().map(|envelope| match head {
-            Some((first, of_head)) if envelope.id.is_none() && of_head == envelope.m => (first, of_head),
-            _ => (place, envelope.m),
+    let origin = |(index, stored): (usize, &Option<MessageMetadata>)| {
+        head = stored.as_ref().map(|stored| match head {
+            Some((first, of_head)) if stored.id.is_none() && of_head == stored.m => (first, of_head),
+            _ => (index, stored.m),
         });
-        Origin { message: head.map(|(first, _)| first), ..Origin::default() }
+        ActionOrigin { message: head.map(|(first, _)| first), ..ActionOrigin::default() }
     };
     envelopes.iter().enumerate().map(origin).collect()
 }
 
 /// Whether an action is the agent's own, or a user's, so that what was kept of its message holds.
-fn is_kept(item: &Item<'_>) -> bool {
+fn is_unchanged(item: &ViewItem<'_>) -> bool {
     !matches!(
-        item.heard,
-        Heard::Told(_)
-            | Heard::Summary(_)
-            | Heard::Call { own: false, .. }
-            | Heard::Return { own: false, .. }
+        item.rendering,
+        Rendering::Quoted(_)
+            | Rendering::Summary(_)
+            | Rendering::Call { own: false, .. }
+            | Rendering::Return { own: false, .. }
     )
 }
 
 /// Whether items are all that their message was made of, as they were.
-fn is_complete(items: &[Item<'_>], origins: &[Origin], thread: &Thread) -> bool {
-    let origin = |place: usize| origins.get(place).and_then(|origin| origin.message);
-    let Some(first) = items.first().and_then(|item| origin(item.place)) else { return false };
-    let all = (0..thread.actions.len()).skip(first).take_while(|place| origin(*place) == Some(first));
-    let as_it_is = |item: &Item<'_>| match (&item.heard, item.action) {
-        (Heard::AsIs, _) => true,
-        (Heard::Call { id, own: true }, Action::ToolCall(call)) => *id == *call.tool_call_id,
-        (Heard::Return { id, own: true }, Action::ToolReturn(returned)) => *id == *returned.tool_call_id,
+fn is_complete(items: &[ViewItem<'_>], origins: &[ActionOrigin], thread: &Thread) -> bool {
+    let origin = |index: usize| origins.get(index).and_then(|origin| origin.message);
+    let Some(first) = items.first().and_then(|item| origin(item.index)) else { return false };
+    let all = (0..thread.actions.len()).skip(first).take_while(|index| origin(*index) == Some(first));
+    let as_it_is = |item: &ViewItem<'_>| match (&item.rendering, item.action) {
+        (Rendering::AsIs, _) => true,
+        (Rendering::Call { id, own: true }, Action::ToolCall(call)) => *id == *call.tool_call_id,
+        (Rendering::Return { id, own: true }, Action::ToolReturn(returned)) => *id == *returned.tool_call_id,
         _ => false,
     };
-    items.iter().all(as_it_is) && all.eq(items.iter().map(|item| item.place))
+    items.iter().all(as_it_is) && all.eq(items.iter().map(|item| item.index))
 }
 
-/// An action that says what is heard.
-fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
+/// An action that says what is rendering.
+fn as_rendered<'t>(item: &ViewItem<'t>, answers: bool) -> Cow<'t, Action> {
     let mut action = Cow::Borrowed(item.action);
     let user = |content: MessageContent| {
         Action::UserMessage(UserMessageAction {
@@ -175,8 +174,8 @@ fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
             ..UserMessageAction::default()
         })
     };
-    match (&item.heard, item.action) {
-        (Heard::Told(prefix), Action::AssistantMessage(message)) if answers => {
+    match (&item.rendering, item.action) {
+        (Rendering::Quoted(prefix), Action::AssistantMessage(message)) if answers => {
             Cow::Owned(Action::AssistantMessage(AssistantMessageAction {
                 timestamp: message.timestamp.clone(),
                 agent_id: message.agent_id.clone(),
@@ -184,17 +183,17 @@ fn as_heard<'t>(item: &Item<'t>, answers: bool) -> Cow<'t, Action> {
                 ..AssistantMessageAction::default()
             }))
         }
-        (Heard::Told(prefix), Action::AssistantMessage(message)) => {
+        (Rendering::Quoted(prefix), Action::AssistantMessage(message)) => {
             Cow::Owned(user(attributed(&message.content, prefix)))
         }
-        (Heard::Summary(line), _) => Cow::Owned(user(MessageContent::Text(line.clone()))),
-        (Heard::Call { id, .. }, Action::ToolCall(call)) if *id != *call.tool_call_id => {
+        (Rendering::Summary(line), _) => Cow::Owned(user(MessageContent::Text(line.clone()))),
+        (Rendering::Call { id, .. }, Action::ToolCall(call)) if *id != *call.tool_call_id => {
             if let Action::ToolCall(call) = action.to_mut() {
                 call.tool_call_id = id.as_ref().into();
             }
             action
         }
-        (Heard::Return { id, .. }, Action::ToolReturn(returned)) if *id != *returned.tool_call_id => {
+        (Rendering::Return { id, .. }, Action::ToolReturn(returned)) if *id != *returned.tool_call_id => {
             if let Action::ToolReturn(returned) = action.to_mut() {
                 returned.tool_call_id = id.as_ref().into();
             }
@@ -220,20 +219,20 @@ fn attributed(content: &MessageContent, prefix: &str) -> MessageContent {
     MessageContent::Parts(parts)
 }
 
-fn damaged(place: usize, message: String) -> ThreadError {
-    ThreadError::Residue { pointer: format!("/actions/{place}/metadata/{NAMESPACE}"), message }
+fn damaged(index: usize, message: String) -> ThreadError {
+    ThreadError::RoundtripMetadata { pointer: format!("/actions/{index}/metadata/{NAMESPACE}"), message }
 }
 
 /// Whether an action belongs to the message of the actions before it.
-fn goes_on(
+fn continues_message(
     group: &[(Cow<'_, Action>, Option<MessageMetadata>)],
     item: &(Cow<'_, Action>, Option<MessageMetadata>),
 ) -> bool {
-    let Some((last, envelope)) = group.last() else { return false };
-    match (envelope, &item.1) {
-        (Some(last), Some(envelope)) => last.m == envelope.m && envelope.id.is_none(),
-        (None, None) => match (voice(last), voice(&item.0)) {
-            (Some(Voice::Agent(one)), Some(Voice::Agent(other))) => {
+    let Some((last, stored)) = group.last() else { return false };
+    match (stored, &item.1) {
+        (Some(last), Some(stored)) => last.m == stored.m && stored.id.is_none(),
+        (None, None) => match (speaker(last), speaker(&item.0)) {
+            (Some(Speaker::Agent(one)), Some(Speaker::Agent(other))) => {
                 let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
                 let calls = group.iter().any(|(action, _)| matches!(&**action, Action::ToolCall(_)));
                 let said = group.iter().any(|(action, _)| says(action));
@@ -242,7 +241,7 @@ fn goes_on(
                     && (matches!(&*item.0, Action::ToolCall(_)) || !calls)
                     && !(said && says(&item.0))
             }
-            (Some(Voice::Tool), Some(Voice::Tool)) => true,
+            (Some(Speaker::Tool), Some(Speaker::Tool)) => true,
             _ => false,
         },
         _ => false,
@@ -254,20 +253,20 @@ pub(super) fn decode<'t>(
     group: impl Iterator<Item = (&'t Action, Option<MessageMetadata>)>,
 ) -> Result<Option<Message>, String> {
     let mut message: Option<Message> = None;
-    for (action, envelope) in group {
-        let envelope_raw = envelope.as_ref().and_then(|envelope| envelope.raw.as_ref());
-        if let Some(raw) = envelope_raw {
+    for (action, stored) in group {
+        let raw = stored.as_ref().and_then(|stored| stored.raw.as_ref());
+        if let Some(raw) = raw {
             return raw.to().map(Some).map_err(|error| format!("raw: {error}"));
         }
         let Some(body) = body_of(action) else { continue };
         let Some(message) = &mut message else {
             message = Some(Message {
-                id: envelope.as_ref().and_then(|envelope| envelope.id.clone()).unwrap_or_default(),
+                id: stored.as_ref().and_then(|stored| stored.id.clone()).unwrap_or_default(),
                 timestamp: action
                     .timestamp()
                     .parse()
                     .map_err(|error: turntree_core::time::TimestampError| error.to_string())?,
-                metadata: envelope.and_then(|envelope| envelope.metadata),
+                metadata: stored.and_then(|stored| stored.metadata),
                 body,
                 extra: Extra::new(),
             });
@@ -295,7 +294,7 @@ pub(super) fn decode<'t>(
 /// What an action says, as the body of a message of its own.
 fn body_of(action: &Action) -> Option<Body> {
     Some(match action {
-        Action::UserMessage(message) => Body::User { content: said(message) },
+        Action::UserMessage(message) => Body::User { content: user_blocks(message) },
         Action::AssistantMessage(message) => {
             Body::Assistant { content: blocks_of(&message.content), tool_calls: None }
         }

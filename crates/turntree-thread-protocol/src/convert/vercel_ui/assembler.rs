@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::chunk::Chunk;
 use super::merge_metadata::merge;
-use super::message::{DYNAMIC_TOOL, STEP_START, Slot, UiMessage, UiPart};
+use super::message::{DYNAMIC_TOOL, Optional, STEP_START, UiMessage, UiPart};
 use super::tool_update::{StreamedCall, ToolUpdate};
 use turntree_core::json::{RawJson, RawObject};
 
@@ -55,17 +55,17 @@ impl Assembler {
         self.grown.clear();
         self.calls.clear();
         self.step =
-            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |place| place + 1);
-        for (place, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
+            message.parts.iter().rposition(|part| part.kind == STEP_START).map_or(0, |index| index + 1);
+        for (index, part) in message.parts.iter().enumerate().filter(|(_, part)| part.is_tool()) {
             if let Some(id) = &part.tool_call_id {
-                self.calls.entry(id.clone()).or_default().push(place);
+                self.calls.entry(id.clone()).or_default().push(index);
             }
         }
-        for (place, part) in message.parts.iter().enumerate().skip(self.step) {
+        for (index, part) in message.parts.iter().enumerate().skip(self.step) {
             if let Some(id) =
                 part.tool_call_id.as_ref().filter(|_| part.is_tool() && part.is("input-streaming"))
             {
-                self.inputs.insert(id.clone(), StreamedCall::of(place, part));
+                self.inputs.insert(id.clone(), StreamedCall::of(index, part));
             }
         }
         self.message = message;
@@ -80,8 +80,8 @@ impl Assembler {
                 continue;
             }
             let text = RawJson::from_str_value(input.arrived.text());
-            part.input = Slot(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
-            part.raw_input = Slot((!input.hides_text).then_some(text));
+            part.input = Optional(if input.is_text() { Some(text.clone()) } else { input.arrived.read() });
+            part.raw_input = Optional((!input.hides_text).then_some(text));
         }
         &self.message
     }
@@ -155,7 +155,7 @@ impl Assembler {
         self.metadata(&chunk.message_metadata)
     }
 
-    fn metadata(&mut self, metadata: &Slot) -> Result<(), String> {
+    fn metadata(&mut self, metadata: &Optional) -> Result<(), String> {
         let Some(new) = metadata.get().filter(|value| !value.is_null()) else { return Ok(()) };
         let merged = match self.message.metadata.get() {
             Some(old) if !old.is_null() => merge(old, new)?,
@@ -173,8 +173,8 @@ impl Assembler {
         self.inputs.clear();
         self.grown.clear();
         self.message.parts.truncate(self.step);
-        for places in self.calls.values_mut() {
-            places.retain(|place| *place < self.step);
+        for indices in self.calls.values_mut() {
+            indices.retain(|index| *index < self.step);
         }
     }
 
@@ -197,8 +197,8 @@ impl Assembler {
         let id = need(chunk.id.as_ref(), chunk, "id")?;
         let (what, piece) = chunk.kind.split_once('-').unwrap_or_default();
         let open = if what == "reasoning" { &mut self.reasonings } else { &mut self.texts };
-        let place = if piece == "end" { open.remove(id) } else { open.get(id).copied() };
-        let part = place.and_then(|place| self.message.parts.get_mut(place)).ok_or_else(|| {
+        let index = if piece == "end" { open.remove(id) } else { open.get(id).copied() };
+        let part = index.and_then(|index| self.message.parts.get_mut(index)).ok_or_else(|| {
             format!("no open {what} \"{id}\"; send its {what}-start before its {}", chunk.kind)
         })?;
         if piece == "delta" {
@@ -229,18 +229,18 @@ impl Assembler {
         };
         let is_start = state == "input-streaming";
         let of_any_kind = self.in_step(id, |_| true).filter(|_| chunk.kind == "tool-input-error");
-        let dynamic = match of_any_kind.and_then(|place| self.message.parts.get(place)) {
+        let dynamic = match of_any_kind.and_then(|index| self.message.parts.get(index)) {
             Some(part) => part.kind == DYNAMIC_TOOL,
             None => chunk.dynamic == Some(true),
         };
-        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
-        let place = place.unwrap_or_else(|| self.new_call(id, dynamic));
+        let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let index = index.unwrap_or_else(|| self.new_call(id, dynamic));
         let update = ToolUpdate {
             name,
             state,
-            input: if is_start { Slot(None) } else { chunk.input.clone() },
-            raw_input: Slot(None),
-            output: Slot(None),
+            input: if is_start { Optional(None) } else { chunk.input.clone() },
+            raw_input: Optional(None),
+            output: Optional(None),
             error_text,
             preliminary: None,
             encoding: chunk.input_encoding.clone().filter(|_| is_start),
@@ -250,7 +250,7 @@ impl Assembler {
         };
         if is_start {
             let input = StreamedCall {
-                part: place,
+                part: index,
                 name: name.clone(),
                 dynamic,
                 encoding: update.encoding.clone(),
@@ -260,7 +260,7 @@ impl Assembler {
             };
             self.inputs.insert(id.clone(), input);
         }
-        self.update(place, chunk, update);
+        self.update(index, chunk, update);
         Ok(())
     }
 
@@ -269,25 +269,25 @@ impl Assembler {
         let Some((dynamic, part)) = self.inputs.get(id).map(|input| (input.dynamic, input.part)) else {
             return Err(format!("no call \"{id}\" whose input arrives; send its tool-input-start first"));
         };
-        let place = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
+        let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
         let arrives =
-            |place: &usize| self.message.parts.get(*place).is_some_and(|part| part.is("input-streaming"));
+            |index: &usize| self.message.parts.get(*index).is_some_and(|part| part.is("input-streaming"));
         // Between a start and what follows nothing else of the part can change.
-        let goes_on = place.filter(arrives) == Some(part);
+        let goes_on = index.filter(arrives) == Some(part);
         if !goes_on {
             self.message();
         }
         let Some(mut input) = self.inputs.remove(id) else { return Ok(()) };
         input.arrived.push(piece);
-        input.hides_text = dynamic && place.is_none();
+        input.hides_text = dynamic && index.is_none();
         if !goes_on {
-            input.part = place.unwrap_or_else(|| self.new_call(id, dynamic));
+            input.part = index.unwrap_or_else(|| self.new_call(id, dynamic));
             let update = ToolUpdate {
                 name: &input.name,
                 state: "input-streaming",
-                input: Slot(None),
-                raw_input: Slot(None),
-                output: Slot(None),
+                input: Optional(None),
+                raw_input: Optional(None),
+                output: Optional(None),
                 error_text: None,
                 preliminary: None,
                 encoding: input.encoding.clone(),
@@ -305,12 +305,12 @@ impl Assembler {
     }
 
     fn tool_output(&mut self, chunk: &Chunk) -> Result<(), String> {
-        let place = self.called(chunk)?;
+        let index = self.called(chunk)?;
         let is_error = chunk.kind == "tool-output-error";
         let error_text =
             if is_error { Some(need(chunk.error_text.as_ref(), chunk, "errorText")?.clone()) } else { None };
         self.message();
-        let Some(part) = self.message.parts.get(place) else { return Ok(()) };
+        let Some(part) = self.message.parts.get(index) else { return Ok(()) };
         let name = part.tool().unwrap_or_default().to_owned();
         let update = ToolUpdate {
             name: &name,
@@ -320,9 +320,9 @@ impl Assembler {
             raw_input: if is_error && part.kind != DYNAMIC_TOOL {
                 part.raw_input.clone()
             } else {
-                Slot(None)
+                Optional(None)
             },
-            output: if is_error { Slot(None) } else { chunk.output.clone() },
+            output: if is_error { Optional(None) } else { chunk.output.clone() },
             error_text,
             preliminary: chunk.preliminary.filter(|_| !is_error),
             encoding: None,
@@ -330,13 +330,13 @@ impl Assembler {
             metadata: chunk.tool_metadata.clone(),
             is_result: true,
         };
-        self.update(place, chunk, update);
+        self.update(index, chunk, update);
         Ok(())
     }
 
     /// Writes what a chunk says over what was said before.
-    fn update(&mut self, place: usize, chunk: &Chunk, update: ToolUpdate<'_>) {
-        let Some(part) = self.message.parts.get_mut(place) else { return };
+    fn update(&mut self, index: usize, chunk: &Chunk, update: ToolUpdate<'_>) {
+        let Some(part) = self.message.parts.get_mut(index) else { return };
         if part.kind == DYNAMIC_TOOL {
             part.tool_name = Some(update.name.to_owned());
         } else {
@@ -363,25 +363,25 @@ impl Assembler {
     }
 
     fn new_call(&mut self, id: &str, dynamic: bool) -> usize {
-        let place = self.message.parts.len();
+        let index = self.message.parts.len();
         let kind = if dynamic { DYNAMIC_TOOL } else { "tool-" };
         self.message.parts.push(UiPart { tool_call_id: Some(id.to_owned()), ..UiPart::of(kind) });
-        self.calls.entry(id.to_owned()).or_default().push(place);
-        place
+        self.calls.entry(id.to_owned()).or_default().push(index);
+        index
     }
 
     /// The first part of a call in the current step.
     fn in_step(&self, id: &str, fits: impl Fn(&UiPart) -> bool) -> Option<usize> {
-        let places = self.calls.get(id)?.iter().copied();
-        places
-            .filter(|place| *place >= self.step)
-            .find(|place| self.message.parts.get(*place).is_some_and(&fits))
+        let indices = self.calls.get(id)?.iter().copied();
+        indices
+            .filter(|index| *index >= self.step)
+            .find(|index| self.message.parts.get(*index).is_some_and(&fits))
     }
 
     /// The part of the call that a chunk answers: of the current step, else the latest.
     fn called(&self, chunk: &Chunk) -> Result<usize, String> {
         let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
-        let latest = || self.calls.get(id).and_then(|places| places.last().copied());
+        let latest = || self.calls.get(id).and_then(|indices| indices.last().copied());
         self.in_step(id, |_| true).or_else(latest).ok_or_else(|| {
             format!(
                 "no call \"{id}\" in this message; send its tool-input-available before its {}",
@@ -392,7 +392,7 @@ impl Assembler {
 
     fn approval_request(&mut self, chunk: &Chunk) -> Result<(), String> {
         self.message();
-        let place = self.called(chunk)?;
+        let index = self.called(chunk)?;
         let id = need(chunk.approval_id.as_ref(), chunk, "approvalId")?;
         let mut approval = RawObject::new();
         approval.insert("id", RawJson::from_str_value(id));
@@ -408,7 +408,7 @@ impl Assembler {
         let automatic = chunk.is_automatic.filter(|automatic| *automatic);
         keep("isAutomatic", automatic.and_then(|automatic| RawJson::from_value(&automatic).ok()));
         keep("signature", text(&chunk.signature));
-        if let Some(part) = self.message.parts.get_mut(place) {
+        if let Some(part) = self.message.parts.get_mut(index) {
             part.state = Some("approval-requested".to_owned());
             part.approval = Some(approval);
         }
@@ -513,7 +513,7 @@ fn missing(chunk: &Chunk, name: &str) -> String {
 }
 
 /// A later value that says something replaces the whole earlier one.
-fn replace(old: &mut Slot, new: &Slot) {
+fn replace(old: &mut Optional, new: &Optional) {
     if new.get().is_some_and(|value| !value.is_null()) {
         old.clone_from(new);
     }

@@ -1,6 +1,6 @@
 //! One chunk of a UI message stream. UI message stream, §3.
 
-use super::message::{Slot, UiPart};
+use super::message::{Optional, UiPart};
 use turntree_core::json::object::Field;
 use turntree_core::json::{RawJson, RawObject, json_object};
 use turntree_core::sse::Event;
@@ -18,7 +18,7 @@ json_object! {
         /// `start`: the id of the message.
         pub message_id: Option<String> = "messageId",
         /// Facts of the application about the message.
-        pub message_metadata: Slot = "messageMetadata",
+        pub message_metadata: Optional = "messageMetadata",
         /// `finish`: why the model ended.
         pub finish_reason: Option<String> = "finishReason",
         /// Approvals and aborts: why.
@@ -34,9 +34,9 @@ json_object! {
         /// Tools: `json` or `text`.
         pub input_encoding: Option<String> = "inputEncoding",
         /// Tools: the arguments.
-        pub input: Slot = "input",
+        pub input: Optional = "input",
         /// Tools: the result.
-        pub output: Slot = "output",
+        pub output: Optional = "output",
         /// Tools: whether the result is not the last one.
         pub preliminary: Option<bool> = "preliminary",
         /// Tools: whether the provider runs it.
@@ -45,8 +45,8 @@ json_object! {
         pub dynamic: Option<bool> = "dynamic",
         /// Tools and sources: a name for people.
         pub title: Option<String> = "title",
-        /// Tools: facts of the application.
-        pub tool_metadata: Slot = "toolMetadata",
+        /// Tools: outcome of the application.
+        pub tool_metadata: Optional = "toolMetadata",
         /// Approvals: the id of the question.
         pub approval_id: Option<String> = "approvalId",
         /// Approvals: the answer.
@@ -56,11 +56,11 @@ json_object! {
         /// Approvals: the server's proof of the question.
         pub signature: Option<String> = "signature",
         /// Approvals: what the application says about the question.
-        pub approval_descriptor: Slot = "approvalDescriptor",
+        pub approval_descriptor: Optional = "approvalDescriptor",
         /// Approvals: the arguments as the schema reads them.
-        pub input_schema_input: Slot = "inputSchemaInput",
+        pub input_schema_input: Optional = "inputSchemaInput",
         /// Text: where it comes from.
-        pub citations: Slot = "citations",
+        pub citations: Optional = "citations",
         /// Files and sources: where, often as a data URL.
         pub url: Option<String> = "url",
         /// Files and sources: the media type.
@@ -74,11 +74,11 @@ json_object! {
         /// Steering messages: their parts.
         pub parts: Option<Vec<UiPart>> = "parts",
         /// Data: the data.
-        pub data: Slot = "data",
+        pub data: Optional = "data",
         /// Data: whether it is heard once and not kept.
         pub transient: Option<bool> = "transient",
         /// Facts of the provider.
-        pub provider_metadata: Slot = "providerMetadata",
+        pub provider_metadata: Optional = "providerMetadata",
     }
 }
 
@@ -127,18 +127,19 @@ impl Chunk {
     }
 }
 
-/// What a client's schema knows of a kind of chunk, beside the type. What else stands there it does not look at.
-fn known(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "start" => &["messageId", "messageMetadata"],
-        "finish" => &["finishReason", "messageMetadata"],
-        "message-metadata" => &["messageMetadata"],
-        "abort" => &["reason"],
-        "error" => &["errorText"],
-        "text-start" | "reasoning-start" | "reasoning-end" => &["id", "providerMetadata"],
-        "text-delta" | "reasoning-delta" => &["id", "delta", "providerMetadata"],
-        "text-end" => &["id", "providerMetadata", "citations"],
-        "tool-input-start" => &[
+/// The members of each chunk type that a client's schema knows, beside the type. Clients ignore other members.
+const MEMBERS: &[(&[&str], &[&str])] = &[
+    (&["start"], &["messageId", "messageMetadata"]),
+    (&["finish"], &["finishReason", "messageMetadata"]),
+    (&["message-metadata"], &["messageMetadata"]),
+    (&["abort"], &["reason"]),
+    (&["error"], &["errorText"]),
+    (&["text-start", "reasoning-start", "reasoning-end"], &["id", "providerMetadata"]),
+    (&["text-delta", "reasoning-delta"], &["id", "delta", "providerMetadata"]),
+    (&["text-end"], &["id", "providerMetadata", "citations"]),
+    (
+        &["tool-input-start"],
+        &[
             "toolCallId",
             "toolName",
             "providerExecuted",
@@ -148,8 +149,11 @@ fn known(kind: &str) -> &'static [&'static str] {
             "title",
             "inputEncoding",
         ],
-        "tool-input-delta" => &["toolCallId", "inputTextDelta"],
-        "tool-input-available" | "tool-input-error" => &[
+    ),
+    (&["tool-input-delta"], &["toolCallId", "inputTextDelta"]),
+    (
+        &["tool-input-available", "tool-input-error"],
+        &[
             "toolCallId",
             "toolName",
             "input",
@@ -160,7 +164,10 @@ fn known(kind: &str) -> &'static [&'static str] {
             "dynamic",
             "title",
         ],
-        "tool-output-available" | "tool-output-error" => &[
+    ),
+    (
+        &["tool-output-available", "tool-output-error"],
+        &[
             "toolCallId",
             "output",
             "errorText",
@@ -170,8 +177,11 @@ fn known(kind: &str) -> &'static [&'static str] {
             "dynamic",
             "preliminary",
         ],
-        "tool-output-denied" => &["toolCallId"],
-        "tool-approval-request" => &[
+    ),
+    (&["tool-output-denied"], &["toolCallId"]),
+    (
+        &["tool-approval-request"],
+        &[
             "toolCallId",
             "approvalId",
             "reason",
@@ -180,17 +190,24 @@ fn known(kind: &str) -> &'static [&'static str] {
             "approvalDescriptor",
             "inputSchemaInput",
         ],
-        "tool-approval-response" => {
-            &["approvalId", "approved", "reason", "providerExecuted", "providerMetadata"]
-        }
-        "source-url" => &["sourceId", "url", "title", "providerMetadata"],
-        "source-document" => &["sourceId", "mediaType", "title", "filename", "providerMetadata"],
-        "file" | "reasoning-file" => &["url", "mediaType", "providerMetadata"],
-        "custom" => &["kind", "providerMetadata"],
-        "steering-message" => &["id", "parts"],
-        kind if kind.starts_with("data-") => &["id", "data", "transient"],
-        _ => &[],
+    ),
+    (
+        &["tool-approval-response"],
+        &["approvalId", "approved", "reason", "providerExecuted", "providerMetadata"],
+    ),
+    (&["source-url"], &["sourceId", "url", "title", "providerMetadata"]),
+    (&["source-document"], &["sourceId", "mediaType", "title", "filename", "providerMetadata"]),
+    (&["file", "reasoning-file"], &["url", "mediaType", "providerMetadata"]),
+    (&["custom"], &["kind", "providerMetadata"]),
+    (&["steering-message"], &["id", "parts"]),
+];
+
+/// The members that a client's schema knows of a chunk type.
+fn known_members(kind: &str) -> &'static [&'static str] {
+    if kind.starts_with("data-") {
+        return &["id", "data", "transient"];
     }
+    MEMBERS.iter().find(|(kinds, _)| kinds.contains(&kind)).map_or(&[], |(_, members)| members)
 }
 
 /// The JSON of a chunk with nothing in it that its kind does not know; `None` if it has no kind.
@@ -198,7 +215,7 @@ pub(super) fn with_known_members(text: &str) -> Option<RawJson> {
     let mut members = RawObject::from_raw(&RawJson::from_text(text.to_owned()).ok()?)?;
     let kind = members.get("type")?.as_string()?;
     let keys: Vec<String> = members.iter().map(|(key, _)| key.to_owned()).collect();
-    for key in keys.iter().filter(|key| *key != "type" && !known(&kind).contains(&key.as_str())) {
+    for key in keys.iter().filter(|key| *key != "type" && !known_members(&kind).contains(&key.as_str())) {
         members.remove(key);
     }
     RawJson::from_value(&members).ok()

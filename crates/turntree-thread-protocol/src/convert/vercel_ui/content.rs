@@ -1,4 +1,4 @@
-//! Text and files of messages: UI parts as content parts, and back; and the facts whose names both sides know.
+//! Text and files of messages: UI parts as content parts, and back; and the outcome whose names both sides know.
 
 use super::message::UiPart;
 use super::options::Sdk;

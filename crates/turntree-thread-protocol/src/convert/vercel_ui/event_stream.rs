@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::chunk::{Chunk, without_prototypes};
-use super::message::Slot;
+use super::message::Optional;
 use crate::convert::portable::object;
 use turntree_core::json::RawJson;
 use turntree_core::message::{Delta, StreamEvent};
@@ -28,7 +28,7 @@ enum Block {
 ///
 /// A step is a model's answer and the tools it called. Nothing is kept but the blocks that are open.
 #[derive(Debug, Default)]
-pub struct LiveStream {
+pub struct EventStream {
     message_id: Option<String>,
     metadata: Option<RawJson>,
     started: bool,
@@ -40,7 +40,7 @@ pub struct LiveStream {
     count: usize,
 }
 
-impl LiveStream {
+impl EventStream {
     /// A stream that has not begun.
     pub fn new(message_id: Option<String>, metadata: Option<RawJson>) -> Self {
         Self { message_id, metadata, ..Self::default() }
@@ -54,7 +54,7 @@ impl LiveStream {
         let metadata = self.metadata.take().map(|metadata| without_prototypes(&metadata).unwrap_or(metadata));
         vec![Chunk {
             message_id: self.message_id.take(),
-            message_metadata: Slot(metadata),
+            message_metadata: Optional(metadata),
             ..Chunk::of("start")
         }]
     }

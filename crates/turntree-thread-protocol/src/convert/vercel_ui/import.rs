@@ -4,7 +4,7 @@ use super::message::UiMessage;
 use super::options::UiImportOptions;
 use super::stream_reader::UiStreamReader;
 use super::surrogates::mended;
-use super::to_thread::{Facts, thread_of};
+use super::to_thread::{StreamOutcome, thread_of};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::{RawJson, check_utf8, parse};
@@ -38,7 +38,7 @@ pub fn from_ui_chunks_json(bytes: &[u8], options: &UiImportOptions) -> Result<Th
 
 /// Makes a thread of the messages of a chat.
 pub fn from_ui_messages(messages: &[UiMessage], options: &UiImportOptions) -> Thread {
-    thread_of(messages, &Facts::default(), options)
+    thread_of(messages, &StreamOutcome::default(), options)
 }
 
 /// Reads a list of messages as JSON, as a client posts it.

@@ -40,5 +40,5 @@ fn members_of(value: &RawJson) -> RawObject {
         }
         None => value.to().unwrap_or_default(),
     };
-    elements.into_iter().enumerate().map(|(place, element)| (place.to_string(), element)).collect()
+    elements.into_iter().enumerate().map(|(index, element)| (index.to_string(), element)).collect()
 }

@@ -1,7 +1,7 @@
 //! A `UIMessage` as the Vercel AI SDK keeps, sends and receives it. UI message stream, §5.
 //!
 //! One struct holds the members of every kind of part: kinds that are not known, and members that are not, are carried
-//! as they are. What may be any JSON is a [`Slot`], because a member that is `null` is not a member that is missing.
+//! as they are. What may be any JSON is a [`Optional`], because a member that is `null` is not a member that is missing.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use turntree_core::json::{RawJson, RawObject, json_object};
 
 /// A member that may be any JSON, or missing.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Slot(pub Option<RawJson>);
+pub struct Optional(pub Option<RawJson>);
 
-impl Slot {
+impl Optional {
     /// The value, if the member is there.
     pub const fn get(&self) -> Option<&RawJson> {
         self.0.as_ref()
@@ -30,13 +30,13 @@ impl Slot {
     }
 }
 
-impl From<RawJson> for Slot {
+impl From<RawJson> for Optional {
     fn from(value: RawJson) -> Self {
         Self(Some(value))
     }
 }
 
-impl Field for Slot {
+impl Field for Optional {
     fn missing() -> Option<Self> {
         Some(Self(None))
     }
@@ -46,19 +46,19 @@ impl Field for Slot {
     }
 }
 
-impl Serialize for Slot {
+impl Serialize for Optional {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Slot {
+impl<'de> Deserialize<'de> for Optional {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         RawJson::deserialize(deserializer).map(|value| Self(Some(value)))
     }
 }
 
-impl JsonSchema for Slot {
+impl JsonSchema for Optional {
     fn schema(_definitions: &mut Definitions) -> serde_json::Value {
         serde_json::Value::Bool(true)
     }
@@ -83,13 +83,13 @@ json_object! {
         /// Tools: a name for people.
         pub title: Option<String> = "title",
         /// Tools: the arguments.
-        pub input: Slot = "input",
+        pub input: Optional = "input",
         /// Tools: the arguments as the model spelled them, while they arrive or where they are wrong.
-        pub raw_input: Slot = "rawInput",
+        pub raw_input: Optional = "rawInput",
         /// Tools: `json` or `text`.
         pub input_encoding: Option<String> = "inputEncoding",
         /// Tools: the result.
-        pub output: Slot = "output",
+        pub output: Optional = "output",
         /// Tools: what went wrong.
         pub error_text: Option<String> = "errorText",
         /// Tools: whether the result is not the last one.
@@ -98,18 +98,18 @@ json_object! {
         pub provider_executed: Option<bool> = "providerExecuted",
         /// Tools: what a person was asked and answered.
         pub approval: Option<RawObject> = "approval",
-        /// Tools: facts of the application.
-        pub tool_metadata: Slot = "toolMetadata",
-        /// Tools: facts of the provider about the call.
-        pub call_provider_metadata: Slot = "callProviderMetadata",
-        /// Tools: facts of the provider about the result.
-        pub result_provider_metadata: Slot = "resultProviderMetadata",
-        /// Other parts: facts of the provider.
-        pub provider_metadata: Slot = "providerMetadata",
+        /// Tools: outcome of the application.
+        pub tool_metadata: Optional = "toolMetadata",
+        /// Tools: outcome of the provider about the call.
+        pub call_provider_metadata: Optional = "callProviderMetadata",
+        /// Tools: outcome of the provider about the result.
+        pub result_provider_metadata: Optional = "resultProviderMetadata",
+        /// Other parts: outcome of the provider.
+        pub provider_metadata: Optional = "providerMetadata",
         /// Text: where it comes from.
-        pub citations: Slot = "citations",
+        pub citations: Optional = "citations",
         /// Data parts: the data.
-        pub data: Slot = "data",
+        pub data: Optional = "data",
         /// Files and sources: where, often as a data URL.
         pub url: Option<String> = "url",
         /// Files and sources: the media type.
@@ -164,7 +164,7 @@ json_object! {
         /// `system`, `user` or `assistant`.
         pub role: String = "role",
         /// Facts of the application.
-        pub metadata: Slot = "metadata",
+        pub metadata: Optional = "metadata",
         /// Its parts, in order.
         pub parts: Vec<UiPart> = "parts",
     }

@@ -10,7 +10,7 @@ use turntree_core::limits::Limits;
 
 /// Where in the text the machine is: in a value, or in a place of the container around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ParserState {
     Root,
     Finish,
     ObjectStart,
@@ -36,7 +36,7 @@ const WORDS: [&str; 3] = ["true", "false", "null"];
 #[derive(Debug, Clone)]
 pub(super) struct PartialInput {
     text: String,
-    stack: Vec<Place>,
+    stack: Vec<ParserState>,
     /// Up to here the text is kept.
     valid: usize,
     /// Digits of the `\u` that is open.
@@ -47,7 +47,7 @@ pub(super) struct PartialInput {
 
 impl Default for PartialInput {
     fn default() -> Self {
-        Self { text: String::new(), stack: vec![Place::Root], valid: 0, digits: 0, word: 0 }
+        Self { text: String::new(), stack: vec![ParserState::Root], valid: 0, digits: 0, word: 0 }
     }
 }
 
@@ -78,7 +78,9 @@ impl PartialInput {
             value.filter(|value| without_prototypes(value).is_none())
         };
         let is_whole = match self.stack.as_slice() {
-            [.., Place::Finish] | [Place::Finish, Place::Number | Place::Word] => read(&self.text),
+            [.., ParserState::Finish] | [ParserState::Finish, ParserState::Number | ParserState::Word] => {
+                read(&self.text)
+            }
             _ => None,
         };
         is_whole.or_else(|| read(&self.closed()))
@@ -87,17 +89,17 @@ impl PartialInput {
     /// The text with what is open closed.
     fn closed(&self) -> String {
         let mut closed = self.text.get(..self.valid).unwrap_or_default().to_owned();
-        for place in self.stack.iter().rev() {
-            closed.push_str(match place {
-                Place::Text => "\"",
-                Place::ObjectKey
-                | Place::AfterKey
-                | Place::MemberComma
-                | Place::ObjectStart
-                | Place::BeforeMember
-                | Place::AfterMember => "}",
-                Place::ArrayStart | Place::ElementComma | Place::AfterElement => "]",
-                Place::Word => self.rest_of_word(),
+        for index in self.stack.iter().rev() {
+            closed.push_str(match index {
+                ParserState::Text => "\"",
+                ParserState::ObjectKey
+                | ParserState::AfterKey
+                | ParserState::MemberComma
+                | ParserState::ObjectStart
+                | ParserState::BeforeMember
+                | ParserState::AfterMember => "}",
+                ParserState::ArrayStart | ParserState::ElementComma | ParserState::AfterElement => "]",
+                ParserState::Word => self.rest_of_word(),
                 _ => "",
             });
         }
@@ -109,9 +111,9 @@ impl PartialInput {
         WORDS.iter().find_map(|word| word.strip_prefix(begun)).unwrap_or_default()
     }
 
-    fn go(&mut self, place: Place) {
+    fn go(&mut self, index: ParserState) {
         self.stack.pop();
-        self.stack.push(place);
+        self.stack.push(index);
     }
 
     fn leave(&mut self, end: usize) {
@@ -120,48 +122,48 @@ impl PartialInput {
     }
 
     fn step(&mut self, character: char, start: usize, end: usize) {
-        let Some(place) = self.stack.last().copied() else { return };
-        match (place, character) {
-            (Place::Root, _) => self.begin(character, start, end, Place::Finish),
-            (Place::ObjectStart | Place::MemberComma, '"') => self.go(Place::ObjectKey),
-            (Place::ObjectStart, '}')
-            | (Place::ArrayStart | Place::AfterElement, ']')
-            | (Place::Text, '"') => self.leave(end),
-            (Place::ObjectKey, '"') => self.go(Place::AfterKey),
-            (Place::AfterKey, ':') => self.go(Place::BeforeMember),
-            (Place::BeforeMember, _) => self.begin(character, start, end, Place::AfterMember),
-            (Place::AfterMember, _) => self.after_member(character, end),
-            (Place::ArrayStart | Place::ElementComma, _) => {
-                self.begin(character, start, end, Place::AfterElement);
+        let Some(index) = self.stack.last().copied() else { return };
+        match (index, character) {
+            (ParserState::Root, _) => self.begin(character, start, end, ParserState::Finish),
+            (ParserState::ObjectStart | ParserState::MemberComma, '"') => self.go(ParserState::ObjectKey),
+            (ParserState::ObjectStart, '}')
+            | (ParserState::ArrayStart | ParserState::AfterElement, ']')
+            | (ParserState::Text, '"') => self.leave(end),
+            (ParserState::ObjectKey, '"') => self.go(ParserState::AfterKey),
+            (ParserState::AfterKey, ':') => self.go(ParserState::BeforeMember),
+            (ParserState::BeforeMember, _) => self.begin(character, start, end, ParserState::AfterMember),
+            (ParserState::AfterMember, _) => self.after_member(character, end),
+            (ParserState::ArrayStart | ParserState::ElementComma, _) => {
+                self.begin(character, start, end, ParserState::AfterElement);
             }
-            (Place::AfterElement, ',') => self.go(Place::ElementComma),
-            (Place::Text, '\\') => self.stack.push(Place::Escape),
-            (Place::Escape, 'u') => {
+            (ParserState::AfterElement, ',') => self.go(ParserState::ElementComma),
+            (ParserState::Text, '\\') => self.stack.push(ParserState::Escape),
+            (ParserState::Escape, 'u') => {
                 self.digits = 0;
-                self.go(Place::Unicode);
+                self.go(ParserState::Unicode);
             }
-            (Place::Escape, _) => self.leave(end),
-            (Place::Unicode, digit) if digit.is_ascii_hexdigit() => {
+            (ParserState::Escape, _) => self.leave(end),
+            (ParserState::Unicode, digit) if digit.is_ascii_hexdigit() => {
                 self.digits += 1;
                 if self.digits == 4 {
                     self.leave(end);
                 }
             }
-            (Place::AfterElement | Place::Text, _) => self.valid = end,
-            (Place::Number, _) => self.in_number(character, end),
-            (Place::Word, _) => self.in_word(character, end),
+            (ParserState::AfterElement | ParserState::Text, _) => self.valid = end,
+            (ParserState::Number, _) => self.in_number(character, end),
+            (ParserState::Word, _) => self.in_word(character, end),
             _ => {}
         }
     }
 
     /// A value begins, if this begins one; `then` is the place behind it.
-    fn begin(&mut self, character: char, start: usize, end: usize, then: Place) {
+    fn begin(&mut self, character: char, start: usize, end: usize, then: ParserState) {
         let value = match character {
-            '"' => Place::Text,
-            'f' | 't' | 'n' => Place::Word,
-            '-' | '0'..='9' => Place::Number,
-            '{' => Place::ObjectStart,
-            '[' => Place::ArrayStart,
+            '"' => ParserState::Text,
+            'f' | 't' | 'n' => ParserState::Word,
+            '-' | '0'..='9' => ParserState::Number,
+            '{' => ParserState::ObjectStart,
+            '[' => ParserState::ArrayStart,
             _ => return,
         };
         if character != '-' {
@@ -174,7 +176,7 @@ impl PartialInput {
 
     fn after_member(&mut self, character: char, end: usize) {
         match character {
-            ',' => self.go(Place::MemberComma),
+            ',' => self.go(ParserState::MemberComma),
             '}' => self.leave(end),
             _ => {}
         }
@@ -182,7 +184,7 @@ impl PartialInput {
 
     fn after_element(&mut self, character: char, end: usize) {
         match character {
-            ',' => self.go(Place::ElementComma),
+            ',' => self.go(ParserState::ElementComma),
             ']' => self.leave(end),
             _ => {}
         }
@@ -195,8 +197,8 @@ impl PartialInput {
             _ => {
                 self.stack.pop();
                 match (self.stack.last(), character) {
-                    (Some(Place::AfterElement), ',' | ']') => self.after_element(character, end),
-                    (Some(Place::AfterMember), ',' | '}') => self.after_member(character, end),
+                    (Some(ParserState::AfterElement), ',' | ']') => self.after_element(character, end),
+                    (Some(ParserState::AfterMember), ',' | '}') => self.after_member(character, end),
                     _ => {}
                 }
             }
@@ -211,8 +213,8 @@ impl PartialInput {
         }
         self.stack.pop();
         match self.stack.last() {
-            Some(Place::AfterMember) => self.after_member(character, end),
-            Some(Place::AfterElement) => self.after_element(character, end),
+            Some(ParserState::AfterMember) => self.after_member(character, end),
+            Some(ParserState::AfterElement) => self.after_element(character, end),
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
 //! What a message says beyond its actions, kept in `metadata.ui` of its first action so that the message comes back as
-//! it was: its id and metadata, the order of its parts, titles, states, facts of providers. Decision 2.
+//! it was: its id and metadata, the order of its parts, titles, states, outcome of providers. Decision 2.
 //!
 //! Texts, arguments, results and files are not kept twice: a part names the action that holds them in its `$`.
 
@@ -18,7 +18,7 @@ pub(super) const MESSAGE: &str = "system.ui.message";
 json_object! {
     /// What `metadata.ui` of a first action says.
     #[derive(Debug, Clone, PartialEq, Default)]
-    pub(super) struct Residue {
+    pub(super) struct RoundtripMetadata {
         /// How many actions the message became.
         pub actions: u64 = "actions",
         /// The message, payloads taken out.
@@ -48,15 +48,15 @@ json_object! {
 /// The residue of a message whose actions are these.
 pub(super) fn of(message: &UiMessage, actions: &[Action], payloads: &[(usize, Payload)]) -> RawJson {
     let count = u64::try_from(actions.len()).unwrap_or(u64::MAX);
-    let residue = |message: RawJson, whole: Option<bool>| Residue {
+    let residue = |message: RawJson, whole: Option<bool>| RoundtripMetadata {
         actions: count,
         message,
         whole,
         extra: Extra::new(),
     };
     let mut skeleton = message.clone();
-    for (place, payload) in payloads {
-        if let Some(part) = skeleton.parts.get_mut(*place) {
+    for (index, payload) in payloads {
+        if let Some(part) = skeleton.parts.get_mut(*index) {
             take_out(part, *payload, actions);
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn of(message: &UiMessage, actions: &[Action], payloads: &[(usize, Pa
 }
 
 fn take_out(part: &mut UiPart, payload: Payload, actions: &[Action]) {
-    let number = |place: usize| u64::try_from(place).ok();
+    let number = |index: usize| u64::try_from(index).ok();
     let mut reference = Reference::default();
     match payload {
         Payload::Text { action, part: content, start, length } => {
@@ -141,12 +141,12 @@ fn text_at(action: Option<&Action>, part: Option<usize>) -> Option<&str> {
 }
 
 /// The residue that an action holds.
-pub(super) fn in_action(action: &Action) -> Option<Residue> {
+pub(super) fn in_action(action: &Action) -> Option<RoundtripMetadata> {
     action.metadata()?.get(NAMESPACE)?.to().ok()
 }
 
 /// The message of a residue and its actions; `None` when they do not fit each other any more.
-pub(super) fn rebuild(residue: &Residue, actions: &[&Action]) -> Option<UiMessage> {
+pub(super) fn rebuild(residue: &RoundtripMetadata, actions: &[&Action]) -> Option<UiMessage> {
     let mut message: UiMessage = residue.message.to().ok()?;
     if residue.whole == Some(true) {
         return Some(message);
@@ -176,13 +176,13 @@ fn take_reference(part: &mut UiPart) -> Option<Option<Reference>> {
 }
 
 fn put_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> Option<()> {
-    let place = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
-    let action = place(reference.action).and_then(|place| actions.get(place).copied());
-    let content = place(reference.part);
+    let index = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    let action = index(reference.action).and_then(|index| actions.get(index).copied());
+    let content = index(reference.part);
     match part.kind.as_str() {
         "text" => {
             let text = text_at(action, content)?;
-            let piece = match (place(reference.start), place(reference.length)) {
+            let piece = match (index(reference.start), index(reference.length)) {
                 (Some(start), Some(length)) => text.get(start..start.checked_add(length)?)?,
                 _ => text,
             };
@@ -211,16 +211,16 @@ fn put_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> Op
 }
 
 fn tool_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> Option<()> {
-    let at = |number: u64| usize::try_from(number).ok().and_then(|place| actions.get(place).copied());
+    let at = |number: u64| usize::try_from(number).ok().and_then(|index| actions.get(index).copied());
     let is_same = |id: &str| part.tool_call_id.as_deref().unwrap_or_default() == id;
-    if let Some(place) = reference.action {
-        let Some(Action::ToolCall(call)) = at(place) else { return None };
+    if let Some(index) = reference.action {
+        let Some(Action::ToolCall(call)) = at(index) else { return None };
         is_same(&call.tool_call_id).then_some(())?;
         part.input = call.args.clone().into();
     }
-    if let Some(place) = reference.result {
+    if let Some(index) = reference.result {
         let is_same = |id: &str| part.tool_call_id.as_deref().unwrap_or_default() == id;
-        let Some(Action::ToolReturn(returned)) = at(place) else { return None };
+        let Some(Action::ToolReturn(returned)) = at(index) else { return None };
         is_same(&returned.tool_call_id).then_some(())?;
         if part.is("output-available") {
             part.output = returned.content.clone().into();

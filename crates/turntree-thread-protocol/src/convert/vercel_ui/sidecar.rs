@@ -96,15 +96,15 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     }
     let mut read = read.into_iter();
     let mut entries = RawObject::new();
-    for (place, wanted) in wanted.iter().enumerate() {
-        let sequence = base.saturating_add(u64::try_from(place).unwrap_or(u64::MAX));
+    for (index, wanted) in wanted.iter().enumerate() {
+        let sequence = base.saturating_add(u64::try_from(index).unwrap_or(u64::MAX));
         let entry = if is_private_action(wanted) {
             [("raw", RawJson::from_value(&**wanted).unwrap_or_default())].into_iter().collect()
         } else {
             read.next().map(|read| difference(wanted, read, sequence)).unwrap_or_default()
         };
         if !entry.is_empty() {
-            entries.insert(place.to_string(), RawJson::from_value(&entry).unwrap_or_default());
+            entries.insert(index.to_string(), RawJson::from_value(&entry).unwrap_or_default());
         }
     }
     sidecar.a = (!entries.is_empty()).then_some(entries);
@@ -141,22 +141,22 @@ impl Sidecar {
         let none = RawObject::new();
         let entries = self.a.as_ref().unwrap_or(&none);
         let mut patches: BTreeMap<usize, RawObject> = BTreeMap::new();
-        for (place, entry) in entries.iter() {
-            patches.insert(place.parse().ok()?, RawObject::from_raw(entry)?);
+        for (index, entry) in entries.iter() {
+            patches.insert(index.parse().ok()?, RawObject::from_raw(entry)?);
         }
         let base = self.base?;
         let hidden = patches.values().filter(|patch| patch.get("raw").is_some()).count();
         let count = read.len().checked_add(hidden)?;
         let mut read = read.into_iter();
         let mut actions = Vec::with_capacity(count);
-        for place in 0..count {
-            let patch = patches.get(&place).unwrap_or(&none);
+        for index in 0..count {
+            let patch = patches.get(&index).unwrap_or(&none);
             if let Some(raw) = patch.get("raw") {
                 actions.push(raw.to().ok()?);
                 continue;
             }
             let mut action = read.next()?;
-            action.set_sequence(base.checked_add(u64::try_from(place).ok()?)?);
+            action.set_sequence(base.checked_add(u64::try_from(index).ok()?)?);
             actions.push(patched(&action, patch)?);
         }
         Some(actions)

@@ -5,7 +5,7 @@ use super::chunk::{Chunk, with_known_members};
 use super::message::UiMessage;
 use super::options::UiImportOptions;
 use super::surrogates::mended;
-use super::to_thread::{Facts, thread_of};
+use super::to_thread::{StreamOutcome, thread_of};
 use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::json::{ParseError, ParseErrorKind, RawJson, RawObject, parse};
@@ -22,7 +22,7 @@ pub struct UiStreamReader {
     assembler: Assembler,
     /// The conversation before the stream.
     prior: Vec<UiMessage>,
-    facts: Facts,
+    outcome: StreamOutcome,
     options: UiImportOptions,
     /// Chunks read.
     count: u64,
@@ -32,9 +32,9 @@ pub struct UiStreamReader {
 }
 
 /// What ends a push.
-struct Refused(ThreadError);
+struct PushError(ThreadError);
 
-impl From<SseError> for Refused {
+impl From<SseError> for PushError {
     fn from(error: SseError) -> Self {
         Self(ThreadError::UiStream { chunk: 0, message: error.to_string() })
     }
@@ -49,7 +49,7 @@ impl UiStreamReader {
             decoder: Decoder::default(),
             assembler: last.map_or_else(Assembler::default, Assembler::new),
             prior,
-            facts: Facts::default(),
+            outcome: StreamOutcome::default(),
             options,
             count: 0,
             bytes: 0,
@@ -69,10 +69,10 @@ impl UiStreamReader {
             if event.data == "[DONE]" {
                 return Ok(());
             }
-            self.push_json(&event.data).map_err(Refused)
+            self.push_json(&event.data).map_err(PushError)
         });
         self.decoder = decoder;
-        pushed.map_err(|Refused(error)| {
+        pushed.map_err(|PushError(error)| {
             self.failed = true;
             error
         })
@@ -105,7 +105,7 @@ impl UiStreamReader {
     /// As [`Self::push_bytes`].
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), ThreadError> {
         self.check_open()?;
-        self.hear(chunk);
+        self.record(chunk);
         if let Err(message) = self.assembler.push(chunk) {
             return Err(self.refuse(&message));
         }
@@ -114,16 +114,16 @@ impl UiStreamReader {
     }
 
     /// What is in no message.
-    fn hear(&mut self, chunk: &Chunk) {
+    fn record(&mut self, chunk: &Chunk) {
         match chunk.kind.as_str() {
-            "finish" => self.facts.finish_reason.clone_from(&chunk.finish_reason),
+            "finish" => self.outcome.finish_reason.clone_from(&chunk.finish_reason),
             "abort" => {
                 // Clients of 5 are not told the reason.
                 let is_told = self
                     .told("data-tp-abort", "reason")
                     .is_some_and(|told| chunk.reason.is_none() || told == chunk.reason);
                 if !is_told {
-                    self.facts.aborts.push(chunk.reason.clone());
+                    self.outcome.aborts.push(chunk.reason.clone());
                 }
             }
             "error" => {
@@ -136,7 +136,7 @@ impl UiStreamReader {
                     (Some(part), None) => part.tool_call_id.clone(),
                     _ => None,
                 };
-                self.facts.errors.push((text, call));
+                self.outcome.errors.push((text, call));
             }
             _ => {}
         }
@@ -182,12 +182,12 @@ impl UiStreamReader {
         if self.message().is_none() {
             // Errors of a stream without a message are still told.
             let mut messages = messages;
-            if self.facts != Facts::default() {
+            if self.outcome != StreamOutcome::default() {
                 messages.push(UiMessage::assistant(""));
             }
-            return thread_of(&messages, &self.facts, &self.options);
+            return thread_of(&messages, &self.outcome, &self.options);
         }
-        thread_of(&messages, &self.facts, &self.options)
+        thread_of(&messages, &self.outcome, &self.options)
     }
 
     fn check_open(&self) -> Result<(), ThreadError> {
@@ -204,10 +204,10 @@ impl UiStreamReader {
     }
 
     fn in_chunk(&self, error: ParseError) -> ThreadError {
-        let place = if error.path.is_empty() { String::new() } else { format!("{}: ", error.pointer()) };
+        let index = if error.path.is_empty() { String::new() } else { format!("{}: ", error.pointer()) };
         match error.kind {
             ParseErrorKind::Limit => ThreadError::Parse(error),
-            _ => ThreadError::UiStream { chunk: self.count, message: format!("{place}{}", error.message) },
+            _ => ThreadError::UiStream { chunk: self.count, message: format!("{index}{}", error.message) },
         }
     }
 }

@@ -7,22 +7,22 @@ pub(super) fn mended(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }
-    let unit = |place: usize| {
-        let escape = text.get(place..place + 6)?.strip_prefix("\\u")?;
+    let unit = |offset: usize| {
+        let escape = text.get(offset..offset + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(escape, 16).ok()
     };
     let mut out = String::with_capacity(text.len());
-    let (mut place, mut copied) = (0, 0);
-    while let Some(found) = text.get(place..).and_then(|rest| rest.find('\\')) {
-        let at = place + found;
-        place = at + 2;
+    let (mut offset, mut copied) = (0, 0);
+    while let Some(found) = text.get(offset..).and_then(|rest| rest.find('\\')) {
+        let at = offset + found;
+        offset = at + 2;
         match unit(at) {
-            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => place = at + 12,
+            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => offset = at + 12,
             Some(0xD800..=0xDFFF) => {
                 out.push_str(text.get(copied..at).unwrap_or_default());
                 out.push(char::REPLACEMENT_CHARACTER);
-                place = at + 6;
-                copied = place;
+                offset = at + 6;
+                copied = offset;
             }
             _ => {}
         }

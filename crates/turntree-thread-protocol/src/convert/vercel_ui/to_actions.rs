@@ -28,7 +28,7 @@ const SIGNATURES: &[&str] =
 
 /// Who speaks, when, and how much is recorded.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Context<'c> {
+pub(super) struct SenderContext<'c> {
     pub agent_id: &'c str,
     pub timestamp: &'c str,
     /// Whether approvals are recorded (the full profile).
@@ -52,7 +52,7 @@ pub(super) enum Payload {
 
 /// The actions of a message, and where the payloads of its parts went.
 #[derive(Debug, Default)]
-pub(super) struct Drafted {
+pub(super) struct MessageActions {
     pub actions: Vec<Action>,
     pub payloads: Vec<(usize, Payload)>,
     /// Where the last response begins.
@@ -60,14 +60,14 @@ pub(super) struct Drafted {
 }
 
 /// An action on its way, with the parts whose payload it holds.
-struct Draft {
+struct ActionDraft {
     action: Action,
     payloads: Vec<(usize, Payload)>,
     /// The call it is about.
     call: Option<usize>,
 }
 
-impl Draft {
+impl ActionDraft {
     fn new(action: Action) -> Self {
         Self { action, payloads: Vec::new(), call: None }
     }
@@ -88,51 +88,52 @@ impl Draft {
 
 /// One response.
 #[derive(Default)]
-struct Response {
-    head: Vec<Draft>,
-    returns: Vec<Draft>,
-    late: Vec<Draft>,
+struct ResponseDraft {
+    head: Vec<ActionDraft>,
+    returns: Vec<ActionDraft>,
+    late: Vec<ActionDraft>,
     called: bool,
     /// The message that a text or a file that comes next is added to.
-    answer: Option<Answer>,
+    answer: Option<OpenMessage>,
 }
 
 /// A message that may go on: its content so far, and where its pieces come from.
 #[derive(Default)]
-struct Answer {
+struct OpenMessage {
     parts: Vec<ContentPart>,
     payloads: Vec<(usize, Payload)>,
 }
 
 /// The actions of a message, without sequence.
-pub(super) fn actions_of(message: &UiMessage, context: Context<'_>) -> Drafted {
-    let mut drafting = Drafting { context, drafted: Drafted::default(), response: Response::default() };
+pub(super) fn actions_of(message: &UiMessage, context: SenderContext<'_>) -> MessageActions {
+    let mut builder =
+        ActionBuilder { context, output: MessageActions::default(), response: ResponseDraft::default() };
     match message.role.as_str() {
-        "user" => drafting.user(message),
+        "user" => builder.user(message),
         // Decision 9: what a system message says belongs to the configuration of agents.
         "system" => {}
         _ => {
-            for (place, part) in message.parts.iter().enumerate() {
-                drafting.part(place, part);
+            for (position, part) in message.parts.iter().enumerate() {
+                builder.part(position, part);
             }
-            drafting.flush();
+            builder.flush();
         }
     }
-    drafting.drafted
+    builder.output
 }
 
-struct Drafting<'c> {
-    context: Context<'c>,
-    drafted: Drafted,
-    response: Response,
+struct ActionBuilder<'c> {
+    context: SenderContext<'c>,
+    output: MessageActions,
+    response: ResponseDraft,
 }
 
-impl Drafting<'_> {
+impl ActionBuilder<'_> {
     fn user(&mut self, message: &UiMessage) {
         let (mut parts, mut payloads, mut late) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, part) in message.parts.iter().enumerate() {
+        for (position, part) in message.parts.iter().enumerate() {
             if let Some(name) = part.kind.strip_prefix("data-") {
-                late.push((place, self.data_action(name, part)));
+                late.push((position, self.data_action(name, part)));
             } else if let Some(content) = content::of_part(part) {
                 let payload = match &content {
                     ContentPart::Text(text) => Payload::Text {
@@ -143,51 +144,51 @@ impl Drafting<'_> {
                     },
                     _ => Payload::File { action: 0, part: parts.len() },
                 };
-                payloads.push((place, payload));
+                payloads.push((position, payload));
                 parts.push(content);
             }
         }
         if !parts.is_empty() || late.is_empty() {
             let content = as_content(parts, &mut payloads);
             let action = self.user_message(content);
-            self.add(Draft { action, payloads, call: None });
+            self.add(ActionDraft { action, payloads, call: None });
         }
-        for (place, action) in late {
-            self.add(Draft::of_data(action, place));
+        for (position, action) in late {
+            self.add(ActionDraft::of_data(action, position));
         }
     }
 
-    fn part(&mut self, place: usize, part: &UiPart) {
+    fn part(&mut self, position: usize, part: &UiPart) {
         match part.kind.as_str() {
-            "text" => return self.text(place, part),
-            "file" if !self.response.called => return self.file(place, part),
+            "text" => return self.text(position, part),
+            "file" if !self.response.called => return self.file(position, part),
             _ => self.close_answer(),
         }
         match part.kind.as_str() {
             STEP_START => {
                 self.flush();
-                self.drafted.last_response = self.drafted.actions.len();
+                self.output.last_response = self.output.actions.len();
             }
-            "reasoning" => self.thought(place, part),
+            "reasoning" => self.thought(position, part),
             "file" => self.late("file", content::fields(part, FILE)),
-            "source-url" => self.aside("source_url", content::fields(part, SOURCE_URL)),
+            "source-url" => self.fact("source_url", content::fields(part, SOURCE_URL)),
             "source-document" => {
-                self.aside("source_document", content::fields(part, SOURCE_DOCUMENT));
+                self.fact("source_document", content::fields(part, SOURCE_DOCUMENT));
             }
-            "custom" => self.aside("custom", custom(part)),
+            "custom" => self.fact("custom", custom(part)),
             "steering-message" => self.steering(part),
             // What a call will be called with is not known before its arguments are whole.
             _ if part.is_tool() && part.is("input-streaming") => {}
-            _ if part.is_tool() => self.tool(place, part),
+            _ if part.is_tool() => self.tool(position, part),
             kind => {
                 if let Some(name) = kind.strip_prefix("data-") {
-                    self.data(place, name, part);
+                    self.data(position, name, part);
                 }
             }
         }
     }
 
-    fn text(&mut self, place: usize, part: &UiPart) {
+    fn text(&mut self, position: usize, part: &UiPart) {
         let text = part.text.as_deref().unwrap_or_default();
         if text.is_empty() {
             // An empty text makes no action, and does not part its neighbours.
@@ -204,18 +205,18 @@ impl Drafting<'_> {
         };
         let piece =
             Payload::Text { action: 0, part: answer.parts.len().checked_sub(1), start, length: text.len() };
-        answer.payloads.push((place, piece));
+        answer.payloads.push((position, piece));
     }
 
-    fn file(&mut self, place: usize, part: &UiPart) {
+    fn file(&mut self, position: usize, part: &UiPart) {
         let Some(file) = content::of_part(part) else { return };
         let answer = self.response.answer.get_or_insert_default();
-        answer.payloads.push((place, Payload::File { action: 0, part: answer.parts.len() }));
+        answer.payloads.push((position, Payload::File { action: 0, part: answer.parts.len() }));
         answer.parts.push(file);
     }
 
     fn close_answer(&mut self) {
-        let Some(Answer { parts, mut payloads }) = self.response.answer.take() else { return };
+        let Some(OpenMessage { parts, mut payloads }) = self.response.answer.take() else { return };
         let content = as_content(parts, &mut payloads);
         let action = Action::AssistantMessage(AssistantMessageAction {
             timestamp: self.context.timestamp.into(),
@@ -223,10 +224,10 @@ impl Drafting<'_> {
             content,
             ..AssistantMessageAction::default()
         });
-        self.response.head.push(Draft { payloads, ..Draft::new(action) });
+        self.response.head.push(ActionDraft { payloads, ..ActionDraft::new(action) });
     }
 
-    fn thought(&mut self, place: usize, part: &UiPart) {
+    fn thought(&mut self, position: usize, part: &UiPart) {
         let about = part.provider_metadata.get().and_then(RawObject::from_raw).unwrap_or_default();
         let text = part.text.clone().filter(|text| !text.is_empty());
         if text.is_none() && about.is_empty() {
@@ -243,14 +244,14 @@ impl Drafting<'_> {
             thinking_id: thinking_id.map(Into::into),
             ..ThinkingAction::default()
         });
-        let mut draft = Draft::new(action);
+        let mut draft = ActionDraft::new(action);
         if has_text {
-            draft.payloads.push((place, Payload::Thought { action: 0 }));
+            draft.payloads.push((position, Payload::Thought { action: 0 }));
         }
         self.response.head.push(draft);
     }
 
-    fn tool(&mut self, place: usize, part: &UiPart) {
+    fn tool(&mut self, position: usize, part: &UiPart) {
         let tool_name = part.tool().unwrap_or_default();
         let call_id = part.tool_call_id.as_deref().unwrap_or_default();
         let call = Action::ToolCall(ToolCallAction {
@@ -262,22 +263,22 @@ impl Drafting<'_> {
             ..ToolCallAction::default()
         });
         self.response.called = true;
-        self.response.head.push(Draft {
-            call: Some(place),
-            ..Draft::holding(call, place, Payload::Tool { call: 0, result: None })
+        self.response.head.push(ActionDraft {
+            call: Some(position),
+            ..ActionDraft::holding(call, position, Payload::Tool { call: 0, result: None })
         });
         if self.context.approvals
             && let Some(approval) = &part.approval
         {
             let data = approval_data(call_id, approval);
             let action = self.system("system.tp.approval", data);
-            self.response.head.push(Draft::new(action));
+            self.response.head.push(ActionDraft::new(action));
         }
         let Some((status, content)) = outcome(part) else { return };
         let provider_ran = part.provider_executed == Some(true);
         let mut results = Vec::new();
         if part.is("output-denied") {
-            results.push(Draft::new(self.system("system.tp.tool_denied", about_call(call_id))));
+            results.push(ActionDraft::new(self.system("system.tp.tool_denied", about_call(call_id))));
         }
         let returned = Action::ToolReturn(ToolReturnAction {
             timestamp: self.context.timestamp.into(),
@@ -287,7 +288,7 @@ impl Drafting<'_> {
             content,
             ..ToolReturnAction::default()
         });
-        results.push(Draft { call: Some(place), ..Draft::new(returned) });
+        results.push(ActionDraft { call: Some(position), ..ActionDraft::new(returned) });
         let list = if provider_ran { &mut self.response.head } else { &mut self.response.returns };
         list.extend(results);
     }
@@ -297,10 +298,10 @@ impl Drafting<'_> {
         let parts: Vec<ContentPart> = part.parts.iter().flatten().filter_map(content::of_part).collect();
         let content = as_content(parts, &mut Vec::new());
         let action = self.user_message(content);
-        self.add(Draft::new(action));
+        self.add(ActionDraft::new(action));
     }
 
-    fn data(&mut self, place: usize, name: &str, part: &UiPart) {
+    fn data(&mut self, position: usize, name: &str, part: &UiPart) {
         let data = part.data.or_null();
         match name {
             "tp-user_message" => {
@@ -308,7 +309,7 @@ impl Drafting<'_> {
                     self.flush();
                     let timestamp = self.context.timestamp.into();
                     let said = UserMessageAction { timestamp, metadata: None, ..said };
-                    self.add(Draft::new(Action::UserMessage(said)));
+                    self.add(ActionDraft::new(Action::UserMessage(said)));
                     return;
                 }
             }
@@ -318,23 +319,23 @@ impl Drafting<'_> {
                 {
                     *action.metadata_mut() = None;
                     action.set_timestamp(self.context.timestamp.into());
-                    return self.place(Draft::new(action));
+                    return self.push_data(ActionDraft::new(action));
                 }
             }
             "tp-tool_denied" => {
                 let call_id = RawObject::from_raw(&data)
                     .and_then(|data| data.get("tool_call_id").and_then(RawJson::as_string));
-                let answers = |draft: &Draft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref());
-                if let Some(place) = self.response.returns.iter().position(answers) {
+                let answers = |draft: &ActionDraft| matches!(&draft.action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref());
+                if let Some(position) = self.response.returns.iter().position(answers) {
                     let action = self.system("system.tp.tool_denied", data);
-                    self.response.returns.insert(place, Draft::new(action));
+                    self.response.returns.insert(position, ActionDraft::new(action));
                     return;
                 }
             }
             _ => {}
         }
         let action = self.data_action(name, part);
-        self.place(Draft::of_data(action, place));
+        self.push_data(ActionDraft::of_data(action, position));
     }
 
     fn data_action(&self, name: &str, part: &UiPart) -> Action {
@@ -349,18 +350,18 @@ impl Drafting<'_> {
         self.system(&name, part.data.or_null())
     }
 
-    fn aside(&mut self, name: &str, data: RawJson) {
+    fn fact(&mut self, name: &str, data: RawJson) {
         let action = self.system(&format!("system.tp.{name}"), data);
-        self.place(Draft::new(action));
+        self.push_data(ActionDraft::new(action));
     }
 
     fn late(&mut self, name: &str, data: RawJson) {
         let action = self.system(&format!("system.tp.{name}"), data);
-        self.response.late.push(Draft::new(action));
+        self.response.late.push(ActionDraft::new(action));
     }
 
     /// Data stands where it stood, but never between calls and their results.
-    fn place(&mut self, draft: Draft) {
+    fn push_data(&mut self, draft: ActionDraft) {
         let list = if self.response.called { &mut self.response.late } else { &mut self.response.head };
         list.push(draft);
     }
@@ -386,8 +387,8 @@ impl Drafting<'_> {
     }
 
     /// Gives a draft its place.
-    fn add(&mut self, draft: Draft) {
-        let index = self.drafted.actions.len();
+    fn add(&mut self, draft: ActionDraft) {
+        let index = self.output.actions.len();
         for (part, mut payload) in draft.payloads {
             match &mut payload {
                 Payload::Text { action, .. }
@@ -396,15 +397,15 @@ impl Drafting<'_> {
                 | Payload::File { action, .. } => *action = index,
                 Payload::Tool { call, .. } => *call = index,
             }
-            self.drafted.payloads.push((part, payload));
+            self.output.payloads.push((part, payload));
         }
         if let (Some(part), Action::ToolReturn(_)) = (draft.call, &draft.action) {
-            let of_call = self.drafted.payloads.iter_mut().find(|(place, _)| *place == part);
+            let of_call = self.output.payloads.iter_mut().find(|(position, _)| *position == part);
             if let Some((_, Payload::Tool { result, .. })) = of_call {
                 *result = Some(index);
             }
         }
-        self.drafted.actions.push(draft.action);
+        self.output.actions.push(draft.action);
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::chunk::{Chunk, without_prototypes};
-use super::message::{Slot, UiPart};
+use super::message::{Optional, UiPart};
 use super::options::Sdk;
 use super::to_actions::DENIED;
 use super::{attachments, content};
@@ -23,7 +23,7 @@ use turntree_core::json::{RawJson, RawObject};
 
 /// The step that is open.
 #[derive(Default)]
-struct Step {
+struct OpenStep {
     /// Whether a call of it has its result.
     returned: bool,
     /// Whether the last thing in it is an answer.
@@ -34,7 +34,7 @@ struct Step {
 
 /// How the stream ends.
 #[derive(Debug, Default)]
-struct Ending {
+struct StreamEnding {
     finish_reason: Option<String>,
     error: Option<String>,
     #[expect(clippy::option_option, reason = "no abort, an abort without a reason, one with it")]
@@ -44,31 +44,31 @@ struct Ending {
 /// Turns actions into chunks, one action after another; what has been written is taken with [`Self::next`].
 ///
 /// Knows of the stream so far the calls and the step that is open, and keeps no chunk.
-pub(super) struct Emitter {
+pub(super) struct ChunkEmitter {
     sdk: Sdk,
     /// What an action became and nobody took yet.
     chunks: VecDeque<Chunk>,
-    step: Option<Step>,
+    step: Option<OpenStep>,
     /// Calls of the stream, and whether they have their result.
     calls: HashMap<InternedStr, bool>,
     /// Denials whose results come next.
     denied: HashSet<InternedStr>,
     blocks: usize,
-    ending: Ending,
+    ending: StreamEnding,
 }
 
 /// Gives the chunks between `start` and `finish`, steps closed.
 pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk)) {
-    let mut emitter = Emitter::new(sdk);
-    for (place, action) in actions.iter().enumerate() {
-        emitter.action(action, actions.get(place + 1..).unwrap_or_default());
+    let mut emitter = ChunkEmitter::new(sdk);
+    for (index, action) in actions.iter().enumerate() {
+        emitter.action(action, actions.get(index + 1..).unwrap_or_default());
         emitter.chunks.drain(..).for_each(&mut take);
     }
     emitter.close_step();
     emitter.chunks.drain(..).for_each(take);
 }
 
-impl Emitter {
+impl ChunkEmitter {
     pub(super) fn new(sdk: Sdk) -> Self {
         Self {
             sdk,
@@ -77,7 +77,7 @@ impl Emitter {
             calls: HashMap::new(),
             denied: HashSet::new(),
             blocks: 0,
-            ending: Ending::default(),
+            ending: StreamEnding::default(),
         }
     }
 
@@ -108,14 +108,14 @@ impl Emitter {
         }
     }
 
-    fn new_step(&mut self) -> &mut Step {
+    fn new_step(&mut self) -> &mut OpenStep {
         self.close_step();
         self.chunks.push_back(Chunk::of("start-step"));
-        self.step.insert(Step::default())
+        self.step.insert(OpenStep::default())
     }
 
     /// The step in which a model acts: the open one, unless `ends` says that it is over.
-    fn model_step(&mut self, ends: impl Fn(&Step) -> bool) -> &mut Step {
+    fn model_step(&mut self, ends: impl Fn(&OpenStep) -> bool) -> &mut OpenStep {
         let is_over = self.step.as_ref().is_none_or(|step| step.returned || ends(step));
         if is_over {
             return self.new_step();
@@ -125,7 +125,7 @@ impl Emitter {
 
     /// Writes an action; `rest` are those that follow it.
     pub(super) fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
-        self.ending = Ending::default();
+        self.ending = StreamEnding::default();
         if is_private_action(action) {
             return;
         }
@@ -211,7 +211,7 @@ impl Emitter {
         say("id", thought.thinking_id.as_deref());
         say("signature", thought.signature.as_deref());
         say("provider_name", Some(&thought.provider_name));
-        let about = Slot::from(object(&[("pydantic_ai", object(&about))]));
+        let about = Optional::from(object(&[("pydantic_ai", object(&about))]));
         let piece = |kind| Chunk { provider_metadata: about.clone(), ..Chunk::block(kind, &id) };
         self.chunks.push_back(piece("reasoning-start"));
         if let Some(text) = thought.content.clone().filter(|text| !text.is_empty()) {
@@ -307,7 +307,7 @@ impl Emitter {
                 self.known("source-document", SOURCE_DOCUMENT, required, fact, system);
             }
             "custom" if self.sdk == Sdk::V7 && text("kind").is_some_and(|kind| kind.contains('.')) => {
-                let about = Slot(data.get("provider_metadata").map(clean));
+                let about = Optional(data.get("provider_metadata").map(clean));
                 self.chunks.push_back(Chunk {
                     custom_kind: text("kind"),
                     provider_metadata: about,

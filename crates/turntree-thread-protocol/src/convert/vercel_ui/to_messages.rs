@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::assembler::Assembler;
 use super::chunk::Chunk;
-use super::message::{STEP_START, Slot, UiMessage};
+use super::message::{Optional, STEP_START, UiMessage};
 use super::options::{ExportOptions, SidecarLevel, Turns};
 use super::sidecar::{self, Sidecar};
-use super::to_actions::{Context, actions_of};
+use super::to_actions::{SenderContext, actions_of};
 use super::{attachments, content, roundtrip_metadata, to_chunks};
 use crate::action::Action;
 use crate::convert::portable::EPOCH;
@@ -17,10 +17,10 @@ use turntree_core::json::{RawJson, RawObject};
 
 /// A run of actions that becomes one message.
 #[derive(Default)]
-struct Run {
+struct MessageRun {
     actions: Vec<Arc<Action>>,
     /// Where they are in the thread.
-    places: Vec<usize>,
+    indices: Vec<usize>,
     agent_id: Option<String>,
     /// The message that was recorded, where there is one.
     recorded: Option<UiMessage>,
@@ -28,9 +28,9 @@ struct Run {
     moved: bool,
 }
 
-impl Run {
-    fn push(&mut self, place: usize, action: &Arc<Action>) {
-        self.places.push(place);
+impl MessageRun {
+    fn push(&mut self, index: usize, action: &Arc<Action>) {
+        self.indices.push(index);
         self.actions.push(Arc::clone(action));
     }
 }
@@ -42,7 +42,7 @@ impl Thread {
     /// assembles to, with a sidecar in its metadata as far as the options say.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
         let source = exported(self, *options);
-        let places = places(self, &source);
+        let indices = indices(self, &source);
         let mut messages = Vec::new();
         // Actions that no message shows, for the next sidecar.
         let mut lead: Vec<Arc<Action>> = Vec::new();
@@ -50,7 +50,7 @@ impl Thread {
         let with_sidecars = options.sidecar != SidecarLevel::None;
         for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
             let wanted: Vec<Arc<Action>> =
-                run.places.iter().filter_map(|place| places.get(*place).cloned().flatten()).collect();
+                run.indices.iter().filter_map(|index| indices.get(*index).cloned().flatten()).collect();
             let is_recorded = run.recorded.is_some();
             let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
             if message.parts.is_empty() && !is_recorded {
@@ -87,17 +87,17 @@ impl Thread {
 /// With a sidecar, the message that the client assembles is assembled here too: the first chunk says which thread it is,
 /// and a `message-metadata` before the last ones what its parts do not say. Without, nothing of the stream is kept.
 pub struct UiStream {
-    emitter: to_chunks::Emitter,
+    emitter: to_chunks::ChunkEmitter,
     actions: Vec<Arc<Action>>,
     /// The action to be written next.
-    place: usize,
-    stage: Stage,
-    sidecar: Option<Trailer>,
+    index: usize,
+    stage: StreamStage,
+    sidecar: Option<SidecarBuilder>,
 }
 
 /// How far a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum StreamStage {
     Start,
     Actions,
     Metadata,
@@ -106,7 +106,7 @@ enum Stage {
 }
 
 /// What the sidecar of a stream is made of.
-struct Trailer {
+struct SidecarBuilder {
     message: Assembler,
     source: Thread,
     agent_id: Option<String>,
@@ -120,17 +120,17 @@ impl UiStream {
         let is_user = |action: &Arc<Action>| matches!(**action, Action::UserMessage(_));
         let begin = match options.turns {
             Turns::All => actions.iter().position(|action| !is_user(action)).unwrap_or(actions.len()),
-            Turns::Last => actions.iter().rposition(is_user).map_or(0, |place| place + 1),
+            Turns::Last => actions.iter().rposition(is_user).map_or(0, |index| index + 1),
         };
         let lead: Vec<Arc<Action>> = actions.drain(..begin).collect();
-        let sidecar = (options.sidecar != SidecarLevel::None).then(|| Trailer {
+        let sidecar = (options.sidecar != SidecarLevel::None).then(|| SidecarBuilder {
             message: Assembler::default(),
             agent_id: actions.iter().find_map(|action| action.agent_id()).map(str::to_owned),
             lead: if options.turns == Turns::All { list(&lead) } else { None },
             source,
         });
-        let emitter = to_chunks::Emitter::new(options.sdk);
-        Self { emitter, actions, place: 0, stage: Stage::Start, sidecar }
+        let emitter = to_chunks::ChunkEmitter::new(options.sdk);
+        Self { emitter, actions, index: 0, stage: StreamStage::Start, sidecar }
     }
 
     fn start(&self) -> Chunk {
@@ -142,13 +142,13 @@ impl UiStream {
         });
         Chunk {
             message_id: Some(format!("msg-{first}")),
-            message_metadata: Slot(metadata),
+            message_metadata: Optional(metadata),
             ..Chunk::of("start")
         }
     }
 }
 
-impl Trailer {
+impl SidecarBuilder {
     fn agent(&self) -> &str {
         agent_of(&self.source, self.agent_id.as_deref())
     }
@@ -157,7 +157,7 @@ impl Trailer {
     fn chunk(self, actions: &[Arc<Action>]) -> Chunk {
         let Self { message, source, agent_id, .. } = self;
         let agent_id = agent_of(&source, agent_id.as_deref());
-        let context = Context { agent_id, timestamp: EPOCH, approvals: false };
+        let context = SenderContext { agent_id, timestamp: EPOCH, approvals: false };
         let message = message.into_message();
         let read = actions_of(&message, context).actions;
         drop(message);
@@ -178,30 +178,30 @@ impl Iterator for UiStream {
                 return Some(chunk);
             }
             match self.stage {
-                Stage::Start => {
-                    self.stage = Stage::Actions;
+                StreamStage::Start => {
+                    self.stage = StreamStage::Actions;
                     return Some(self.start());
                 }
-                Stage::Actions => {
-                    if let Some(action) = self.actions.get(self.place) {
-                        self.place += 1;
-                        self.emitter.action(action, self.actions.get(self.place..).unwrap_or_default());
+                StreamStage::Actions => {
+                    if let Some(action) = self.actions.get(self.index) {
+                        self.index += 1;
+                        self.emitter.action(action, self.actions.get(self.index..).unwrap_or_default());
                     } else {
                         self.emitter.close_step();
-                        self.stage = Stage::Metadata;
+                        self.stage = StreamStage::Metadata;
                     }
                 }
-                Stage::Metadata => {
-                    self.stage = Stage::End;
+                StreamStage::Metadata => {
+                    self.stage = StreamStage::End;
                     if let Some(trailer) = self.sidecar.take() {
                         return Some(trailer.chunk(&self.actions));
                     }
                 }
-                Stage::End => {
+                StreamStage::End => {
                     self.emitter.end();
-                    self.stage = Stage::Over;
+                    self.stage = StreamStage::Over;
                 }
-                Stage::Over => return None,
+                StreamStage::Over => return None,
             }
         }
     }
@@ -214,7 +214,7 @@ impl std::fmt::Debug for UiStream {
         let of = self.actions.len();
         formatter
             .debug_struct("UiStream")
-            .field("written", &self.place)
+            .field("written", &self.index)
             .field("of", &of)
             .finish_non_exhaustive()
     }
@@ -237,7 +237,7 @@ fn exported(thread: &Thread, options: ExportOptions) -> Thread {
 }
 
 /// The exported form of each action of a thread; the exported thread has those that are not hidden, in order.
-fn places(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
+fn indices(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
     let all = source.actions.len() == thread.actions.len();
     let mut exported = source.actions.iter();
     thread
@@ -255,14 +255,14 @@ fn list(actions: &[Arc<Action>]) -> Option<RawJson> {
 /// The runs of a thread: recorded messages, user messages, and what one agent did without interruption.
 ///
 /// System actions between user messages belong to no agent yet: they go with the next answer.
-fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    let (mut open, mut leading) = (None::<Run>, None::<Run>);
-    let mut place = 0;
-    while let Some(action) = actions.get(place) {
-        if let Some(mut run) = recorded(actions.get(place..).unwrap_or_default()) {
-            run.places = (place..place + run.actions.len()).collect();
-            place += run.actions.len();
+fn runs(actions: &[Arc<Action>]) -> Vec<MessageRun> {
+    let mut runs: Vec<MessageRun> = Vec::new();
+    let (mut open, mut leading) = (None::<MessageRun>, None::<MessageRun>);
+    let mut index = 0;
+    while let Some(action) = actions.get(index) {
+        if let Some(mut run) = recorded(actions.get(index..).unwrap_or_default()) {
+            run.indices = (index..index + run.actions.len()).collect();
+            index += run.actions.len();
             runs.extend(leading.take());
             runs.extend(open.take());
             runs.push(run);
@@ -270,25 +270,24 @@ fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
         }
         if matches!(**action, Action::UserMessage(_)) {
             match open.take() {
-                Some(run) if run.agent_id.is_none() => leading = Some(Run { moved: true, ..run }),
+                Some(run) if run.agent_id.is_none() => leading = Some(MessageRun { moved: true, ..run }),
                 run => runs.extend(run),
             }
-            let mut run = Run::default();
-            run.push(place, action);
+            let mut run = MessageRun::default();
+            run.push(index, action);
             runs.push(run);
-            place += 1;
+            index += 1;
             continue;
         }
         let agent_id = action.agent_id().map(str::to_owned);
-        let is_other =
-            matches!((&open, &agent_id), (Some(Run { agent_id: Some(now), .. }), Some(next)) if now != next);
+        let is_other = matches!((&open, &agent_id), (Some(MessageRun { agent_id: Some(now), .. }), Some(next)) if now != next);
         if is_other {
             runs.extend(open.take());
         }
         let run = open.get_or_insert_with(|| leading.take().unwrap_or_default());
         run.agent_id = run.agent_id.take().or(agent_id);
-        run.push(place, action);
-        place += 1;
+        run.push(index, action);
+        index += 1;
     }
     runs.extend(leading);
     runs.extend(open);
@@ -296,12 +295,16 @@ fn runs(actions: &[Arc<Action>]) -> Vec<Run> {
 }
 
 /// The run of a message whose first action remembers it, if its actions are still there.
-fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
+fn recorded(actions: &[Arc<Action>]) -> Option<MessageRun> {
     let first = actions.first()?;
     if first.action_type() == roundtrip_metadata::MESSAGE {
         let Action::System(system) = &**first else { return None };
         let message = system.data.to::<UiMessage>().ok()?;
-        return Some(Run { actions: vec![Arc::clone(first)], recorded: Some(message), ..Run::default() });
+        return Some(MessageRun {
+            actions: vec![Arc::clone(first)],
+            recorded: Some(message),
+            ..MessageRun::default()
+        });
     }
     let residue = roundtrip_metadata::in_action(first)?;
     let count = usize::try_from(residue.actions).ok()?;
@@ -317,10 +320,10 @@ fn recorded(actions: &[Arc<Action>]) -> Option<Run> {
         message.parts.extend(attachments::parts_of(said));
     }
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
-    Some(Run { actions: actions.to_vec(), agent_id, recorded: Some(message), ..Run::default() })
+    Some(MessageRun { actions: actions.to_vec(), agent_id, recorded: Some(message), ..MessageRun::default() })
 }
 
-fn message_of(run: &Run, options: ExportOptions) -> UiMessage {
+fn message_of(run: &MessageRun, options: ExportOptions) -> UiMessage {
     let sequence = run.actions.first().map_or(1, |action| action.sequence());
     let id = format!("msg-{sequence}");
     if let [action] = run.actions.as_slice()
@@ -365,7 +368,7 @@ fn sidecar_of(
     agent_id: Option<&str>,
 ) -> Sidecar {
     let agent_id = agent_of(source, agent_id);
-    let context = Context { agent_id, timestamp: EPOCH, approvals: false };
+    let context = SenderContext { agent_id, timestamp: EPOCH, approvals: false };
     sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
 }
 

@@ -7,7 +7,7 @@ use super::message::UiMessage;
 use super::options::{SidecarLevel, UiImportOptions};
 use super::roundtrip_metadata;
 use super::sidecar::{self, Sidecar};
-use super::to_actions::{Context, Drafted, actions_of};
+use super::to_actions::{MessageActions, SenderContext, actions_of};
 use super::to_chunks::recorded_reason;
 use crate::action::{Action, SystemAction, ToolReturnAction};
 use crate::convert::portable::{EPOCH, ProfileKind, assistant, namespace, object, title};
@@ -18,7 +18,7 @@ use turntree_core::time::Timestamp;
 
 /// What a stream said that is in no message. UI message stream, §12.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct StreamOutcome {
     pub finish_reason: Option<String>,
     /// Errors, and the call each one ended.
     pub errors: Vec<(String, Option<String>)>,
@@ -26,17 +26,21 @@ pub(super) struct Facts {
     pub aborts: Vec<Option<String>>,
 }
 
-/// The thread of these messages. `facts` are about the last one.
-pub(super) fn thread_of(messages: &[UiMessage], facts: &Facts, options: &UiImportOptions) -> Thread {
-    let mut reading = Reading::new(options);
-    for (place, message) in messages.iter().enumerate() {
-        let facts = (place + 1 == messages.len()).then_some(facts);
-        reading.message(message, facts);
+/// The thread of these messages. `outcome` are about the last one.
+pub(super) fn thread_of(
+    messages: &[UiMessage],
+    outcome: &StreamOutcome,
+    options: &UiImportOptions,
+) -> Thread {
+    let mut reading = ThreadBuilder::new(options);
+    for (index, message) in messages.iter().enumerate() {
+        let outcome = (index + 1 == messages.len()).then_some(outcome);
+        reading.message(message, outcome);
     }
     reading.finish(messages)
 }
 
-struct Reading<'o> {
+struct ThreadBuilder<'o> {
     options: &'o UiImportOptions,
     agent: AgentConfig,
     actions: Vec<Action>,
@@ -50,7 +54,7 @@ struct Reading<'o> {
     timestamp: String,
 }
 
-impl<'o> Reading<'o> {
+impl<'o> ThreadBuilder<'o> {
     fn new(options: &'o UiImportOptions) -> Self {
         Self {
             options,
@@ -64,19 +68,19 @@ impl<'o> Reading<'o> {
         }
     }
 
-    fn message(&mut self, message: &UiMessage, facts: Option<&Facts>) {
+    fn message(&mut self, message: &UiMessage, outcome: Option<&StreamOutcome>) {
         let sidecar = message.metadata_member(sidecar::MEMBER).and_then(|value| sidecar::read(&value));
         let level = self.options.sidecar;
         let sidecar = sidecar.filter(|_| level != SidecarLevel::None);
         if let Some(sidecar) = &sidecar {
             self.describe(sidecar);
         }
-        let facts = facts.cloned().unwrap_or_default();
+        let outcome = outcome.cloned().unwrap_or_default();
         if let Some(sidecar) = &sidecar
             && let Some(mut actions) = self.restored(message, sidecar)
         {
             let known = actions.len();
-            self.add_facts(&mut actions, &facts, None);
+            self.add_facts(&mut actions, &outcome, None);
             self.exact &= actions.len() == known;
             let (lead, tail) = sidecar.around();
             self.actions.extend(lead);
@@ -86,7 +90,7 @@ impl<'o> Reading<'o> {
             return;
         }
         self.exact = false;
-        self.read(message, &facts, sidecar.as_ref());
+        self.read(message, &outcome, sidecar.as_ref());
     }
 
     fn describe(&mut self, sidecar: &Sidecar) {
@@ -103,7 +107,7 @@ impl<'o> Reading<'o> {
 
     fn restored(&self, message: &UiMessage, sidecar: &Sidecar) -> Option<Vec<Action>> {
         let agent_id = sidecar.agent_id.as_deref().unwrap_or(&self.agent.agent_id);
-        let context = Context { agent_id, timestamp: EPOCH, approvals: false };
+        let context = SenderContext { agent_id, timestamp: EPOCH, approvals: false };
         let actions = sidecar.restore(actions_of(message, context).actions)?;
         let is_core = |action: &Action| !is_private_action(action) && action.metadata().is_none();
         let (lead, tail) = sidecar.around();
@@ -112,7 +116,7 @@ impl<'o> Reading<'o> {
         taken.then_some(actions)
     }
 
-    fn read(&mut self, message: &UiMessage, facts: &Facts, sidecar: Option<&Sidecar>) {
+    fn read(&mut self, message: &UiMessage, outcome: &StreamOutcome, sidecar: Option<&Sidecar>) {
         let full = self.options.profile == ProfileKind::Full;
         let told = sidecar.and_then(Sidecar::timestamp).or_else(|| told_time(message));
         if let Some(told) = told {
@@ -125,9 +129,9 @@ impl<'o> Reading<'o> {
             .and_then(|sidecar| sidecar.agent_id.as_deref())
             .filter(|id| self.described.as_ref().is_some_and(|thread| thread.agents.contains(id)));
         let agent_id = of_sidecar.unwrap_or(&self.agent.agent_id).to_owned();
-        let context = Context { agent_id: &agent_id, timestamp: &self.timestamp, approvals: full };
-        let Drafted { mut actions, payloads, last_response } = actions_of(message, context);
-        self.add_facts(&mut actions, facts, Some(last_response));
+        let context = SenderContext { agent_id: &agent_id, timestamp: &self.timestamp, approvals: full };
+        let MessageActions { mut actions, payloads, last_response } = actions_of(message, context);
+        self.add_facts(&mut actions, outcome, Some(last_response));
         if full {
             self.remember(message, &mut actions, &payloads);
         }
@@ -164,8 +168,8 @@ impl<'o> Reading<'o> {
     }
 
     /// What the stream said: why the model ended, and what went wrong. A1, A7, A17.
-    fn add_facts(&self, actions: &mut Vec<Action>, facts: &Facts, last_response: Option<usize>) {
-        let reason = facts.finish_reason.as_deref().and_then(recorded_reason);
+    fn add_facts(&self, actions: &mut Vec<Action>, outcome: &StreamOutcome, last_response: Option<usize>) {
+        let reason = outcome.finish_reason.as_deref().and_then(recorded_reason);
         if let (Some(reason), Some(begin)) = (reason, last_response) {
             let answers = actions.iter_mut().skip(begin).rev();
             let answer = answers.into_iter().find_map(|action| match action {
@@ -176,14 +180,14 @@ impl<'o> Reading<'o> {
                 answer.finish_reason = Some(reason.into());
             }
         }
-        for (text, call_id) in &facts.errors {
+        for (text, call_id) in &outcome.errors {
             let action =
                 call_id.as_deref().and_then(|id| self.failed(id, text, actions)).unwrap_or_else(|| {
                     self.system("system.tp.error", object(&[("error_text", RawJson::from_str_value(text))]))
                 });
             actions.push(action);
         }
-        for reason in &facts.aborts {
+        for reason in &outcome.aborts {
             let reason = reason.as_deref().map(|reason| ("reason", RawJson::from_str_value(reason)));
             actions.push(self.system("system.tp.abort", object(reason.as_slice())));
         }

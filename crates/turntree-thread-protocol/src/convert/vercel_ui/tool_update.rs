@@ -1,6 +1,6 @@
 //! What one chunk changes of a tool part, and the calls whose arguments still stream.
 
-use super::message::{DYNAMIC_TOOL, Slot, UiPart};
+use super::message::{DYNAMIC_TOOL, Optional, UiPart};
 use super::partial_input::PartialInput;
 
 /// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
@@ -13,19 +13,19 @@ pub(super) struct StreamedCall {
     pub dynamic: bool,
     pub encoding: Option<String>,
     pub title: Option<String>,
-    pub metadata: Slot,
+    pub metadata: Optional,
     /// Whether the part shows no text yet: a client that begins a dynamic part with a late piece leaves it out.
     pub hides_text: bool,
 }
 
 impl StreamedCall {
     /// Goes on with arguments of which a message holds the beginning.
-    pub(super) fn of(place: usize, part: &UiPart) -> Self {
+    pub(super) fn of(index: usize, part: &UiPart) -> Self {
         let mut arrived = PartialInput::default();
         arrived.push(&part.raw_input.as_string().unwrap_or_default());
         Self {
             arrived,
-            part: place,
+            part: index,
             name: part.tool().unwrap_or_default().to_owned(),
             dynamic: part.kind == DYNAMIC_TOOL,
             encoding: part.input_encoding.clone(),
@@ -44,13 +44,13 @@ impl StreamedCall {
 pub(super) struct ToolUpdate<'c> {
     pub name: &'c str,
     pub state: &'static str,
-    pub input: Slot,
-    pub raw_input: Slot,
-    pub output: Slot,
+    pub input: Optional,
+    pub raw_input: Optional,
+    pub output: Optional,
     pub error_text: Option<String>,
     pub preliminary: Option<bool>,
     pub encoding: Option<String>,
     pub title: Option<String>,
-    pub metadata: Slot,
+    pub metadata: Optional,
     pub is_result: bool,
 }

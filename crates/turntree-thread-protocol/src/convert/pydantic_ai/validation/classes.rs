@@ -5,7 +5,7 @@
 
 /// What a member holds.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Takes {
+pub(super) enum FieldType {
     /// Any value.
     Anything,
     /// A string.
@@ -17,13 +17,13 @@ pub(super) enum Takes {
     /// A length of time.
     Duration,
     /// An integer.
-    Whole,
+    Integer,
     /// A number.
     Number,
     /// A decimal number.
     Decimal,
     /// Yes or no.
-    Truth,
+    Boolean,
     /// Bytes in base64.
     Base64,
     /// An object.
@@ -54,20 +54,20 @@ pub(super) enum Takes {
     Instruction,
 }
 
-impl Takes {
+impl FieldType {
     /// What to say that it must be.
     pub(super) fn wanted(&self) -> String {
         match self {
-            Self::TextOr(takes) => format!("a string or {}", takes.wanted()),
-            Self::OrNull(takes) => format!("{} or null", takes.wanted()),
+            Self::TextOr(field_type) => format!("a string or {}", field_type.wanted()),
+            Self::OrNull(field_type) => format!("{} or null", field_type.wanted()),
             Self::Anything => "a value".to_owned(),
             Self::Text | Self::Word => "a string".to_owned(),
             Self::Time => "a time, like \"2026-01-31T12:00:00Z\"".to_owned(),
             Self::Duration => "a duration, like \"PT1.5S\"".to_owned(),
-            Self::Whole => "an integer".to_owned(),
+            Self::Integer => "an integer".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Decimal => "a decimal number".to_owned(),
-            Self::Truth => "true or false".to_owned(),
+            Self::Boolean => "true or false".to_owned(),
             Self::Base64 => "base64 in one alphabet, the standard or the URL-safe one".to_owned(),
             Self::Download => "true, false or a string".to_owned(),
             Self::Item => "a string or an object".to_owned(),
@@ -90,7 +90,7 @@ impl Takes {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) key: &'static str,
-    pub(super) takes: Takes,
+    pub(super) field_type: FieldType,
     /// Whether it must be there.
     pub(super) required: bool,
 }
@@ -116,27 +116,27 @@ const fn ruled(name: &'static str, members: &'static [Member], rule: Rule) -> Cl
     Class { name, members, rule: Some(rule) }
 }
 
-const fn must(key: &'static str, takes: Takes) -> Member {
-    Member { key, takes, required: true }
+const fn must(key: &'static str, field_type: FieldType) -> Member {
+    Member { key, field_type, required: true }
 }
 
-const fn may(key: &'static str, takes: Takes) -> Member {
-    Member { key, takes, required: false }
+const fn may(key: &'static str, field_type: FieldType) -> Member {
+    Member { key, field_type, required: false }
 }
 
 use super::rules;
 
-use Takes::{
-    Anything, Base64, Counts, Decimal, Digests, Download, Duration, Fields, Instruction, Item, Kinds, List,
-    Number, Object, OrNull, Step, Text, TextOr, Time, Truth, Whole, Word,
+use FieldType::{
+    Anything, Base64, Boolean, Counts, Decimal, Digests, Download, Duration, Fields, Instruction, Integer,
+    Item, Kinds, List, Number, Object, OrNull, Step, Text, TextOr, Time, Word,
 };
 
-const TEXT: Takes = OrNull(&Text);
-const WORD: Takes = OrNull(&Word);
-const WHOLE: Takes = OrNull(&Whole);
-const FIELDS: Takes = OrNull(&Fields);
+const TEXT: FieldType = OrNull(&Text);
+const WORD: FieldType = OrNull(&Word);
+const WHOLE: FieldType = OrNull(&Integer);
+const FIELDS: FieldType = OrNull(&Fields);
 /// Versions before 0.1 wrote `null` where they knew none.
-const CALL_ID: Takes = OrNull(&Text);
+const CALL_ID: FieldType = OrNull(&Text);
 
 /// The class of messages of a kind.
 pub(super) fn of_message(kind: &str) -> Option<&'static Class> {
@@ -228,16 +228,16 @@ static RESPONSE: Class = class(
 pub(super) static USAGE: Class = class(
     "a usage",
     &[
-        may("input_tokens", Whole),
-        may("cache_write_tokens", Whole),
-        may("cache_write_1h_tokens", Whole),
-        may("cache_read_tokens", Whole),
-        may("output_tokens", Whole),
-        may("unmeasured_requests", Whole),
-        may("output_reasoning_tokens", Whole),
-        may("input_audio_tokens", Whole),
-        may("cache_audio_read_tokens", Whole),
-        may("output_audio_tokens", Whole),
+        may("input_tokens", Integer),
+        may("cache_write_tokens", Integer),
+        may("cache_write_1h_tokens", Integer),
+        may("cache_read_tokens", Integer),
+        may("output_tokens", Integer),
+        may("unmeasured_requests", Integer),
+        may("output_reasoning_tokens", Integer),
+        may("input_audio_tokens", Integer),
+        may("cache_audio_read_tokens", Integer),
+        may("output_audio_tokens", Integer),
         may("audio_seconds", Number),
         may("details", Counts),
         may("cost", OrNull(&Decimal)),
@@ -347,7 +347,7 @@ static RETRY_FEEDBACK: Class = class(
     &[must("content", ERRORS), must("retry", Object(&RETRY)), may("timestamp", Time)],
 );
 
-pub(super) const ERRORS: Takes = TextOr(&List(&Object(&ERROR)));
+pub(super) const ERRORS: FieldType = TextOr(&List(&Object(&ERROR)));
 static ERROR: Class = class(
     "the details of an error",
     &[
@@ -369,11 +369,11 @@ static CAPABILITY_LOAD_DELTA: Class =
     class("a change of capabilities", &[may("loaded", List(&Text)), may("tool_call_id", TEXT)]);
 
 static MODEL_SETTINGS_DELTA: Class =
-    class("a change of settings", &[must("settings", Object(&SETTINGS)), may("top_level", Truth)]);
+    class("a change of settings", &[must("settings", Object(&SETTINGS)), may("top_level", Boolean)]);
 static SETTINGS: Class = class("the settings of a model", &[may("thinking", WORD)]);
 
 /// An id is a word, or the object it is made of.
-const INSTRUCTION_ID: Takes = OrNull(&TextOr(&Object(&INSTRUCTION_SOURCE)));
+const INSTRUCTION_ID: FieldType = OrNull(&TextOr(&Object(&INSTRUCTION_SOURCE)));
 static INSTRUCTION_SOURCE: Class =
     class("the id of an instruction", &[must("source", Fields), may("name", TEXT)]);
 
@@ -389,7 +389,7 @@ pub(super) static INSTRUCTION: Class = class(
     "an instruction",
     &[
         must("content", Text),
-        may("dynamic", Truth),
+        may("dynamic", Boolean),
         may("on_change", Word),
         may("name", TEXT),
         may("id", INSTRUCTION_ID),
@@ -398,7 +398,7 @@ pub(super) static INSTRUCTION: Class = class(
 
 pub(super) static INSTRUCTION_DIGEST: Class = class(
     "the digest of an instruction",
-    &[may("id", INSTRUCTION_ID), may("dynamic", Truth), must("content_hash", Text)],
+    &[may("id", INSTRUCTION_ID), may("dynamic", Boolean), must("content_hash", Text)],
 );
 
 static TEXT_PART: Class = class(
@@ -414,7 +414,7 @@ static TEXT_PART: Class = class(
 
 static CITATION: Class = class(
     "a citation",
-    &[must("sources", Takes::Some(&Kinds(SOURCES))), may("anchor", OrNull(&Kinds(ANCHORS)))],
+    &[must("sources", FieldType::Some(&Kinds(SOURCES))), may("anchor", OrNull(&Kinds(ANCHORS)))],
 );
 const SOURCES: &[(&str, &Class)] = &[("web", &WEB_SOURCE), ("document", &DOCUMENT_SOURCE)];
 const ANCHORS: &[(&str, &Class)] = &[("content", &ANCHOR), ("marker", &ANCHOR)];
@@ -426,7 +426,7 @@ static DOCUMENT_SOURCE: Class = ruled(
     rules::document_source,
 );
 static ANCHOR: Class =
-    ruled("the anchor of a citation", &[must("start", Whole), must("end", Whole)], rules::anchor);
+    ruled("the anchor of a citation", &[must("start", Integer), must("end", Integer)], rules::anchor);
 
 static THINKING: Class = class(
     "a thought",
@@ -475,7 +475,7 @@ static SPEECH: Class = class(
 );
 static SPEECH_TIMESTAMP: Class = class(
     "the time of a word",
-    &[must("text", Text), must("start_ms", Whole), must("duration_ms", Whole), may("granularity", Word)],
+    &[must("text", Text), must("start_ms", Integer), must("duration_ms", Integer), may("granularity", Word)],
 );
 
 static URL: Class = class(

@@ -16,7 +16,7 @@ mod values;
 
 use std::borrow::Cow;
 
-use classes::{Class, Takes};
+use classes::{Class, FieldType};
 use values::{elements, members, text_of};
 
 use super::model::{Kind, ModelMessage, Object, Part, Value, part_kind};
@@ -60,9 +60,9 @@ impl Refusal {
 pub(super) fn check(message: &ModelMessage<'_>) -> Result<(), Refusal> {
     let Some(class) = classes::of_message(message.kind.name()) else { return Ok(()) };
     check_object(&message.members, class)?;
-    for (place, part) in message.parts.iter().enumerate() {
+    for (position, part) in message.parts.iter().enumerate() {
         check_part(part, &message.kind)
-            .map_err(|refusal| refusal.under(PathSegment::Index(place)).under_key("parts"))?;
+            .map_err(|refusal| refusal.under(PathSegment::Index(position)).under_key("parts"))?;
     }
     match &message.usage {
         Some(usage) => check_object(usage, &classes::USAGE).map_err(|refusal| refusal.under_key("usage")),
@@ -78,7 +78,7 @@ fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
     });
     let Some(class) = classes::of_part(&part_kind, tool_kind.as_deref()) else { return Ok(()) };
     check_object(part, class)?;
-    match rules::place(part, &part_kind, kind) {
+    match rules::placement(part, &part_kind, kind) {
         Some(broken) => Err(Refusal::new(broken.to_owned())),
         None => Ok(()),
     }
@@ -88,9 +88,9 @@ fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
 fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusal> {
     let mut given = Given::new(class);
     for (key, value) in object.iter() {
-        let Some(takes) = given.next(key) else { continue };
+        let Some(field_type) = given.next(key) else { continue };
         let Some(json) = value.as_json() else { continue };
-        if let Err(refusal) = check_value(takes, json) {
+        if let Err(refusal) = check_value(field_type, json) {
             // Of a key that stands twice, the last value counts.
             if object.get(key).and_then(Value::as_json).is_some_and(|last| std::ptr::eq(last, json)) {
                 return Err(refusal.under_key(key));
@@ -115,20 +115,20 @@ impl Given {
     }
 
     /// What the member of this key holds, if the class has it.
-    fn next(&mut self, key: &str) -> Option<&'static Takes> {
+    fn next(&mut self, key: &str) -> Option<&'static FieldType> {
         let members = self.class.members;
-        let place = match members.get(self.next) {
+        let position = match members.get(self.next) {
             Some(member) if member.key == key => self.next,
             _ => members.iter().position(|member| member.key == key)?,
         };
-        self.seen |= 1 << place;
-        self.next = place + 1;
-        members.get(place).map(|member| &member.takes)
+        self.seen |= 1 << position;
+        self.next = position + 1;
+        members.get(position).map(|member| &member.field_type)
     }
 
     fn finish(self) -> Result<(), Refusal> {
         let mut members = self.class.members.iter().enumerate();
-        match members.find(|(place, member)| member.required && self.seen & (1 << place) == 0) {
+        match members.find(|(position, member)| member.required && self.seen & (1 << position) == 0) {
             Some((_, member)) => {
                 let said = format!("{} has no \"{}\"; every version needs it", self.class.name, member.key);
                 Err(Refusal::new(said).under_key(member.key))
@@ -139,57 +139,61 @@ impl Given {
 }
 
 /// Whether a value is what a member holds. `json` is valid.
-fn check_value(takes: &Takes, json: &str) -> Result<(), Refusal> {
+fn check_value(field_type: &FieldType, json: &str) -> Result<(), Refusal> {
     let first = json.as_bytes().first().copied().unwrap_or_default();
-    let fits = match (takes, first) {
-        (Takes::Anything, _) | (Takes::OrNull(_), b'n') | (Takes::TextOr(_) | Takes::Item, b'"') => true,
-        (Takes::OrNull(takes), _) => return check_value(takes, json),
-        (Takes::TextOr(takes), b'[' | b'{') if takes.opens_with(first) => return check_value(takes, json),
-        (Takes::List(each), b'[') => return check_list(each, json),
-        (Takes::Some(each), b'[') if elements(json).next().is_some() => return check_list(each, json),
-        (Takes::Digests, b'[') => return check_list(&Takes::Text, json),
-        (Takes::Digests, _) => true,
-        (Takes::Counts, b'{') => return check_counts(json),
-        (Takes::Counts, _) => scalars::is_nothing(json),
-        (Takes::Object(class), b'{') => return check_members(class, json),
-        (Takes::Kinds(classes), b'{') => return check_kinds(classes, json),
-        (Takes::Item, b'{') => {
+    let fits = match (field_type, first) {
+        (FieldType::Anything, _)
+        | (FieldType::OrNull(_), b'n')
+        | (FieldType::TextOr(_) | FieldType::Item, b'"') => true,
+        (FieldType::OrNull(field_type), _) => return check_value(field_type, json),
+        (FieldType::TextOr(field_type), b'[' | b'{') if field_type.opens_with(first) => {
+            return check_value(field_type, json);
+        }
+        (FieldType::List(each), b'[') => return check_list(each, json),
+        (FieldType::Some(each), b'[') if elements(json).next().is_some() => return check_list(each, json),
+        (FieldType::Digests, b'[') => return check_list(&FieldType::Text, json),
+        (FieldType::Digests, _) => true,
+        (FieldType::Counts, b'{') => return check_counts(json),
+        (FieldType::Counts, _) => scalars::is_nothing(json),
+        (FieldType::Object(class), b'{') => return check_members(class, json),
+        (FieldType::Kinds(classes), b'{') => return check_kinds(classes, json),
+        (FieldType::Item, b'{') => {
             let class = kind_of(json, "kind")?.as_deref().and_then(classes::of_item);
             return class.map_or(Ok(()), |class| check_members(class, json));
         }
-        (Takes::Instruction, b'{') => {
+        (FieldType::Instruction, b'{') => {
             let digest = kind_of(json, "part_kind")?.as_deref() == Some("instruction-digest");
             let class = if digest { &classes::INSTRUCTION_DIGEST } else { &classes::INSTRUCTION };
             return check_members(class, json);
         }
-        (Takes::Text | Takes::Word, _) => first == b'"',
-        (Takes::Fields, _) => first == b'{',
-        (Takes::Time, _) => scalars::is_time(json),
-        (Takes::Duration, _) => scalars::is_duration(json),
-        (Takes::Whole, _) => scalars::is_whole(json),
-        (Takes::Number, _) => scalars::is_number(json),
-        (Takes::Decimal, _) => scalars::is_decimal(json),
-        (Takes::Truth, _) => scalars::is_truth(json),
-        (Takes::Base64, _) => scalars::is_base64(json),
+        (FieldType::Text | FieldType::Word, _) => first == b'"',
+        (FieldType::Fields, _) => first == b'{',
+        (FieldType::Time, _) => scalars::is_time(json),
+        (FieldType::Duration, _) => scalars::is_duration(json),
+        (FieldType::Integer, _) => scalars::is_integer(json),
+        (FieldType::Number, _) => scalars::is_number(json),
+        (FieldType::Decimal, _) => scalars::is_decimal(json),
+        (FieldType::Boolean, _) => scalars::is_boolean(json),
+        (FieldType::Base64, _) => scalars::is_base64(json),
         // Any word: later versions may have more of them.
-        (Takes::Download, _) => first == b'"' || scalars::is_truth(json),
-        (Takes::Step, _) => first == b'"' || scalars::is_whole(json),
+        (FieldType::Download, _) => first == b'"' || scalars::is_boolean(json),
+        (FieldType::Step, _) => first == b'"' || scalars::is_integer(json),
         // Their values begin otherwise.
         (
-            Takes::List(_)
-            | Takes::Some(_)
-            | Takes::Object(_)
-            | Takes::Kinds(_)
-            | Takes::TextOr(_)
-            | Takes::Item
-            | Takes::Instruction,
+            FieldType::List(_)
+            | FieldType::Some(_)
+            | FieldType::Object(_)
+            | FieldType::Kinds(_)
+            | FieldType::TextOr(_)
+            | FieldType::Item
+            | FieldType::Instruction,
             _,
         ) => false,
     };
     if fits {
         return Ok(());
     }
-    Err(Refusal::new(format!("must be {}, not {}", takes.wanted(), shown(json))))
+    Err(Refusal::new(format!("must be {}, not {}", field_type.wanted(), shown(json))))
 }
 
 fn check_kinds(classes: &[(&str, &'static Class)], json: &str) -> Result<(), Refusal> {
@@ -200,9 +204,9 @@ fn check_kinds(classes: &[(&str, &'static Class)], json: &str) -> Result<(), Ref
     class.map_or(Ok(()), |(_, class)| check_members(class, json))
 }
 
-fn check_list(each: &Takes, json: &str) -> Result<(), Refusal> {
-    elements(json).enumerate().try_for_each(|(place, value)| {
-        check_value(each, value).map_err(|refusal| refusal.under(PathSegment::Index(place)))
+fn check_list(each: &FieldType, json: &str) -> Result<(), Refusal> {
+    elements(json).enumerate().try_for_each(|(position, value)| {
+        check_value(each, value).map_err(|refusal| refusal.under(PathSegment::Index(position)))
     })
 }
 
@@ -211,8 +215,8 @@ fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
     let mut given = Given::new(class);
     let mut refused: Option<(Cow<'_, str>, Refusal)> = None;
     for (key, value) in members(json) {
-        let Some(takes) = given.next(&key) else { continue };
-        match check_value(takes, value) {
+        let Some(field_type) = given.next(&key) else { continue };
+        match check_value(field_type, value) {
             Err(refusal) => refused = refused.or(Some((key, refusal))),
             // Of a key that stands twice, the last value counts.
             Ok(()) => refused = refused.filter(|(name, _)| *name != key),
@@ -229,7 +233,7 @@ fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
 }
 
 fn check_counts(json: &str) -> Result<(), Refusal> {
-    members(json).try_for_each(|(key, value)| match check_value(&Takes::Whole, value) {
+    members(json).try_for_each(|(key, value)| match check_value(&FieldType::Integer, value) {
         // Of a key that stands twice, the last value counts.
         Err(refusal) if last(json, &key).is_some_and(|last| std::ptr::eq(last, value)) => {
             Err(refusal.under_key(&key))

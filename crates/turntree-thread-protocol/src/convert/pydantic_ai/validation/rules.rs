@@ -4,7 +4,7 @@ use super::super::model::{Kind, Part};
 use super::values::{elements, members, text_of};
 
 /// Where a part may not stand, and as what.
-pub(super) fn place(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option<&'static str> {
+pub(super) fn placement(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option<&'static str> {
     let speaks = |who: &str| part.text("speaker").as_deref() == Some(who);
     let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
     match (part_kind, kind) {
@@ -37,7 +37,7 @@ pub(super) fn document_source(json: &str) -> Option<&'static str> {
 
 /// What is cited begins before it ends.
 pub(super) fn anchor(json: &str) -> Option<&'static str> {
-    let place = |name: &str| {
+    let index = |name: &str| {
         let (_, value) = members(json).filter(|(key, _)| key == name).last()?;
         let digits = text_of(value);
         match value {
@@ -46,6 +46,6 @@ pub(super) fn anchor(json: &str) -> Option<&'static str> {
             _ => digits.as_deref().unwrap_or(value).trim().parse::<f64>().ok(),
         }
     };
-    let (start, end) = (place("start")?, place("end")?);
+    let (start, end) = (index("start")?, index("end")?);
     (start < 0.0 || start >= end).then_some("a citation begins before it ends: 0 <= start < end")
 }

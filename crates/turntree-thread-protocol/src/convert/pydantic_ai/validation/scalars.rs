@@ -9,7 +9,7 @@ use super::values::{elements, text_of};
 const PAST_INTEGERS: f64 = 9.2e18;
 
 /// Whether it is read as a boolean.
-pub(super) fn is_truth(json: &str) -> bool {
+pub(super) fn is_boolean(json: &str) -> bool {
     const WORDS: [&str; 12] = ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
     match text_of(json) {
         Some(text) => WORDS.iter().any(|word| word.eq_ignore_ascii_case(&text)),
@@ -20,7 +20,7 @@ pub(super) fn is_truth(json: &str) -> bool {
     }
 }
 
-/// Whether Python takes it for nothing; `json` is no object.
+/// Whether Python field_type it for nothing; `json` is no object.
 pub(super) fn is_nothing(json: &str) -> bool {
     matches!(json, "null" | "false" | "\"\"")
         || json.parse::<f64>().is_ok_and(|number| number == 0.0)
@@ -28,7 +28,7 @@ pub(super) fn is_nothing(json: &str) -> bool {
 }
 
 /// Whether it is read as an integer, of any size.
-pub(super) fn is_whole(json: &str) -> bool {
+pub(super) fn is_integer(json: &str) -> bool {
     if let Some(text) = text_of(json) {
         let text = text.trim();
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -33,7 +33,7 @@ fn inside(json: &str) -> &str {
     json.get(1..json.len().saturating_sub(1)).unwrap_or_default()
 }
 
-/// Takes the next value from a text of values between commas and colons.
+/// FieldType the next value from a text of values between commas and colons.
 fn take<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let text = rest.trim_start_matches([' ', '\n', '\r', '\t', ',', ':']);
     let length = length(text.as_bytes()).filter(|length| *length > 0)?;
@@ -47,20 +47,20 @@ fn length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' => string(bytes, 0),
         b'{' | b'[' => {
-            let (mut depth, mut place) = (0_usize, 0);
+            let (mut depth, mut offset) = (0_usize, 0);
             loop {
-                match bytes.get(place)? {
+                match bytes.get(offset)? {
                     b'"' => {
-                        place = string(bytes, place)?;
+                        offset = string(bytes, offset)?;
                         continue;
                     }
                     b'{' | b'[' => depth += 1,
                     b'}' | b']' => depth = depth.checked_sub(1)?,
                     _ => {}
                 }
-                place += 1;
+                offset += 1;
                 if depth == 0 {
-                    return Some(place);
+                    return Some(offset);
                 }
             }
         }

@@ -7,19 +7,19 @@ const PIECE: usize = 256 * 1024;
 
 /// Bytes in pieces.
 #[derive(Debug, Default)]
-pub struct Chunks {
+pub struct ChunkedBytes {
     full: Vec<Vec<u8>>,
     last: Vec<u8>,
 }
 
 /// An end to go back to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct Checkpoint {
     full: usize,
     last: usize,
 }
 
-impl Chunks {
+impl ChunkedBytes {
     /// Takes bytes as they are, without copying them.
     pub fn push(&mut self, bytes: Vec<u8>) {
         if bytes.len() < PIECE / 4 {
@@ -56,12 +56,12 @@ impl Chunks {
         self.pieces().collect::<Vec<_>>().concat()
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark { full: self.full.len(), last: self.last.len() }
+    pub(super) fn mark(&self) -> Checkpoint {
+        Checkpoint { full: self.full.len(), last: self.last.len() }
     }
 
     /// Forgets what came after a mark.
-    pub(super) fn back_to(&mut self, mark: Mark) {
+    pub(super) fn truncate_to(&mut self, mark: Checkpoint) {
         if self.full.len() > mark.full {
             self.full.truncate(mark.full + 1);
             self.last = self.full.pop().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Chunks {
     }
 }
 
-impl Write for Chunks {
+impl Write for ChunkedBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes)?;
         Ok(bytes.len())
@@ -105,18 +105,18 @@ impl Write for Chunks {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chunks, PIECE};
+    use super::{ChunkedBytes, PIECE};
     use std::io::Write as _;
 
     #[test]
     fn going_back_forgets_whole_pieces() {
-        let mut chunks = Chunks::default();
+        let mut chunks = ChunkedBytes::default();
         chunks.write_all(b"kept").unwrap();
         let mark = chunks.mark();
 
         chunks.write_all(&vec![b'x'; PIECE * 3]).unwrap();
         chunks.push(vec![b'y'; PIECE]);
-        chunks.back_to(mark);
+        chunks.truncate_to(mark);
 
         assert_eq!(chunks.to_vec(), b"kept");
     }
