@@ -98,9 +98,9 @@ def _machine(result: dict[str, Any]) -> str:
 
 
 def _held(result: dict[str, Any]) -> str:
-    """The numbers to hold that this run measured."""
+    """The targets that this run measures."""
     lines = [
-        "### Numbers to hold",
+        "### Targets of this run",
         "",
         "| work | target | turntree | | best peer | floor |",
         "|---|---|---|---|---|---|",
@@ -133,8 +133,8 @@ def _verdict(case: Case, cell: dict[str, Any]) -> str:
     if median is None or case.limit is None:
         return ""
     if case.group == "conversion":
-        return "held" if cell["bytes"] / median / 1e6 >= case.limit else "**missed**"
-    return "held" if median <= case.limit else "**missed**"
+        return "met" if cell["bytes"] / median / 1e6 >= case.limit else "**missed**"
+    return "met" if median <= case.limit else "**missed**"
 
 
 def _agents(result: dict[str, Any], clock: str) -> str:
@@ -204,7 +204,7 @@ def _ratio(cell: dict[str, Any] | None, clock: str) -> str:
 
 
 def _notes(result: dict[str, Any]) -> str:
-    """Everything that is missing from the tables, and why."""
+    """Cases that are missing from the tables, with the reason."""
     notes = [f"- {name}: {peer['error']}" for name, peer in result["peers"].items() if peer.get("error")]
     notes += [
         f"- {name}, {BY_NAME[case].title}: {reason}"
@@ -213,4 +213,4 @@ def _notes(result: dict[str, Any]) -> str:
         if (reason := cell.get("error") or cell.get("unsupported"))
     ]
     notes += [f"- {name}: {note}" for name, peer in result["peers"].items() for note in peer.get("notes", ())]
-    return "### What is missing, and why\n\n" + "\n".join(notes) if notes else ""
+    return "### Not measured\n\n" + "\n".join(notes) if notes else ""
