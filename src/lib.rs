@@ -58,7 +58,7 @@ mod _core {
     #[pymodule_export]
     use super::upp::config::ProviderConfig;
     #[pymodule_export]
-    use super::upp::custom::{EventSink, custom_model};
+    use super::upp::custom::EventSink;
     #[pymodule_export]
     use super::upp::embedding::EmbeddingModelCore;
     #[pymodule_export]
@@ -78,7 +78,9 @@ mod _core {
     #[pymodule_export]
     use super::upp::middleware::state::CallState;
     #[pymodule_export]
-    use super::upp::model::{ModelReference, ModelRequest};
+    use super::upp::model::{ModelReference, custom_model, scripted};
+    #[pymodule_export]
+    use super::upp::request::ModelRequest;
     #[pymodule_export]
     use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
     #[pymodule_export]
@@ -90,7 +92,7 @@ mod _core {
         ExponentialBackoff, LinearBackoff, NoRetry, RetryAfterStrategy, RetryStrategy, TokenBucket,
     };
     #[pymodule_export]
-    use super::upp::scripted::{PyReply, scripted};
+    use super::upp::scripted::PyReply;
 
     macro_rules! data_classes {
         ($module:ident, $faces:ident: $($class:ty),* $(,)?) => {

@@ -296,3 +296,39 @@ pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc
     let found = value.get_type().name()?;
     Err(PyTypeError::new_err(format!("{what} must be a message (or its dict), not {found}")))
 }
+
+/// Content blocks and tool calls from a list of both; `what` names the list in errors.
+///
+/// # Errors
+/// Those of [`block_from`].
+pub(crate) fn content_and_calls(items: &Bound<'_, PyList>, what: &str) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
+    let (mut content, mut tool_calls) = (Vec::new(), Vec::new());
+    for (place, item) in items.iter().enumerate() {
+        match call_from(&item)? {
+            Some(call) => tool_calls.push(call),
+            None => content.push(block_from(&item, &format!("{what}[{place}]"))?),
+        }
+    }
+    Ok((content, tool_calls))
+}
+
+/// A call from a handle, or from a dict that names a tool; the id may be missing.
+fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
+    if let Ok(data) = item.cast::<Data>() {
+        return Ok(data.get().value::<CoreCall>().cloned());
+    }
+    let Ok(dict) = item.cast::<PyDict>() else { return Ok(None) };
+    let find = |camel: &str, snake: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
+        dict.get_item(camel)?.map_or_else(|| dict.get_item(snake), |found| Ok(Some(found)))
+    };
+    let Some(tool_name) = find("toolName", "tool_name")? else { return Ok(None) };
+    let tool_call_id = find("toolCallId", "tool_call_id")?;
+    let arguments = dict.get_item("arguments")?;
+    Ok(Some(CoreCall {
+        tool_call_id: tool_call_id.map(|id| id.extract()).transpose()?.unwrap_or_default(),
+        tool_name: tool_name.extract()?,
+        arguments: arguments
+            .map_or_else(|| Ok(RawJson::empty_object()), |value| to_raw(&value, "arguments"))?,
+        extra: turntree_core::json::Extra::new(),
+    }))
+}

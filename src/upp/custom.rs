@@ -17,14 +17,13 @@ use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyType
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::custom_media::MediaFunctions;
-use super::model::{ModelReference, ModelRequest};
-use super::scripted::said;
+use super::request::ModelRequest;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil::{self, lock};
 use crate::convert::json::{to_raw, to_raw_object};
 use crate::data::extract;
+use crate::message::content_and_calls;
 use crate::records::{StreamEvent, TokenUsage as PyTokenUsage};
 use turntree_core::ids::{IdSource as _, RandomIds};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -52,16 +51,32 @@ pub(crate) struct CustomModel {
     media: MediaFunctions,
 }
 
-/// A reference to a model of a provider that is written in Python.
-#[pyfunction]
-pub(crate) fn custom_model(
+/// The functions of an implementation that make no answers.
+#[derive(Clone, Default)]
+pub(crate) struct MediaFunctions {
+    /// Vectors of inputs.
+    pub(crate) embed: Option<Arc<PyCallback>>,
+    /// Most inputs of one call of `embed`.
+    pub(crate) batch_size: Option<usize>,
+    /// Pictures of a prompt.
+    pub(crate) generate_image: Option<Arc<PyCallback>>,
+    /// Another picture of a picture.
+    pub(crate) edit: Option<Arc<PyCallback>>,
+}
+
+impl CustomModel {
+    /// A model of these functions, and what the collector must see of it.
+    ///
+    /// # Errors
+    /// `TypeError` for an option of the wrong type.
+    pub(crate) fn from_python(
     provider: &str,
     model_id: &str,
     capabilities: &Bound<'_, PyDict>,
     generate: Option<&Bound<'_, PyAny>>,
     stream: Option<&Bound<'_, PyAny>>,
     media: &Bound<'_, PyDict>,
-) -> PyResult<ModelReference> {
+) -> PyResult<(Self, Callbacks)> {
     let mut held = Callbacks::default();
     let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<PyCallback>>> {
         let function = callable.map(PyCallback::patient).transpose()?;
@@ -71,7 +86,7 @@ pub(crate) fn custom_model(
     let can = |name: &str| -> PyResult<bool> {
         capabilities.get_item(name)?.map_or(Ok(false), |value| value.is_truthy())
     };
-    let model = CustomModel {
+    let model = Self {
         provider: provider.into(),
         model_id: model_id.into(),
         capabilities: Capabilities {
@@ -92,10 +107,9 @@ pub(crate) fn custom_model(
             edit: function(media.get_item("edit")?.as_ref())?,
         },
     };
-    Ok(ModelReference::custom(model, held))
+    Ok((model, held))
 }
 
-impl CustomModel {
     /// What Python raised, as an error of this provider; it comes back as the same object.
     fn raised(&self, py: Python<'_>, raised: PyErr) -> UppError {
         let code = match () {
@@ -187,7 +201,7 @@ impl CustomModel {
             Ok(Some(given.get_item(place)?).filter(|value| !value.is_none()))
         };
         let (content, mut tool_calls) = match (item(0)?, folded) {
-            (Some(items), _) => said(items.cast::<PyList>()?, "response")?,
+            (Some(items), _) => content_and_calls(items.cast::<PyList>()?, "response")?,
             (None, Some(folded)) => {
                 let folded = folded.finish();
                 (folded.content, folded.tool_calls)

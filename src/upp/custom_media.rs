@@ -29,19 +29,6 @@ use turntree_upp::image::{
 use turntree_upp::provider::Model as _;
 use turntree_upp::result_stream::Step;
 
-/// The functions of an implementation that make no answers.
-#[derive(Clone, Default)]
-pub(crate) struct MediaFunctions {
-    /// Vectors of inputs.
-    pub(crate) embed: Option<Arc<PyCallback>>,
-    /// Most inputs of one call of `embed`.
-    pub(crate) batch_size: Option<usize>,
-    /// Pictures of a prompt.
-    pub(crate) generate_image: Option<Arc<PyCallback>>,
-    /// Another picture of a picture.
-    pub(crate) edit: Option<Arc<PyCallback>>,
-}
-
 impl CustomModel {
     /// Calls a function of the application and reads what it gives.
     async fn ask<T>(

@@ -12,6 +12,7 @@ pub(crate) mod model;
 pub(crate) mod omissions;
 pub(crate) mod prices;
 pub(crate) mod replay;
+pub(crate) mod request;
 pub(crate) mod result_stream;
 pub(crate) mod retry;
 pub(crate) mod scripted;

@@ -11,12 +11,11 @@ use super::custom::CustomModel;
 use super::custom_media::{CustomEmbeddings, CustomImages};
 use super::prices::rows_from;
 use super::replay::Ambient;
+use super::request::ModelRequest;
+use super::scripted::script_from;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::garbage_collected;
-use crate::convert::json::to_raw;
-use crate::to_python::ToPython;
 use turntree_core::http::EnvironmentKey;
-use turntree_core::json::RawJson;
 use turntree_upp::dialect::Dialect;
 use turntree_upp::embedding::{EmbeddingModel, HttpEmbeddingModel};
 use turntree_upp::http_model::HttpModel;
@@ -25,7 +24,7 @@ use turntree_upp::pricing::{Price, Prices};
 use turntree_upp::providers;
 use turntree_upp::providers::scripted::Scripted;
 use turntree_upp::{
-    Capabilities, Modality, Model, ModelRequest as CoreRequest, ProviderConfig, System, UppError,
+    Capabilities, Modality, Model, ProviderConfig, UppError,
 };
 
 /// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
@@ -53,25 +52,19 @@ pub(crate) struct ModelReference {
 }
 
 impl ModelReference {
-    /// A model from a script.
-    pub(crate) fn scripted(script: Scripted, held: Callbacks) -> Self {
+    /// A reference to a model that needs no configuration.
+    fn with_source(source: Source, callbacks: Callbacks) -> Self {
+        let model_id = match &source {
+            Source::Http { .. } => "",
+            Source::Scripted(script) => script.model_id(),
+            Source::Custom(model) => model.model_id(),
+        };
         Self {
-            model_id: script.model_id().into(),
-            source: Source::Scripted(script),
+            model_id: model_id.into(),
+            source,
             config: ProviderConfig::default(),
             prices: Vec::new(),
-            held,
-        }
-    }
-
-    /// A model of a provider that is written in Python.
-    pub(crate) fn custom(model: CustomModel, held: Callbacks) -> Self {
-        Self {
-            model_id: model.model_id().into(),
-            source: Source::Custom(model),
-            config: ProviderConfig::default(),
-            prices: Vec::new(),
-            held,
+            held: callbacks,
         }
     }
 
@@ -316,65 +309,25 @@ impl ModelReference {
 
 garbage_collected!(ModelReference: held);
 
-/// What a model is asked: given to the function of `scripted`, and recorded in `ModelReference.requests`.
-#[pyclass(frozen, module = "turntree.upp", skip_from_py_object)]
-#[derive(Clone)]
-pub(crate) struct ModelRequest(pub(crate) CoreRequest);
-
-#[pymethods]
-impl ModelRequest {
-    /// The conversation, oldest first.
-    #[getter]
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
-    }
-
-    /// The system prompt: a text, or a list of blocks.
-    #[getter]
-    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.0.system.as_deref() {
-            Some(System::Text(text)) => text.to_python(py),
-            Some(System::Blocks(blocks)) => blocks.to_python(py),
-            None => Ok(py.None().into_bound(py)),
-        }
-    }
-
-    /// The model's own parameters.
-    #[getter]
-    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.params.to_python(py)
-    }
-
-    /// The tools as dicts with name, description and parameters.
-    #[getter]
-    fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let tools = RawJson::from_value(&*self.0.tools)
-            .map_err(|error| crate::convert::error::serialization(py, &error))?;
-        tools.to_python(py)
-    }
-
-    /// JSON Schema of the structured answer, where one is wanted.
-    #[getter]
-    fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.structure.as_deref().cloned().to_python(py)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("ModelRequest({} messages, {} tools)", self.0.messages.len(), self.0.tools.len())
-    }
+/// A model that answers from a script.
+#[pyfunction]
+#[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
+pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
+    let (script, callbacks) = script_from(replies)?;
+    Ok(ModelReference::with_source(Source::Scripted(script.named(model_id)), callbacks))
 }
 
-/// The system prompt from a text or a list of blocks.
-///
-/// # Errors
-/// `TypeError` for anything else.
-pub(crate) fn system_from(value: &Bound<'_, PyAny>) -> PyResult<System> {
-    if let Ok(text) = value.extract::<String>() {
-        return Ok(System::Text(text));
-    }
-    let raw = to_raw(value, "system")?;
-    if raw.is_array() {
-        return Ok(System::Blocks(raw));
-    }
-    Err(PyTypeError::new_err("system must be a str or a list of blocks"))
+/// A reference to a model of a provider that is written in Python.
+#[pyfunction]
+pub(crate) fn custom_model(
+    provider: &str,
+    model_id: &str,
+    capabilities: &Bound<'_, PyDict>,
+    generate: Option<&Bound<'_, PyAny>>,
+    stream: Option<&Bound<'_, PyAny>>,
+    media: &Bound<'_, PyDict>,
+) -> PyResult<ModelReference> {
+    let (model, callbacks) =
+        CustomModel::from_python(provider, model_id, capabilities, generate, stream, media)?;
+    Ok(ModelReference::with_source(Source::Custom(model), callbacks))
 }

@@ -6,17 +6,15 @@ use pyo3::exceptions::{PyBaseException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::model::{ModelReference, ModelRequest};
+use super::request::ModelRequest;
 use super::retry::seconds;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
-use crate::content::block_from;
-use crate::convert::json::to_raw;
-use crate::data::{Data, extract};
+use crate::data::extract;
+use crate::message::content_and_calls;
 use crate::records::StreamEvent;
-use turntree_core::json::RawJson;
-use turntree_core::message::{ContentBlock, StreamEvent as CoreEvent, ToolCall as CoreCall};
+use turntree_core::message::StreamEvent as CoreEvent;
 use turntree_upp::UppError;
 use turntree_upp::providers::scripted::{Reply, Scripted};
 
@@ -63,23 +61,21 @@ impl PyReply {
 
 garbage_collected!(PyReply: says);
 
-/// A model that answers from a script.
+/// A script from a list of replies or from a function, and what the collector must see of it.
 ///
 /// # Errors
-/// `TypeError` for what is neither a list nor a function.
-#[pyfunction]
-#[pyo3(signature = (replies, *, model_id = "scripted".to_owned()))]
-pub(crate) fn scripted(replies: &Bound<'_, PyAny>, model_id: String) -> PyResult<ModelReference> {
-    let mut held = Callbacks::default();
+/// `TypeError` if `replies` is neither a list nor a function.
+pub(crate) fn script_from(replies: &Bound<'_, PyAny>) -> PyResult<(Scripted, Callbacks)> {
+    let mut callbacks = Callbacks::default();
     let script = if replies.is_callable() {
-        function(replies, &mut held)?
+        function(replies, &mut callbacks)?
     } else if replies.is_instance_of::<PyString>() || replies.is_instance_of::<PyDict>() {
         return Err(PyTypeError::new_err("replies must be a list of replies or a function, not one reply"));
     } else {
         let replies = replies.try_iter()?.map(|reply| reply_from(&reply?)).collect::<PyResult<Vec<_>>>()?;
         Scripted::new(replies)
     };
-    Ok(ModelReference::scripted(script.named(model_id), held))
+    Ok((script, callbacks))
 }
 
 fn function(callable: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Scripted> {
@@ -138,23 +134,8 @@ fn reply_of_items(items: &Bound<'_, PyList>) -> PyResult<Reply> {
     if items.iter().any(|item| is_event(&item)) {
         return reply_of_events(items);
     }
-    let (content, tool_calls) = said(items, "reply")?;
+    let (content, tool_calls) = content_and_calls(items, "reply")?;
     Ok(Reply::message(content, tool_calls))
-}
-
-/// Blocks and calls from a list of both; `what` is what errors name.
-///
-/// # Errors
-/// Those of [`block_from`].
-pub(crate) fn said(items: &Bound<'_, PyList>, what: &str) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
-    let (mut content, mut tool_calls) = (Vec::new(), Vec::new());
-    for (place, item) in items.iter().enumerate() {
-        match call_from(&item)? {
-            Some(call) => tool_calls.push(call),
-            None => content.push(block_from(&item, &format!("{what}[{place}]"))?),
-        }
-    }
-    Ok((content, tool_calls))
 }
 
 fn reply_of_events(items: &Bound<'_, PyList>) -> PyResult<Reply> {
@@ -168,25 +149,4 @@ fn reply_of_events(items: &Bound<'_, PyList>) -> PyResult<Reply> {
         events.push((*event).clone());
     }
     Ok(Reply::events(events))
-}
-
-/// A call from a handle, or from a dict that names a tool; the id may be missing.
-fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
-    if let Ok(data) = item.cast::<Data>() {
-        return Ok(data.get().value::<CoreCall>().cloned());
-    }
-    let Ok(dict) = item.cast::<PyDict>() else { return Ok(None) };
-    let find = |camel: &str, snake: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
-        dict.get_item(camel)?.map_or_else(|| dict.get_item(snake), |found| Ok(Some(found)))
-    };
-    let Some(tool_name) = find("toolName", "tool_name")? else { return Ok(None) };
-    let tool_call_id = find("toolCallId", "tool_call_id")?;
-    let arguments = dict.get_item("arguments")?;
-    Ok(Some(CoreCall {
-        tool_call_id: tool_call_id.map(|id| id.extract()).transpose()?.unwrap_or_default(),
-        tool_name: tool_name.extract()?,
-        arguments: arguments
-            .map_or_else(|| Ok(RawJson::empty_object()), |value| to_raw(&value, "arguments"))?,
-        extra: turntree_core::json::Extra::new(),
-    }))
 }

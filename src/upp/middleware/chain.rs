@@ -7,10 +7,9 @@ use pyo3::prelude::*;
 
 use super::builtin::Middleware;
 use super::cleanup::PyCleanupExecutor;
-use super::hooks::{Functions, HOOKS, PyMiddleware};
+use super::hooks::{Functions, HOOKS, Handle, PyMiddleware};
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::{GcRoots, garbage_collected};
-use crate::bridge::gil::lock;
 use turntree_upp::middleware::{Middleware as CoreMiddleware, MiddlewareStack};
 
 /// The middlewares of a model, in order.
@@ -25,9 +24,6 @@ enum Entry {
     Ours(Arc<dyn CoreMiddleware>),
     Python(Arc<Functions>),
 }
-
-/// The handle of a call's context, made when the first hook wants it and kept with the call.
-pub(super) type Handle = Arc<Mutex<Option<usize>>>;
 
 #[pymethods]
 impl MiddlewareChain {
@@ -85,9 +81,4 @@ impl MiddlewareChain {
         });
         middlewares.collect::<MiddlewareStack>().with_cleanup(Arc::new(PyCleanupExecutor))
     }
-}
-
-/// The index under which the handle is kept.
-pub(super) fn kept_at(handle: &Handle) -> Option<usize> {
-    *lock(handle)
 }

@@ -8,7 +8,6 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::chain::{Handle, kept_at};
 use super::context::CallContext;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::GcRoots;
@@ -83,6 +82,9 @@ impl Functions {
     }
 }
 
+/// The handle of a call's context, made when the first hook wants it and kept with the call.
+pub(super) type Handle = Arc<Mutex<Option<usize>>>;
+
 /// One Python middleware in one call.
 pub(super) struct PyMiddleware {
     pub(super) functions: Arc<Functions>,
@@ -99,7 +101,8 @@ impl fmt::Debug for PyMiddleware {
 impl PyMiddleware {
     /// The handle of the context: the same for all hooks of the call.
     fn context<'py>(&self, py: Python<'py>, context: &Arc<CoreContext>) -> PyResult<Bound<'py, CallContext>> {
-        if let Some(index) = kept_at(&self.handle)
+        let index = *lock(&self.handle);
+        if let Some(index) = index
             && let Ok(handle) = self.kept.get(py, index)
         {
             return Ok(handle.cast_into::<CallContext>()?);

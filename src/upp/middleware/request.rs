@@ -14,7 +14,7 @@ use crate::thread::history_from;
 use crate::to_python::ToPython;
 use crate::upp::embedding::{input_type_of, inputs_from};
 use crate::upp::image::prompt_from;
-use crate::upp::model::system_from;
+use crate::upp::request::system_from;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::ToolDefinition;
 use turntree_upp::embedding::{EmbeddingInputType, EmbeddingRequest};
