@@ -60,11 +60,9 @@ mod _core {
     #[pymodule_export]
     use super::upp::custom::EventSink;
     #[pymodule_export]
-    use super::upp::embedding::EmbeddingModelCore;
-    #[pymodule_export]
-    use super::upp::image::ImageModelCore;
-    #[pymodule_export]
     use super::upp::keys::{DynamicKey, KeyStrategy, RoundRobinKeys, WeightedKeys};
+    #[pymodule_export]
+    use super::upp::media_models::{EmbeddingModelCore, ImageModelCore};
     #[pymodule_export]
     use super::upp::middleware::builtin::Middleware;
     #[pymodule_export]
@@ -80,11 +78,11 @@ mod _core {
     #[pymodule_export]
     use super::upp::model::{ModelReference, custom_model, scripted};
     #[pymodule_export]
-    use super::upp::request::ModelRequest;
-    #[pymodule_export]
     use super::upp::prices::{price_rows, set_price_rows, tokens_cost};
     #[pymodule_export]
     use super::upp::replay::{Replay, replay};
+    #[pymodule_export]
+    use super::upp::request::ModelRequest;
     #[pymodule_export]
     use super::upp::result_stream::ResultStream;
     #[pymodule_export]

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyList, PyString};
 
-use super::content::content_from;
-use super::convert::json::to_raw_object;
+use super::content::{block_from, content_from};
+use super::convert::json::{to_raw, to_raw_object};
 use super::data::{Data, DataClass, extract, value_of};
 use super::records::{ToolCall, ToolResult};
 use super::to_python::ToPython;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
-use turntree_core::json::{ParseError, PathSegment};
+use turntree_core::json::{Extra, ParseError, PathSegment, RawJson};
 use turntree_core::message::content::ContentBlock;
-use turntree_core::message::{Body, Message as CoreMessage, MessageKind};
+use turntree_core::message::{Body, Message as CoreMessage, MessageKind, ToolCall as CoreCall};
 use turntree_core::time::SystemClock;
 
 /// One message of a conversation: a `UserMessage`, an `AssistantMessage` or a `ToolResultMessage`. UPP-1.2 §4.
@@ -301,7 +301,10 @@ pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc
 ///
 /// # Errors
 /// Those of [`block_from`].
-pub(crate) fn content_and_calls(items: &Bound<'_, PyList>, what: &str) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
+pub(crate) fn content_and_calls(
+    items: &Bound<'_, PyList>,
+    what: &str,
+) -> PyResult<(Vec<ContentBlock>, Vec<CoreCall>)> {
     let (mut content, mut tool_calls) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {
         match call_from(&item)? {
@@ -329,6 +332,6 @@ fn call_from(item: &Bound<'_, PyAny>) -> PyResult<Option<CoreCall>> {
         tool_name: tool_name.extract()?,
         arguments: arguments
             .map_or_else(|| Ok(RawJson::empty_object()), |value| to_raw(&value, "arguments"))?,
-        extra: turntree_core::json::Extra::new(),
+        extra: Extra::new(),
     }))
 }

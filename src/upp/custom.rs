@@ -70,45 +70,45 @@ impl CustomModel {
     /// # Errors
     /// `TypeError` for an option of the wrong type.
     pub(crate) fn from_python(
-    provider: &str,
-    model_id: &str,
-    capabilities: &Bound<'_, PyDict>,
-    generate: Option<&Bound<'_, PyAny>>,
-    stream: Option<&Bound<'_, PyAny>>,
-    media: &Bound<'_, PyDict>,
-) -> PyResult<(Self, Callbacks)> {
-    let mut held = Callbacks::default();
-    let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<PyCallback>>> {
-        let function = callable.map(PyCallback::patient).transpose()?;
-        held.functions.extend(function.clone());
-        Ok(function)
-    };
-    let can = |name: &str| -> PyResult<bool> {
-        capabilities.get_item(name)?.map_or(Ok(false), |value| value.is_truthy())
-    };
-    let model = Self {
-        provider: provider.into(),
-        model_id: model_id.into(),
-        capabilities: Capabilities {
-            streaming: can("streaming")?,
-            tools: can("tools")?,
-            structured_output: can("structured_output")?,
-            image_input: can("image_input")?,
-            document_input: can("document_input")?,
-            video_input: can("video_input")?,
-            audio_input: can("audio_input")?,
-        },
-        generate: function(generate)?,
-        stream: function(stream)?,
-        media: MediaFunctions {
-            embed: function(media.get_item("embed")?.as_ref())?,
-            batch_size: media.get_item("batch_size")?.map(|size| size.extract()).transpose()?,
-            generate_image: function(media.get_item("generate_image")?.as_ref())?,
-            edit: function(media.get_item("edit")?.as_ref())?,
-        },
-    };
-    Ok((model, held))
-}
+        provider: &str,
+        model_id: &str,
+        capabilities: &Bound<'_, PyDict>,
+        generate: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+        media: &Bound<'_, PyDict>,
+    ) -> PyResult<(Self, Callbacks)> {
+        let mut held = Callbacks::default();
+        let mut function = |callable: Option<&Bound<'_, PyAny>>| -> PyResult<Option<Arc<PyCallback>>> {
+            let function = callable.map(PyCallback::patient).transpose()?;
+            held.functions.extend(function.clone());
+            Ok(function)
+        };
+        let can = |name: &str| -> PyResult<bool> {
+            capabilities.get_item(name)?.map_or(Ok(false), |value| value.is_truthy())
+        };
+        let model = Self {
+            provider: provider.into(),
+            model_id: model_id.into(),
+            capabilities: Capabilities {
+                streaming: can("streaming")?,
+                tools: can("tools")?,
+                structured_output: can("structured_output")?,
+                image_input: can("image_input")?,
+                document_input: can("document_input")?,
+                video_input: can("video_input")?,
+                audio_input: can("audio_input")?,
+            },
+            generate: function(generate)?,
+            stream: function(stream)?,
+            media: MediaFunctions {
+                embed: function(media.get_item("embed")?.as_ref())?,
+                batch_size: media.get_item("batch_size")?.map(|size| size.extract()).transpose()?,
+                generate_image: function(media.get_item("generate_image")?.as_ref())?,
+                edit: function(media.get_item("edit")?.as_ref())?,
+            },
+        };
+        Ok((model, held))
+    }
 
     /// What Python raised, as an error of this provider; it comes back as the same object.
     fn raised(&self, py: Python<'_>, raised: PyErr) -> UppError {

@@ -1,6 +1,7 @@
-//! Embeddings as Python objects: vectors, results, and the native half of `turntree.upp.embedding`. UPP-1.2 §15.
+//! Embeddings as data classes: vectors, usage, results, progress; and the inputs of a call.
+//!
+//! Spec: UPP-1.2 §15.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -8,26 +9,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
-use super::config::config_from;
-use super::middleware::chain::MiddlewareChain;
-use super::model::ModelReference;
-use super::result_stream::ResultStream;
-use crate::agents::tracing;
-use crate::bridge::callbacks::Callbacks;
-use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::{GcRoots, garbage_collected};
-use crate::bridge::gil;
-use crate::bridge::sync;
 use crate::content::block_from;
-use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass as _};
 use crate::to_python::{ToPython, data_class};
-use turntree_core::json::RawObject;
 use turntree_core::message::ContentBlock;
-use turntree_upp::embedding::{
-    self, EmbedOptions, EmbeddingInput, EmbeddingInputType, EmbeddingModel, EmbeddingStream, Vector,
-};
-use turntree_upp::{Modality, UppError};
+use turntree_upp::embedding::{self, EmbeddingInput, EmbeddingInputType, Vector};
 
 data_class! {
     /// The vector of one input. UPP-1.2 §15.
@@ -136,135 +122,6 @@ fn matrix<'py>(
     let view = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "memoryview"))?;
     let view = view.call1((PyBytes::new(py, &bytes),))?;
     view.call_method1(intern!(py, "cast"), (format, shape))
-}
-
-/// The native half of `turntree.upp.EmbeddingModel`.
-#[pyclass(frozen, module = "turntree._core")]
-pub(crate) struct EmbeddingModelCore {
-    model: Arc<dyn EmbeddingModel>,
-    params: Arc<RawObject>,
-    /// The model's object, and what the configuration was given.
-    held: Callbacks,
-    middleware: Py<MiddlewareChain>,
-}
-
-#[pymethods]
-impl EmbeddingModelCore {
-    #[new]
-    #[pyo3(signature = (*, model, params, config, middleware))]
-    fn new(
-        model: &Bound<'_, ModelReference>,
-        params: Option<&Bound<'_, PyAny>>,
-        config: &Bound<'_, PyAny>,
-        middleware: Py<MiddlewareChain>,
-    ) -> PyResult<Self> {
-        let (config, mut held) = config_from(config)?;
-        held.objects.push(model.clone().into_any().unbind());
-        let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
-        let bound = model.get().bind_embedding(&config);
-        let model = bound.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
-        Ok(Self { model, params: Arc::new(params), held, middleware })
-    }
-
-    /// Starts a call; the coroutine gives its result.
-    fn embed(
-        slf: &Bound<'_, Self>,
-        inputs: &Bound<'_, PyAny>,
-        batch_size: Option<&Bound<'_, PyAny>>,
-        concurrency: &Bound<'_, PyAny>,
-        input_type: Option<&str>,
-    ) -> PyResult<Coroutine> {
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let options = options_from(batch_size, concurrency, input_type)?;
-        let stream = slf.get().start(inputs, options, &kept)?;
-        Ok(Coroutine::new("embed", kept, slf.get().result(slf.py(), stream)))
-    }
-
-    /// As `embed`, waited for on this thread.
-    fn embed_sync(
-        &self,
-        inputs: &Bound<'_, PyAny>,
-        batch_size: Option<&Bound<'_, PyAny>>,
-        concurrency: &Bound<'_, PyAny>,
-        input_type: Option<&str>,
-    ) -> PyResult<Py<PyAny>> {
-        let options = options_from(batch_size, concurrency, input_type)?;
-        let stream = self.start(inputs, options, &GcRoots::default())?;
-        sync::run_sync(inputs.py(), self.result(inputs.py(), stream))
-    }
-
-    /// Starts a call that is listened to.
-    fn stream(
-        slf: &Bound<'_, Self>,
-        inputs: &Bound<'_, PyAny>,
-        batch_size: Option<&Bound<'_, PyAny>>,
-        concurrency: &Bound<'_, PyAny>,
-        input_type: Option<&str>,
-    ) -> PyResult<ResultStream> {
-        let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let options = options_from(batch_size, concurrency, input_type)?;
-        let stream = slf.get().start(inputs, EmbedOptions { chunked: true, ..options }, &kept)?;
-        ResultStream::new::<EmbeddingProgress, EmbeddingResult>(slf.py(), stream, Modality::Embedding, kept)
-    }
-}
-
-garbage_collected!(EmbeddingModelCore: middleware, held);
-
-impl EmbeddingModelCore {
-    fn start(
-        &self,
-        inputs: &Bound<'_, PyAny>,
-        mut options: EmbedOptions,
-        kept: &GcRoots,
-    ) -> PyResult<EmbeddingStream> {
-        options.middleware = self.middleware.get().for_call(kept);
-        let params = Arc::clone(&self.params);
-        let stream = embedding::embed(Arc::clone(&self.model), inputs_from(inputs)?, params, options);
-        stream.map_err(|error| crate::upp::error::to_exception(inputs.py(), &error))
-    }
-
-    fn result(
-        &self,
-        py: Python<'_>,
-        mut stream: EmbeddingStream,
-    ) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
-        let model = (self.model.provider(), self.model.model_id());
-        // 0 where the vendor does not say.
-        let tokens = |result: &Arc<embedding::EmbeddingResult>| {
-            Some(result.usage.total_tokens).filter(|tokens| *tokens > 0)
-        };
-        let call = async move { stream.result().await };
-        let call = tracing::media(py, ("embeddings", None), model, tokens, call);
-        async move {
-            let result: Result<_, UppError> = call.await;
-            gil::require_held(|py| match result {
-                Ok(result) => EmbeddingResult::wrap(py, result),
-                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
-            })
-        }
-    }
-}
-
-fn options_from(
-    batch_size: Option<&Bound<'_, PyAny>>,
-    concurrency: &Bound<'_, PyAny>,
-    input_type: Option<&str>,
-) -> PyResult<EmbedOptions> {
-    Ok(EmbedOptions {
-        batch_size: batch_size.map(|size| positive(size, "batch_size")).transpose()?,
-        concurrency: positive(concurrency, "concurrency")?,
-        input_type: input_type.map(input_type_of).transpose()?,
-        ..EmbedOptions::default()
-    })
-}
-
-fn positive(value: &Bound<'_, PyAny>, what: &str) -> PyResult<NonZeroUsize> {
-    let number: i64 = value.extract().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be an int, not {found}"))
-    })?;
-    let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
-    number.ok_or_else(|| PyValueError::new_err(format!("{what} must be at least 1")))
 }
 
 pub(super) fn input_type_of(name: &str) -> PyResult<EmbeddingInputType> {

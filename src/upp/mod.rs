@@ -7,6 +7,7 @@ pub(crate) mod embedding;
 pub(crate) mod error;
 pub(crate) mod image;
 pub(crate) mod keys;
+pub(crate) mod media_models;
 pub(crate) mod middleware;
 pub(crate) mod model;
 pub(crate) mod omissions;

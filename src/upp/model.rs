@@ -23,9 +23,7 @@ use turntree_upp::image::{HttpImageModel, ImageModel};
 use turntree_upp::pricing::{Price, Prices};
 use turntree_upp::providers;
 use turntree_upp::providers::scripted::Scripted;
-use turntree_upp::{
-    Capabilities, Modality, Model, ProviderConfig, UppError,
-};
+use turntree_upp::{Capabilities, Modality, Model, ProviderConfig, UppError};
 
 /// Makes a provider's dialect; some read their configuration (an API version, a header of beta features).
 type MakeDialect = Box<dyn Fn(&ProviderConfig) -> Arc<dyn Dialect> + Send + Sync>;

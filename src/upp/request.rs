@@ -41,8 +41,7 @@ impl ModelRequest {
     /// The tools as dicts with name, description and parameters.
     #[getter]
     fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let tools = RawJson::from_value(&*self.0.tools)
-            .map_err(|error| serialization(py, &error))?;
+        let tools = RawJson::from_value(&*self.0.tools).map_err(|error| serialization(py, &error))?;
         tools.to_python(py)
     }
 

@@ -19,7 +19,7 @@ use crate::raised::Raised;
 use crate::records::Turn as PyTurn;
 use crate::thread::history_from;
 use crate::upp::middleware::cleanup::PyCleanupExecutor;
-use crate::upp::model::ModelRequest as PyModelRequest;
+use crate::upp::request::ModelRequest as PyModelRequest;
 use turntree_agents::middleware::{
     AgentMiddlewareStack, HookFuture, Hooks, Middleware, MiddlewareContext as CoreContext,
 };

@@ -1,6 +1,6 @@
 //! A sequence of middlewares as Python gives it, and the core's chain of one call.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! A Python object as a middleware: its functions by name.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::intern;

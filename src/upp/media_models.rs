@@ -1,0 +1,301 @@
+//! The native halves of `turntree.upp.EmbeddingModel` and `turntree.upp.ImageModel`.
+//!
+//! Spec: UPP-1.2 §15, §16.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use pyo3::PyClass;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::{PyTraverseError, PyVisit};
+use pyo3::types::PyDict;
+
+use super::config::config_from;
+use super::embedding::{EmbeddingProgress, EmbeddingResult, input_type_of, inputs_from};
+use super::error::to_exception;
+use super::image::{ImageEvent, ImageResult, prompt_from};
+use super::middleware::chain::MiddlewareChain;
+use super::model::ModelReference;
+use super::result_stream::ResultStream;
+use crate::agents::tracing;
+use crate::bridge::callbacks::Callbacks;
+use crate::bridge::coroutine::Coroutine;
+use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
+use crate::bridge::{gil, sync};
+use crate::content::block_from;
+use crate::convert::json::to_raw_object;
+use crate::data::DataClass;
+use crate::error::wrong_type;
+use turntree_core::json::RawObject;
+use turntree_core::message::ContentBlock;
+use turntree_core::message::content::ImageBlock;
+use turntree_upp::embedding::{self, EmbedOptions, EmbeddingModel, EmbeddingStream};
+use turntree_upp::image::{self, EditSource, ImageModel, ImageRequest};
+use turntree_upp::{Modality, ProviderConfig, UppError};
+
+/// A model that is bound to its configuration, parameters and middleware.
+struct BoundModel<M: ?Sized> {
+    model: Arc<M>,
+    params: Arc<RawObject>,
+    /// The model's reference, and the callbacks of the configuration.
+    callbacks: Callbacks,
+    middleware: Py<MiddlewareChain>,
+}
+
+impl<M: ?Sized> BoundModel<M> {
+    fn new(
+        reference: &Bound<'_, ModelReference>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        middleware: Py<MiddlewareChain>,
+        bind: fn(&ModelReference, &ProviderConfig) -> Result<Arc<M>, UppError>,
+    ) -> PyResult<Self> {
+        let (config, mut callbacks) = config_from(config)?;
+        callbacks.objects.push(reference.clone().into_any().unbind());
+        let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
+        let model = bind(reference.get(), &config).map_err(|error| to_exception(reference.py(), &error))?;
+        Ok(Self { model, params: Arc::new(params), callbacks, middleware })
+    }
+}
+
+impl<M: ?Sized> Collect for BoundModel<M> {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.middleware.traverse(visit)?;
+        self.callbacks.traverse(visit)
+    }
+
+    fn clear(&self) {
+        self.callbacks.clear();
+    }
+}
+
+/// The result of a call as a data class.
+async fn wrapped<C: DataClass>(
+    call: impl Future<Output = Result<Arc<C::Value>, UppError>> + Send,
+) -> PyResult<Py<PyAny>> {
+    let result = call.await;
+    gil::require_held(|py| match result {
+        Ok(result) => C::wrap(py, result),
+        Err(error) => Err(to_exception(py, &error)),
+    })
+}
+
+/// The roots of a call that refers to its model's object.
+fn roots_of<T: PyClass>(slf: &Bound<'_, T>) -> GcRoots {
+    GcRoots::new([slf.clone().into_any().unbind()])
+}
+
+/// The native half of `turntree.upp.EmbeddingModel`.
+#[pyclass(frozen, module = "turntree._core")]
+pub(crate) struct EmbeddingModelCore(BoundModel<dyn EmbeddingModel>);
+
+garbage_collected!(EmbeddingModelCore: 0);
+
+#[pymethods]
+impl EmbeddingModelCore {
+    #[new]
+    #[pyo3(signature = (*, model, params, config, middleware))]
+    fn new(
+        model: &Bound<'_, ModelReference>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        middleware: Py<MiddlewareChain>,
+    ) -> PyResult<Self> {
+        BoundModel::new(model, params, config, middleware, ModelReference::bind_embedding).map(Self)
+    }
+
+    /// Starts a call; the coroutine gives its result.
+    fn embed(
+        slf: &Bound<'_, Self>,
+        inputs: &Bound<'_, PyAny>,
+        batch_size: Option<&Bound<'_, PyAny>>,
+        concurrency: &Bound<'_, PyAny>,
+        input_type: Option<&str>,
+    ) -> PyResult<Coroutine> {
+        let roots = roots_of(slf);
+        let stream = slf.get().start(inputs, options_from(batch_size, concurrency, input_type)?, &roots)?;
+        Ok(Coroutine::new("embed", roots, slf.get().result(slf.py(), stream)))
+    }
+
+    /// As `embed`, waited for on this thread.
+    fn embed_sync(
+        &self,
+        inputs: &Bound<'_, PyAny>,
+        batch_size: Option<&Bound<'_, PyAny>>,
+        concurrency: &Bound<'_, PyAny>,
+        input_type: Option<&str>,
+    ) -> PyResult<Py<PyAny>> {
+        let options = options_from(batch_size, concurrency, input_type)?;
+        let stream = self.start(inputs, options, &GcRoots::default())?;
+        sync::run_sync(inputs.py(), self.result(inputs.py(), stream))
+    }
+
+    /// Starts a call that is listened to.
+    fn stream(
+        slf: &Bound<'_, Self>,
+        inputs: &Bound<'_, PyAny>,
+        batch_size: Option<&Bound<'_, PyAny>>,
+        concurrency: &Bound<'_, PyAny>,
+        input_type: Option<&str>,
+    ) -> PyResult<ResultStream> {
+        let roots = roots_of(slf);
+        let options = options_from(batch_size, concurrency, input_type)?;
+        let stream = slf.get().start(inputs, EmbedOptions { chunked: true, ..options }, &roots)?;
+        ResultStream::new::<EmbeddingProgress, EmbeddingResult>(slf.py(), stream, Modality::Embedding, roots)
+    }
+}
+
+impl EmbeddingModelCore {
+    fn start(
+        &self,
+        inputs: &Bound<'_, PyAny>,
+        mut options: EmbedOptions,
+        roots: &GcRoots,
+    ) -> PyResult<EmbeddingStream> {
+        options.middleware = self.0.middleware.get().for_call(roots);
+        let params = Arc::clone(&self.0.params);
+        let stream = embedding::embed(Arc::clone(&self.0.model), inputs_from(inputs)?, params, options);
+        stream.map_err(|error| to_exception(inputs.py(), &error))
+    }
+
+    fn result(
+        &self,
+        py: Python<'_>,
+        mut stream: EmbeddingStream,
+    ) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
+        let model = (self.0.model.provider(), self.0.model.model_id());
+        // 0 if the vendor does not report them.
+        let tokens = |result: &Arc<embedding::EmbeddingResult>| {
+            Some(result.usage.total_tokens).filter(|tokens| *tokens > 0)
+        };
+        let call = async move { stream.result().await };
+        wrapped::<EmbeddingResult>(tracing::media(py, ("embeddings", None), model, tokens, call))
+    }
+}
+
+fn options_from(
+    batch_size: Option<&Bound<'_, PyAny>>,
+    concurrency: &Bound<'_, PyAny>,
+    input_type: Option<&str>,
+) -> PyResult<EmbedOptions> {
+    Ok(EmbedOptions {
+        batch_size: batch_size.map(|size| positive(size, "batch_size")).transpose()?,
+        concurrency: positive(concurrency, "concurrency")?,
+        input_type: input_type.map(input_type_of).transpose()?,
+        ..EmbedOptions::default()
+    })
+}
+
+fn positive(value: &Bound<'_, PyAny>, what: &str) -> PyResult<NonZeroUsize> {
+    let number: i64 = value.extract().map_err(|_| wrong_type(value, what, "an int"))?;
+    let number = usize::try_from(number).ok().and_then(NonZeroUsize::new);
+    number.ok_or_else(|| PyValueError::new_err(format!("{what} must be at least 1")))
+}
+
+/// The native half of `turntree.upp.ImageModel`.
+#[pyclass(frozen, module = "turntree._core")]
+pub(crate) struct ImageModelCore(BoundModel<dyn ImageModel>);
+
+garbage_collected!(ImageModelCore: 0);
+
+#[pymethods]
+impl ImageModelCore {
+    #[new]
+    #[pyo3(signature = (*, model, params, config, middleware))]
+    fn new(
+        model: &Bound<'_, ModelReference>,
+        params: Option<&Bound<'_, PyAny>>,
+        config: &Bound<'_, PyAny>,
+        middleware: Py<MiddlewareChain>,
+    ) -> PyResult<Self> {
+        BoundModel::new(model, params, config, middleware, ModelReference::bind_image).map(Self)
+    }
+
+    /// What the model can do, by name.
+    #[getter]
+    fn capabilities<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let capabilities = self.0.model.capabilities();
+        let dict = PyDict::new(py);
+        dict.set_item("generate", capabilities.generate)?;
+        dict.set_item("streaming", capabilities.streaming)?;
+        dict.set_item("edit", capabilities.edit)?;
+        dict.set_item("max_images", capabilities.max_images)?;
+        Ok(dict)
+    }
+
+    /// Starts a call; the coroutine gives its result. With `image` it is an edit.
+    fn generate(
+        slf: &Bound<'_, Self>,
+        prompt: &Bound<'_, PyAny>,
+        image: Option<&Bound<'_, PyAny>>,
+        mask: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Coroutine> {
+        let roots = roots_of(slf);
+        let call = slf.get().call(prompt, image, mask, &roots)?;
+        Ok(Coroutine::new("generate", roots, call))
+    }
+
+    /// As `generate`, waited for on this thread.
+    fn generate_sync(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        image: Option<&Bound<'_, PyAny>>,
+        mask: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        sync::run_sync(prompt.py(), self.call(prompt, image, mask, &GcRoots::default())?)
+    }
+
+    /// Starts a call that is listened to.
+    fn stream(slf: &Bound<'_, Self>, prompt: &Bound<'_, PyAny>) -> PyResult<ResultStream> {
+        let (this, roots) = (slf.get(), roots_of(slf));
+        let middleware = this.0.middleware.get().for_call(&roots);
+        let stream = image::stream(&this.0.model, this.request(prompt, None, None)?, middleware);
+        let stream = stream.map_err(|error| to_exception(slf.py(), &error))?;
+        ResultStream::new::<ImageEvent, ImageResult>(slf.py(), stream, Modality::Image, roots)
+    }
+}
+
+impl ImageModelCore {
+    fn request(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        image: Option<&Bound<'_, PyAny>>,
+        mask: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<ImageRequest> {
+        let source = image.map(|image| {
+            let image = image_from(image, "image")?;
+            let mask = mask.map(|mask| image_from(mask, "mask")).transpose()?;
+            Ok::<_, PyErr>(Arc::new(EditSource { image, mask }))
+        });
+        let (prompt, params) = (prompt_from(prompt)?.into(), Arc::clone(&self.0.params));
+        Ok(ImageRequest { prompt, source: source.transpose()?, params })
+    }
+
+    fn call(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        image: Option<&Bound<'_, PyAny>>,
+        mask: Option<&Bound<'_, PyAny>>,
+        roots: &GcRoots,
+    ) -> PyResult<impl Future<Output = PyResult<Py<PyAny>>> + Send + use<>> {
+        let (model, request) = (Arc::clone(&self.0.model), self.request(prompt, image, mask)?);
+        let middleware = self.0.middleware.get().for_call(roots);
+        let call = async move {
+            match request.source {
+                Some(_) => image::edit(model, request, middleware).await,
+                None => image::generate(model, request, middleware).await,
+            }
+        };
+        let model = (self.0.model.provider(), self.0.model.model_id());
+        let call = tracing::media(prompt.py(), ("generate_content", Some("image")), model, |_| None, call);
+        Ok(wrapped::<ImageResult>(call))
+    }
+}
+
+fn image_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ImageBlock> {
+    match block_from(value, what)? {
+        ContentBlock::Image(block) => Ok(block),
+        _ => Err(PyTypeError::new_err(format!("{what} must be an Image, not another kind of block"))),
+    }
+}
