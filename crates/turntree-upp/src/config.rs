@@ -31,7 +31,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct ProviderConfig {
     /// Where the key comes from: fixed, a function, or a strategy over many. Default: the environment.
     pub api_key: Option<Arc<dyn KeyStrategy>>,
-    /// A prefix as `https://api.openai.com/v1`, or a whole endpoint; see [`endpoint`].
+    /// A prefix as `https://api.openai.com/v1`, or a whole request_url; see [`request_url`].
     pub base_url: Option<String>,
     /// Longest wait for the response's headers. Default 120 s.
     pub timeout: Option<Duration>,
@@ -72,7 +72,7 @@ impl ProviderConfig {
         Self { api_key: Some(Arc::new(keys)), ..self }
     }
 
-    /// With this prefix or endpoint.
+    /// With this prefix or request_url.
     #[must_use]
     pub fn with_base_url(self, url: impl Into<String>) -> Self {
         Self { base_url: Some(url.into()), ..self }
@@ -201,14 +201,14 @@ fn without_secrets(url: &str) -> String {
 /// Where requests go: the path is added to a prefix, unless the URL ends with it already; a query stays at the end.
 ///
 /// ```
-/// use turntree_upp::config::endpoint;
+/// use turntree_upp::config::request_url;
 ///
 /// let path = "/chat/completions";
-/// assert_eq!(endpoint("https://host/v1/", path), "https://host/v1/chat/completions");
-/// assert_eq!(endpoint("https://host/v1/chat/completions", path), "https://host/v1/chat/completions");
-/// assert_eq!(endpoint("https://host/v1?version=2", path), "https://host/v1/chat/completions?version=2");
+/// assert_eq!(request_url("https://host/v1/", path), "https://host/v1/chat/completions");
+/// assert_eq!(request_url("https://host/v1/chat/completions", path), "https://host/v1/chat/completions");
+/// assert_eq!(request_url("https://host/v1?version=2", path), "https://host/v1/chat/completions?version=2");
 /// ```
-pub fn endpoint(base_url: &str, path: &str) -> String {
+pub fn request_url(base_url: &str, path: &str) -> String {
     let (prefix, query) =
         base_url.trim().split_at(base_url.trim().find('?').unwrap_or(base_url.trim().len()));
     let prefix = prefix.trim_end_matches('/');

@@ -5,12 +5,12 @@
 
 use std::fmt;
 
+use super::endpoint::Endpoint;
 use super::error::{ErrorCode, UppError};
 use super::provider::Capabilities;
 use super::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::IdSource;
 use turntree_core::message::StreamEvent;
-use turntree_core::secret::Secret;
 use turntree_core::time::Clock;
 
 /// How a vendor frames the events of a stream.
@@ -33,28 +33,19 @@ pub struct Sources<'a> {
 
 /// One vendor's API for text and tools.
 pub trait Dialect: Send + Sync + fmt::Debug + 'static {
+    /// Where the API is, and how requests authenticate.
+    fn endpoint(&self) -> &Endpoint;
+
     /// The provider's name: in errors, and as the namespace of metadata.
-    fn provider(&self) -> &str;
+    fn provider(&self) -> &str {
+        &self.endpoint().provider
+    }
 
     /// What the API can take and do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Where requests go when the configuration does not say: a prefix as `https://api.openai.com/v1`.
-    fn default_base_url(&self) -> &str;
-
     /// The path under the prefix, with its leading slash.
     fn path(&self, model_id: &str, streaming: bool) -> String;
-
-    /// Environment variables that may hold the key, in order.
-    fn key_variables(&self) -> &[&'static str];
-
-    /// Whether it can be called without a key.
-    fn key_is_optional(&self) -> bool {
-        false
-    }
-
-    /// The headers that carry the key, and those the API requires.
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)>;
 
     /// Whether the API has tools of its own, which may be asked for in `params.tools` beside functions.
     fn takes_native_tools(&self) -> bool {

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryFutureExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::config::{ProviderConfig, endpoint};
+use super::config::{ProviderConfig, request_url};
 use super::dialect::{Dialect, Framing, Sources};
 use super::dialects::common::VendorError;
 use super::error::{ErrorCode, UppError};
@@ -93,12 +93,12 @@ impl HttpModel {
         let key = match &self.config.api_key {
             Some(keys) => keys.key().await,
             None if KEY_HEADERS.iter().any(|name| self.config.has_header(name)) => return Ok(None),
-            None => EnvironmentKey::new(self.dialect.key_variables().iter().copied()).key().await,
+            None => EnvironmentKey::new(self.dialect.endpoint().key_variables.iter().copied()).key().await,
         };
         match key {
             // Keys that are read from files end with a line feed, which no header may hold.
             Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key.expose().trim()))),
-            Ok(_) | Err(KeyError::NotFound { .. }) if self.dialect.key_is_optional() => Ok(None),
+            Ok(_) | Err(KeyError::NotFound { .. }) if self.dialect.endpoint().key_is_optional => Ok(None),
             Ok(_) => {
                 Err(self.error(ErrorCode::AuthenticationFailed, "the API key is empty; provide another one"))
             }
@@ -129,8 +129,9 @@ impl HttpModel {
 
     /// A request to one of the vendor's APIs, with key and headers.
     async fn address(&self, ask: ApiRequest, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
-        let base_url = self.config.base_url.as_deref().unwrap_or_else(|| self.dialect.default_base_url());
-        let mut http = HttpRequest::post(endpoint(base_url, &ask.path), ask.body)
+        let endpoint = self.dialect.endpoint();
+        let base_url = self.config.base_url.as_deref().unwrap_or(&endpoint.base_url);
+        let mut http = HttpRequest::post(request_url(base_url, &ask.path), ask.body)
             .header("Content-Type", ask.content_type)
             .response_type(expect);
         // A recorded exchange needs no key, and a key strategy may use the network.
@@ -143,7 +144,7 @@ impl HttpModel {
             Credentials::Optional => self.key().await.unwrap_or_default(),
             Credentials::Required => self.key().await?,
         };
-        for (name, value) in self.dialect.headers(key.as_ref()) {
+        for (name, value) in endpoint.headers(key.as_ref()) {
             http = http.secret_header(name, &value);
         }
         for (name, value) in &self.config.headers {

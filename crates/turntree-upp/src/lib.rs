@@ -12,6 +12,7 @@ pub mod config;
 pub mod dialect;
 pub mod dialects;
 pub mod embedding;
+pub mod endpoint;
 pub mod error;
 pub mod http_model;
 pub mod image;
@@ -29,6 +30,7 @@ pub mod response_reader;
 pub mod result_stream;
 
 pub use config::ProviderConfig;
+pub use endpoint::Endpoint;
 pub use error::{ErrorCode, Modality, UppError};
 pub use llm::Input;
 pub use provider::{Capabilities, Model, ModelEvent, ModelStream};

@@ -1,11 +1,8 @@
 //! Anthropic. UPP-1.2 §19.1.
 
 use crate::config::ProviderConfig;
-use crate::dialects::messages::{MessagesDialect, MessagesOptions};
+use crate::dialects::messages::{BETA_HEADER, MessagesDialect, MessagesOptions};
 use turntree_core::secret::Secret;
-
-/// The header that names betas.
-const BETA_HEADER: &str = "anthropic-beta";
 
 /// `anthropic(model)`: `https://api.anthropic.com/v1/messages`, key in `ANTHROPIC_API_KEY`.
 ///
@@ -20,7 +17,7 @@ const BETA_HEADER: &str = "anthropic-beta";
 /// use turntree_upp::providers::anthropic::anthropic;
 ///
 /// let dialect = anthropic(&["files-api-2025-04-14"], &ProviderConfig::default());
-/// assert_eq!(dialect.key_variables(), ["ANTHROPIC_API_KEY"]);
+/// assert_eq!(dialect.endpoint().key_variables, ["ANTHROPIC_API_KEY"]);
 /// ```
 pub fn anthropic<T: AsRef<str>>(betas: &[T], config: &ProviderConfig) -> MessagesDialect {
     let dialect = MessagesDialect::new(MessagesOptions::ANTHROPIC);

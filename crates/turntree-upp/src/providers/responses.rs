@@ -1,6 +1,7 @@
 //! Any host that speaks Responses, as the Open Responses specification describes it. UPP-1.2 §19.9.
 
 use crate::dialects::responses::{Documents, Media, ResponsesDialect, ResponsesOptions};
+use crate::endpoint::Endpoint;
 use crate::error::UppError;
 use crate::provider::Capabilities;
 
@@ -17,7 +18,7 @@ pub const KEY_VARIABLE: &str = "OPENRESPONSES_API_KEY";
 /// use turntree_upp::providers::responses::responses;
 ///
 /// let dialect = responses("http://localhost:8000/v1")?;
-/// assert_eq!(dialect.key_variables(), ["OPENRESPONSES_API_KEY"]);
+/// assert_eq!(dialect.endpoint().key_variables, ["OPENRESPONSES_API_KEY"]);
 /// assert!(responses("").is_err());
 /// # Ok::<_, turntree_upp::UppError>(())
 /// ```
@@ -30,11 +31,12 @@ pub fn responses(host: impl Into<String>) -> Result<ResponsesDialect, UppError> 
         let message = "responses needs a host: give its prefix, as https://host/v1";
         return Err(UppError::invalid_request(PROVIDER, message));
     }
+    let endpoint = Endpoint { base_url: host.into(), ..Endpoint::vendor(PROVIDER, "", &[KEY_VARIABLE]) };
     Ok(ResponsesDialect::new(ResponsesOptions {
-        base_url: host.into(),
+        endpoint,
         capabilities: Capabilities::ALL,
         documents: Documents::Any,
         media: Media::Files,
-        ..ResponsesOptions::vendor(PROVIDER, "", &[KEY_VARIABLE])
+        ..ResponsesOptions::OPENAI
     }))
 }

@@ -43,12 +43,12 @@ fn headers_carry_key_version_and_betas() {
         .with_betas(["a, b", "c"])
         .with_api_version("2030-01-01");
 
-    let headers = wire.headers(Some(&Secret::from("sk-1")));
+    let headers = wire.endpoint().headers(Some(&Secret::from("sk-1")));
 
     let shown: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.expose())).collect();
     assert_eq!(
         shown,
-        [("anthropic-version", "2030-01-01"), ("x-api-key", "sk-1"), ("anthropic-beta", "a,b,c")]
+        [("x-api-key", "sk-1"), ("anthropic-version", "2030-01-01"), ("anthropic-beta", "a,b,c")]
     );
 }
 

@@ -174,13 +174,13 @@ fn calls_without_an_id_get_one_each_that_their_results_carry() {
 #[test]
 fn paths_name_the_method_and_collections_are_kept() {
     let wire = google(&ProviderConfig::default());
-    assert_eq!(wire.default_base_url(), "https://generativelanguage.googleapis.com/v1beta");
+    assert_eq!(wire.endpoint().base_url, "https://generativelanguage.googleapis.com/v1beta");
     assert_eq!(wire.path("gemini-x", false), "/models/gemini-x:generateContent");
     assert_eq!(wire.path("gemini-x", true), "/models/gemini-x:streamGenerateContent?alt=sse");
     assert_eq!(wire.path("tunedModels/t", false), "/tunedModels/t:generateContent");
     let config = ProviderConfig { api_version: Some("v1".to_owned()), ..ProviderConfig::default() };
-    assert_eq!(google(&config).default_base_url(), "https://generativelanguage.googleapis.com/v1");
-    let headers = wire.headers(Some(&Secret::from("k")));
+    assert_eq!(google(&config).endpoint().base_url, "https://generativelanguage.googleapis.com/v1");
+    let headers = wire.endpoint().headers(Some(&Secret::from("k")));
     assert_eq!(headers.len(), 1);
     assert_eq!((headers[0].0, headers[0].1.expose()), ("x-goog-api-key", "k"));
 }

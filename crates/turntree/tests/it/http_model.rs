@@ -14,7 +14,7 @@ use turntree::upp::http_model::HttpModel;
 use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::ollama::ollama;
 use turntree::upp::providers::openai_chat::openai_chat;
-use turntree::upp::{ErrorCode, Model, ModelEvent, ModelResponse, ProviderConfig, UppError};
+use turntree::upp::{Endpoint, ErrorCode, Model, ModelEvent, ModelResponse, ProviderConfig, UppError};
 
 use crate::dialect_kit::{clock, decoded, frames, hello, streamed as decoded_stream};
 use crate::support::server::{Recorded, Server, Step, chunk, event_stream, json, last_chunk, response, send};
@@ -199,8 +199,7 @@ async fn without_a_key_nothing_is_sent() {
 #[tokio::test]
 async fn the_variable_to_set_is_named() {
     let options = ChatOptions {
-        key_variables: &["TURNTREE_TEST_KEY_THAT_NOBODY_SETS"],
-        key_is_optional: false,
+        endpoint: Endpoint::vendor("host", "http://127.0.0.1:9", &["TURNTREE_TEST_KEY_THAT_NOBODY_SETS"]),
         ..ChatOptions::new("host", "http://127.0.0.1:9")
     };
 

@@ -8,7 +8,7 @@ use turntree::upp::dialect::Dialect;
 use turntree::upp::dialects::responses::{Documents, ResponsesDialect, ResponsesOptions};
 use turntree::upp::providers::deepseek::deepseek_responses;
 use turntree::upp::providers::openai::openai;
-use turntree::upp::{ModelRequest, ModelResponse, ProviderConfig};
+use turntree::upp::{Endpoint, ModelRequest, ModelResponse, ProviderConfig};
 
 use crate::dialects::{
     call_over_sockets, cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare,
@@ -19,7 +19,7 @@ fn make(options: &Value) -> Box<dyn Dialect> {
     let mut vendor = ResponsesOptions::OPENAI;
     if options["vendor"] == "clone" {
         vendor = ResponsesOptions {
-            provider: "clone".into(),
+            endpoint: Endpoint { provider: "clone".into(), ..vendor.endpoint },
             documents: Documents::Any,
             image_detail: Some("auto"),
             native_tools: false,
@@ -50,7 +50,8 @@ fn errors_become_codes() {
 
 #[test]
 fn the_key_is_a_bearer() {
-    let headers = ResponsesDialect::new(ResponsesOptions::OPENAI).headers(Some(&Secret::from("sk-1")));
+    let headers =
+        ResponsesDialect::new(ResponsesOptions::OPENAI).endpoint().headers(Some(&Secret::from("sk-1")));
 
     let shown: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.expose())).collect();
     assert_eq!(shown, [("authorization", "Bearer sk-1")]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use turntree::core::secret::Secret;
-use turntree::upp::config::endpoint;
+use turntree::upp::config::request_url;
 use turntree::upp::dialect::Dialect;
 use turntree::upp::providers::anthropic::anthropic;
 use turntree::upp::providers::cerebras::cerebras;
@@ -138,13 +138,13 @@ fn each_vendor_has_its_endpoint_its_key_and_its_senses() {
         ),
     ];
     for (dialect, url, keys, sensed) in vendors {
-        assert_eq!(endpoint(dialect.default_base_url(), &dialect.path("m", true)), url);
-        assert_eq!(dialect.key_variables(), keys, "{url}");
-        assert_eq!(dialect.key_is_optional(), dialect.provider() == "ollama", "{url}");
+        assert_eq!(request_url(&dialect.endpoint().base_url, &dialect.path("m", true)), url);
+        assert_eq!(dialect.endpoint().key_variables, keys, "{url}");
+        assert_eq!(dialect.endpoint().key_is_optional, dialect.provider() == "ollama", "{url}");
         let capabilities = dialect.capabilities();
         assert_eq!(senses(capabilities), sensed, "{url}");
         assert!(capabilities.streaming && capabilities.tools && capabilities.structured_output, "{url}");
-        let headers = dialect.headers(Some(&Secret::from("k-1")));
+        let headers = dialect.endpoint().headers(Some(&Secret::from("k-1")));
         let of_key = headers.iter().find(|(_, value)| value.expose().ends_with("k-1")).unwrap();
         let (name, value) = match dialect.provider() {
             "google" => ("x-goog-api-key", "k-1"),

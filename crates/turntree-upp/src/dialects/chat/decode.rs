@@ -26,7 +26,7 @@ pub(super) fn response(
     request: &ModelRequest,
     sources: Sources<'_>,
 ) -> Result<ModelResponse, UppError> {
-    let provider = &*options.provider;
+    let provider = &*options.endpoint.provider;
     let completion: Completion<'_> = read_body(provider, body)?;
     let choice = completion.choices.iter().flatten().find(|choice| choice.is_first());
     let error = completion.error.or_else(|| choice.and_then(|choice| choice.error));

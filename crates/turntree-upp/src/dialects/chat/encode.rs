@@ -34,7 +34,7 @@ pub(super) fn body(
     request: &ModelRequest,
     streaming: bool,
 ) -> Result<Vec<u8>, UppError> {
-    let provider = &*options.provider;
+    let provider = &*options.endpoint.provider;
     check(options, &request.messages)?;
     let schema = request.structure.as_deref();
     let schema = schema.map(|structure| StructureSchema::new(provider, structure)).transpose()?;
@@ -86,7 +86,7 @@ fn system<'a>(
     request: &'a ModelRequest,
     schema: Option<&StructureSchema>,
 ) -> Result<Option<SystemContent<'a>>, UppError> {
-    let provider = &*options.provider;
+    let provider = &*options.endpoint.provider;
     let told = schema.filter(|_| options.structure == StructureForm::JsonObject);
     if let (Some(System::Blocks(blocks)), true, None) =
         (request.system.as_deref(), options.cache_control, told)
@@ -137,7 +137,7 @@ fn native_tools(provider: &str, params: &RawObject) -> Result<Vec<RawJson>, UppE
 
 /// Finds content that the wire cannot take, before anything is written.
 fn check(options: &ChatOptions, history: &History) -> Result<(), UppError> {
-    let provider = &*options.provider;
+    let provider = &*options.endpoint.provider;
     for (message_place, message) in history.iter().enumerate() {
         for (block_place, block) in message.content().iter().enumerate() {
             let remedy = match &message.body {
@@ -185,7 +185,7 @@ impl Serialize for Conversation<'_> {
                     if let Some(bridge) = options.after_results.filter(|_| was_after_results) {
                         messages.serialize_element(&TextMessage { role: "assistant", content: bridge })?;
                     }
-                    let mark = || message_fact(message, &options.provider, CACHE_CONTROL);
+                    let mark = || message_fact(message, &options.endpoint.provider, CACHE_CONTROL);
                     let content = UserContent {
                         blocks: content,
                         documents: options.documents,
@@ -270,7 +270,8 @@ impl<'a> Assistant<'a> {
             Replay::Member(name) => (name, false),
             Replay::RequiredWithCalls(name) => (name, !self.message.tool_calls().is_empty()),
         };
-        let kept = message_fact(self.message, &self.options.provider, name).filter(RawJson::is_string);
+        let kept =
+            message_fact(self.message, &self.options.endpoint.provider, name).filter(RawJson::is_string);
         let thoughts = self.thoughts();
         match kept {
             Some(kept) => map.serialize_entry(name, &kept),
@@ -286,7 +287,7 @@ impl<'a> Assistant<'a> {
         if !self.options.reasoning_details {
             return Ok(());
         }
-        let producer = ModelIdentity { provider: &self.options.provider, model_id: self.model_id };
+        let producer = ModelIdentity { provider: &self.options.endpoint.provider, model_id: self.model_id };
         let kept = message_fact(self.message, producer.provider, NAME).filter(RawJson::is_array);
         // Signatures and seals among them are for the model that wrote them.
         let kept = kept.filter(|_| producer.made(Provenance::of(self.message, producer.provider)));
@@ -416,14 +417,14 @@ impl Serialize for Tools<'_> {
         let mut list = serializer.serialize_seq(Some(self.native.len() + self.ours.len()))?;
         self.native.iter().try_for_each(|tool| list.serialize_element(tool))?;
         for tool in self.ours {
-            let mark = || tool_fact(tool, &self.options.provider, CACHE_CONTROL);
+            let mark = || tool_fact(tool, &self.options.endpoint.provider, CACHE_CONTROL);
             list.serialize_element(&Tool {
                 kind: "function",
                 function: Function {
                     name: &tool.name,
                     description: &tool.description,
                     parameters: &tool.parameters,
-                    strict: tool_fact(tool, &self.options.provider, "strict"),
+                    strict: tool_fact(tool, &self.options.endpoint.provider, "strict"),
                 },
                 cache_control: self.options.cache_control.then(mark).flatten(),
             })?;

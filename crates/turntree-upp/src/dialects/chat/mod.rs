@@ -23,11 +23,11 @@ use std::sync::Arc;
 
 use crate::dialect::{Dialect, Sources, StreamDecoder};
 use crate::dialects::common::{END_OF_STREAM, VendorError};
+use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::{IdSource, RandomIds};
-use turntree_core::secret::Secret;
 
 pub use options::{CallIds, ChatOptions, Documents, Member, Replay, StructureForm};
 
@@ -52,34 +52,16 @@ impl ChatDialect {
 }
 
 impl Dialect for ChatDialect {
-    fn provider(&self) -> &str {
-        &self.options.provider
+    fn endpoint(&self) -> &Endpoint {
+        &self.options.endpoint
     }
 
     fn capabilities(&self) -> Capabilities {
         self.options.capabilities
     }
 
-    fn default_base_url(&self) -> &str {
-        &self.options.base_url
-    }
-
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
         "/chat/completions".to_owned()
-    }
-
-    fn key_variables(&self) -> &[&'static str] {
-        self.options.key_variables
-    }
-
-    fn key_is_optional(&self) -> bool {
-        self.options.key_is_optional
-    }
-
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
-        key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
-            .into_iter()
-            .collect()
     }
 
     fn takes_native_tools(&self) -> bool {

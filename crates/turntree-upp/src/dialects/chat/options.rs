@@ -2,19 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::endpoint::Endpoint;
 use crate::provider::Capabilities;
 
 /// In what a host of this wire differs from the others.
 #[derive(Debug, Clone)]
 pub struct ChatOptions {
-    /// The provider's name: in errors, and as the namespace of metadata.
-    pub provider: Cow<'static, str>,
-    /// Prefix of its URLs.
-    pub base_url: Cow<'static, str>,
-    /// Environment variables that may hold the key.
-    pub key_variables: &'static [&'static str],
-    /// Whether it answers without a key.
-    pub key_is_optional: bool,
+    /// Where the API is, and how requests authenticate.
+    pub endpoint: Endpoint,
     /// What it can take and do.
     pub capabilities: Capabilities,
     /// Which documents it takes.
@@ -129,10 +124,7 @@ impl ChatOptions {
     /// A host of which nothing more is known than that it speaks this wire.
     pub fn new(provider: impl Into<Cow<'static, str>>, base_url: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            provider: provider.into(),
-            base_url: base_url.into(),
-            key_variables: &[],
-            key_is_optional: true,
+            endpoint: Endpoint::host(provider, base_url),
             capabilities: Capabilities::ALL,
             documents: Documents::Any,
             reasoning: Replay::Dropped,
@@ -158,8 +150,7 @@ impl ChatOptions {
         key_variables: &'static [&'static str],
     ) -> Self {
         Self {
-            key_variables,
-            key_is_optional: false,
+            endpoint: Endpoint::vendor(provider, base_url, key_variables),
             capabilities: Capabilities::TEXT,
             documents: Documents::None,
             ends_with_done: true,

@@ -154,7 +154,7 @@ impl ChatStreamDecoder {
     fn call(&mut self, piece: &Call<'_>, events: &mut Vec<StreamEvent>) -> Result<(), UppError> {
         if self.calls.len() > MOST_ITEMS {
             let words = format!("the answer has more than {MOST_ITEMS} tool calls");
-            return Err(UppError::invalid_response(&*self.options.provider, words));
+            return Err(UppError::invalid_response(&*self.options.endpoint.provider, words));
         }
         let nothing = Function::default();
         let function = piece.function.as_ref().unwrap_or(&nothing);
@@ -168,7 +168,7 @@ impl ChatStreamDecoder {
         }
         let read = function.arguments_onto(&mut call.pending);
         let event = call.next_event(&*ids);
-        read.map_err(|error| unreadable_arguments(&self.options.provider, error))?;
+        read.map_err(|error| unreadable_arguments(&self.options.endpoint.provider, error))?;
         self.emit(event, events);
         Ok(())
     }
@@ -247,13 +247,13 @@ impl StreamDecoder for ChatStreamDecoder {
         data: &str,
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError> {
-        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.provider, data)? else {
+        let Some(chunk) = read_frame::<Completion<'_>>(&self.options.endpoint.provider, data)? else {
             return Ok(());
         };
         let of_choice = chunk.choices.iter().flatten().find_map(|choice| choice.error);
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.error);
         let error = chunk.error.or(of_choice).or(of_groq);
-        if let Some(error) = vendor_error(&self.options.provider, error) {
+        if let Some(error) = vendor_error(&self.options.endpoint.provider, error) {
             return Err(error);
         }
         self.learn(&chunk);
@@ -280,7 +280,7 @@ impl StreamDecoder for ChatStreamDecoder {
         events: &mut Vec<StreamEvent>,
     ) -> Result<ModelResponse, UppError> {
         if self.finish_reason.is_empty() {
-            return Err(cut_short(&self.options.provider));
+            return Err(cut_short(&self.options.endpoint.provider));
         }
         let mut calls = std::mem::take(&mut self.calls);
         for call in &mut calls {
@@ -307,7 +307,7 @@ impl StreamDecoder for ChatStreamDecoder {
             data: self.is_structured.then(|| data_of(&self.text)).flatten(),
             id: self.id,
         };
-        Ok(answer.into_response(&self.options.provider, sources))
+        Ok(answer.into_response(&self.options.endpoint.provider, sources))
     }
 }
 

@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use super::common::VendorError;
 use crate::dialect::{Dialect, Sources, StreamDecoder};
+use crate::endpoint::{Endpoint, KeyHeader};
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::{IdSource, RandomIds};
-use turntree_core::secret::Secret;
 
 /// The tool that stands in for structured output where a model cannot have both a schema and tools (UPP-1.2 §10.5).
 pub(super) const JSON_RESPONSE: &str = "json_response";
@@ -59,21 +59,25 @@ impl GeminiOptions {
 #[derive(Debug, Clone)]
 pub struct GeminiDialect {
     options: GeminiOptions,
-    base_url: String,
+    endpoint: Endpoint,
     ids: Arc<dyn IdSource>,
 }
 
 impl GeminiDialect {
     /// The wire of a host.
     pub fn new(options: GeminiOptions) -> Self {
-        let base_url = format!("{}/{}", options.host, options.api_version);
-        Self { options, base_url, ids: Arc::new(RandomIds) }
+        let endpoint = Endpoint {
+            key_header: KeyHeader::Named("x-goog-api-key"),
+            ..Endpoint::vendor(options.provider, "", options.key_variables)
+        };
+        Self { options, endpoint, ids: Arc::new(RandomIds) }.with_api_version(options.api_version)
     }
 
     /// With another version of the API, as `v1`.
     #[must_use]
-    pub fn with_api_version(self, api_version: &str) -> Self {
-        Self { base_url: format!("{}/{api_version}", self.options.host), ..self }
+    pub fn with_api_version(mut self, api_version: &str) -> Self {
+        self.endpoint.base_url = format!("{}/{api_version}", self.options.host).into();
+        self
     }
 
     /// With another source of ids for calls that come without one.
@@ -121,16 +125,12 @@ fn generation(model_id: &str) -> Option<u32> {
 }
 
 impl Dialect for GeminiDialect {
-    fn provider(&self) -> &str {
-        self.options.provider
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
-    }
-
-    fn default_base_url(&self) -> &str {
-        &self.base_url
     }
 
     fn path(&self, model_id: &str, streaming: bool) -> String {
@@ -138,14 +138,6 @@ impl Dialect for GeminiDialect {
         // Tuned models and the like bring their collection.
         let collection = if model_id.contains('/') { "" } else { "models/" };
         format!("/{collection}{model_id}:{method}")
-    }
-
-    fn key_variables(&self) -> &[&'static str] {
-        self.options.key_variables
-    }
-
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
-        key.map(|key| ("x-goog-api-key", key.clone())).into_iter().collect()
     }
 
     fn takes_native_tools(&self) -> bool {

@@ -13,13 +13,19 @@ mod stream;
 
 use super::common::VendorError;
 use crate::dialect::{Dialect, Sources, StreamDecoder};
+use crate::endpoint::{Endpoint, KeyHeader};
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
-use turntree_core::secret::Secret;
 
 /// The version of the wire that is spoken when the configuration names none.
 pub const API_VERSION: &str = "2023-06-01";
+
+/// The header that names the version of the API.
+const VERSION_HEADER: &str = "anthropic-version";
+
+/// The header that lists betas, separated by commas.
+pub const BETA_HEADER: &str = "anthropic-beta";
 
 /// The beta that makes the vendor follow a schema by itself.
 pub const STRUCTURED_OUTPUTS_BETA: &str = "structured-outputs-2025-11-13";
@@ -63,20 +69,26 @@ impl MessagesOptions {
 #[derive(Debug, Clone)]
 pub struct MessagesDialect {
     options: MessagesOptions,
-    api_version: String,
+    endpoint: Endpoint,
     betas: Vec<String>,
 }
 
 impl MessagesDialect {
     /// The wire of a vendor, without betas.
     pub fn new(options: MessagesOptions) -> Self {
-        Self { options, api_version: API_VERSION.to_owned(), betas: Vec::new() }
+        let vendor = Endpoint::vendor(options.provider, options.base_url, options.key_variables);
+        let endpoint = Endpoint {
+            key_header: KeyHeader::Named("x-api-key"),
+            headers: vec![(VERSION_HEADER, API_VERSION.to_owned())],
+            ..vendor
+        };
+        Self { options, endpoint, betas: Vec::new() }
     }
 
     /// With another version of the wire.
     #[must_use]
     pub fn with_api_version(self, api_version: impl Into<String>) -> Self {
-        Self { api_version: api_version.into(), ..self }
+        self.with_header(VERSION_HEADER, Some(api_version.into()))
     }
 
     /// With betas, in place of those set before. A name may also be a list with commas, as in a header.
@@ -87,7 +99,17 @@ impl MessagesDialect {
             let list = list.as_ref().split(',').map(str::trim).filter(|name| !name.is_empty());
             names.extend(list.map(str::to_owned));
         }
-        Self { betas: names, ..self }
+        let header = (!names.is_empty()).then(|| names.join(","));
+        Self { betas: names, ..self }.with_header(BETA_HEADER, header)
+    }
+
+    /// Sets a header of every request, or removes it.
+    fn with_header(mut self, name: &'static str, value: Option<String>) -> Self {
+        let headers = &mut self.endpoint.headers;
+        let place = headers.iter().position(|(other, _)| *other == name);
+        let place = place.map_or(headers.len()..headers.len(), |place| place..place + 1);
+        headers.splice(place, value.map(|value| (name, value)));
+        self
     }
 
     /// Whether the vendor follows a schema by itself.
@@ -136,33 +158,16 @@ impl DecodeContext {
 }
 
 impl Dialect for MessagesDialect {
-    fn provider(&self) -> &str {
-        self.options.provider
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { image_input: true, document_input: self.options.documents, ..Capabilities::TEXT }
     }
 
-    fn default_base_url(&self) -> &str {
-        self.options.base_url
-    }
-
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
         "/messages".to_owned()
-    }
-
-    fn key_variables(&self) -> &[&'static str] {
-        self.options.key_variables
-    }
-
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
-        let mut headers = vec![("anthropic-version", Secret::from(self.api_version.as_str()))];
-        headers.extend(key.map(|key| ("x-api-key", key.clone())));
-        if !self.betas.is_empty() {
-            headers.push(("anthropic-beta", Secret::from(self.betas.join(","))));
-        }
-        headers
     }
 
     fn takes_native_tools(&self) -> bool {

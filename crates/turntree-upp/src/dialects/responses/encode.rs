@@ -167,7 +167,7 @@ pub(super) fn encode(
     request: &ModelRequest,
     streaming: bool,
 ) -> Result<Vec<u8>, UppError> {
-    let mut body = BodyWriter::new(&options.provider, &request.params);
+    let mut body = BodyWriter::new(&options.endpoint.provider, &request.params);
     body.member("model", model_id)?;
     let items = input(options, model_id, request)?;
     match items.as_slice() {
@@ -197,12 +197,12 @@ fn input<'a>(
 ) -> Result<Vec<Item<'a>>, UppError> {
     let mut items = Vec::with_capacity(request.messages.len() + 1);
     if let Some(system) = request.system.as_deref() {
-        let text = system_text(&options.provider, system)?;
+        let text = system_text(&options.endpoint.provider, system)?;
         if !text.is_empty() {
             items.push(said_by("system", Content::Text(text)));
         }
     }
-    let producer = ModelIdentity { provider: &options.provider, model_id };
+    let producer = ModelIdentity { provider: &options.endpoint.provider, model_id };
     // What is not stored with the vendor cannot be named to it either.
     let is_stored = request.params.get("store").is_none_or(|store| store.get() != "false");
     for (place, message) in request.messages.iter().enumerate() {
@@ -250,7 +250,7 @@ fn user<'a>(
                 Documents::Any => "send text, images or documents",
             };
             let location =
-                BlockLocation { provider: &options.provider, message: message_place, block: place };
+                BlockLocation { provider: &options.endpoint.provider, message: message_place, block: place };
             location.unsupported(message, block, remedy)
         })
     });
@@ -504,11 +504,11 @@ fn write_tools(
     let native = match request.params.get("tools").filter(|tools| !tools.is_null()) {
         Some(tools) if options.native_tools => tools.to().map_err(|_| {
             let message = "params.tools: a list of the vendor's own tools is needed";
-            UppError::invalid_request(options.provider.as_ref(), message)
+            UppError::invalid_request(options.endpoint.provider.as_ref(), message)
         })?,
         _ => Vec::new(),
     };
-    body.member("tools", &Tools { ours: &request.tools, native, provider: &options.provider })
+    body.member("tools", &Tools { ours: &request.tools, native, provider: &options.endpoint.provider })
 }
 
 #[derive(Serialize)]
@@ -529,7 +529,7 @@ fn write_format(
     request: &ModelRequest,
     structure: &RawJson,
 ) -> Result<(), UppError> {
-    let structure = StructureSchema::new(&options.provider, structure)?;
+    let structure = StructureSchema::new(&options.endpoint.provider, structure)?;
     let format = Format {
         kind: "json_schema",
         name: "json_response",
@@ -538,7 +538,7 @@ fn write_format(
         strict: true,
     };
     let format = RawJson::from_value(&format).map_err(|error| {
-        UppError::invalid_request(options.provider.as_ref(), format!("structure: {error}"))
+        UppError::invalid_request(options.endpoint.provider.as_ref(), format!("structure: {error}"))
     })?;
     let mut text = request.params.get("text").and_then(RawObject::from_raw).unwrap_or_default();
     text.insert("format", format);

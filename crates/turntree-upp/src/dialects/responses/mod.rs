@@ -15,22 +15,16 @@ use std::borrow::Cow;
 
 use super::common::VendorError;
 use crate::dialect::{Dialect, Sources, StreamDecoder};
+use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
-use turntree_core::secret::Secret;
 
 /// What tells one vendor of this wire from another.
 #[derive(Debug, Clone)]
 pub struct ResponsesOptions {
-    /// The provider's name, and the namespace of its metadata.
-    pub provider: Cow<'static, str>,
-    /// The prefix of its URLs.
-    pub base_url: Cow<'static, str>,
-    /// Environment variables that may hold the key.
-    pub key_variables: &'static [&'static str],
-    /// Whether it can be called without a key.
-    pub key_is_optional: bool,
+    /// Where the API is, and how requests authenticate.
+    pub endpoint: Endpoint,
     /// What it can take and do.
     pub capabilities: Capabilities,
     /// Which documents it reads.
@@ -78,10 +72,7 @@ pub enum Media {
 impl ResponsesOptions {
     /// OpenAI.
     pub const OPENAI: Self = Self {
-        provider: Cow::Borrowed("openai"),
-        base_url: Cow::Borrowed("https://api.openai.com/v1"),
-        key_variables: &["OPENAI_API_KEY"],
-        key_is_optional: false,
+        endpoint: Endpoint::vendor("openai", "https://api.openai.com/v1", &["OPENAI_API_KEY"]),
         capabilities: Capabilities { image_input: true, document_input: true, ..Capabilities::TEXT },
         documents: Documents::Pdf,
         media: Media::Files,
@@ -101,7 +92,7 @@ impl ResponsesOptions {
         base_url: &'static str,
         key_variables: &'static [&'static str],
     ) -> Self {
-        Self { provider: provider.into(), base_url: base_url.into(), key_variables, ..Self::OPENAI }
+        Self { endpoint: Endpoint::vendor(provider, base_url, key_variables), ..Self::OPENAI }
     }
 }
 
@@ -119,7 +110,7 @@ impl ResponsesDialect {
 
     fn context(&self, request: &ModelRequest) -> DecodeContext {
         DecodeContext {
-            provider: self.options.provider.clone(),
+            provider: self.options.endpoint.provider.clone(),
             is_structured: request.structure.is_some(),
             kept_members: self.options.kept_members,
             reports_cost: self.options.reports_cost,
@@ -149,34 +140,16 @@ impl DecodeContext {
 }
 
 impl Dialect for ResponsesDialect {
-    fn provider(&self) -> &str {
-        &self.options.provider
+    fn endpoint(&self) -> &Endpoint {
+        &self.options.endpoint
     }
 
     fn capabilities(&self) -> Capabilities {
         self.options.capabilities
     }
 
-    fn default_base_url(&self) -> &str {
-        &self.options.base_url
-    }
-
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
         "/responses".to_owned()
-    }
-
-    fn key_variables(&self) -> &[&'static str] {
-        self.options.key_variables
-    }
-
-    fn key_is_optional(&self) -> bool {
-        self.options.key_is_optional
-    }
-
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
-        key.map(|key| ("authorization", Secret::new(format!("Bearer {}", key.expose()))))
-            .into_iter()
-            .collect()
     }
 
     fn takes_native_tools(&self) -> bool {

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use crate::dialect::{Dialect, Framing, Sources, StreamDecoder};
 use crate::dialects::common::VendorError;
+use crate::endpoint::Endpoint;
 use crate::error::{ErrorCode, UppError};
 use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::{IdSource, RandomIds};
-use turntree_core::secret::Secret;
 
 /// The name of the provider, and of its metadata's namespace.
 pub const PROVIDER: &str = "ollama";
@@ -28,51 +28,38 @@ pub const PROVIDER: &str = "ollama";
 /// A model on a machine of one's own: `http://localhost:11434/api/chat`, usually without a key.
 #[derive(Debug, Clone)]
 pub struct OllamaDialect {
+    endpoint: Endpoint,
     ids: Arc<dyn IdSource>,
 }
 
 /// `ollama(model)`.
 pub fn ollama() -> OllamaDialect {
-    OllamaDialect { ids: Arc::new(RandomIds) }
+    let endpoint = Endpoint {
+        key_is_optional: true,
+        ..Endpoint::vendor(PROVIDER, "http://localhost:11434", &["OLLAMA_API_KEY"])
+    };
+    OllamaDialect { endpoint, ids: Arc::new(RandomIds) }
 }
 
 impl OllamaDialect {
     /// With another source of ids for tool calls: Ollama gives them none.
     #[must_use]
     pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
-        Self { ids }
+        Self { ids, ..self }
     }
 }
 
 impl Dialect for OllamaDialect {
-    fn provider(&self) -> &str {
-        PROVIDER
+    fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { image_input: true, ..Capabilities::TEXT }
     }
 
-    fn default_base_url(&self) -> &'static str {
-        "http://localhost:11434"
-    }
-
     fn path(&self, _model_id: &str, _streaming: bool) -> String {
         "/api/chat".to_owned()
-    }
-
-    fn key_variables(&self) -> &[&'static str] {
-        &["OLLAMA_API_KEY"]
-    }
-
-    fn key_is_optional(&self) -> bool {
-        true
-    }
-
-    fn headers(&self, key: Option<&Secret>) -> Vec<(&'static str, Secret)> {
-        key.map(|key| ("Authorization", Secret::from(format!("Bearer {}", key.expose()))))
-            .into_iter()
-            .collect()
     }
 
     fn framing(&self) -> Framing {
