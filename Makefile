@@ -55,7 +55,7 @@ tests/node/node_modules/.installed: tests/node/package.json tests/node/package-l
 	@touch $@
 
 test-versions: $(VENV)/.dev $(WHEEL) ## turntree beside older versions of pydantic-ai; needs a package index
-	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/test_thread_protocol_versions.py -k older_versions $(PYTEST_ARGS)
+	TURNTREE_OLD_PYDANTIC_AI=1 $(BIN)/pytest -rs tests/python/thread_protocol/test_thread_protocol_versions.py -k older_versions $(PYTEST_ARGS)
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and strict types; changes nothing
 

@@ -2,7 +2,7 @@
 
 This folder holds stubs only: the module itself is one extension module, ``turntree/_core.*.so``, and the modules
 ``turntree._core._media`` and so on exist for type checkers only. The stubs are written by hand;
-``tests/python/test_stubs.py`` compares every name, parameter, default and docstring with the module.
+``tests/python/package/test_stubs.py`` compares every name, parameter, default and docstring with the module.
 A class marked ``type_check_only`` cannot be imported.
 """
 

@@ -11,15 +11,11 @@ answers what a script says. The client under test is the real one: real sockets,
         ...  # point a client at server.base_url, with any API key
         assert server.requests[1].tool_results == {"call_1": "sunny"}
 
-Bad servers are part of the script too: see `ErrorReply`, `RawReply` and `Fault`; and `chaos` starts
-one on which every response suffers, by a seed.
+A script can also make the server fail: see `ErrorReply`, `RawReply` and `Fault`.
 
 Standard library only. `import turntree` does not load this package.
 """
 
-from turntree.testing._chaos import MISCHIEFS, Chaos, ChaosServer, chaos
-from turntree.testing._deed import Deed
-from turntree.testing._http2 import HTTP2_MISCHIEFS
 from turntree.testing._replies import (
     ErrorReply,
     Fault,
@@ -47,10 +43,4 @@ __all__ = [
     "Api",
     "Finish",
     "Outcome",
-    "chaos",
-    "ChaosServer",
-    "Chaos",
-    "Deed",
-    "MISCHIEFS",
-    "HTTP2_MISCHIEFS",
 ]

@@ -12,7 +12,7 @@ import pytest
 from turntree import ValidationError
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = [
     *sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json")),
     *sorted((ROOT / "examples/data").glob("*.json")),

@@ -8,7 +8,7 @@ import time
 import weakref
 
 import pytest
-from sub_agent_family import call, calling, chain, echo, kept_places, once, results
+from support.sub_agent_family import call, calling, chain, echo, kept_places, once, results
 
 from turntree import ToolContext, agent, query, session
 from turntree.upp import Reply, Tool, UPPError, llm, scripted, tool

@@ -17,7 +17,7 @@ from test_thread_protocol_laws import histories
 import turntree
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 TIME = "2026-01-15T10:00:00Z"
 ID = "5b8c7a52-4a1b-4c1e-9f57-0d6c0e5a9b11"

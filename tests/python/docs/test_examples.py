@@ -13,7 +13,7 @@ import pytest
 
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # Ray is large and has no wheel for every Python: its example has tests of its own: test_ray.py, and one below.
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem != "ray_data"]
 NOBODY = "127.0.0.1:1"  # no one listens on this port

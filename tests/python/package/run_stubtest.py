@@ -18,7 +18,7 @@ from mypy import stubtest
 from turntree import _core
 
 HERE = Path(__file__).parent
-STUBS = HERE.parents[1] / "python" / "turntree" / "_core"
+STUBS = HERE.parents[2] / "python" / "turntree" / "_core"
 SELFTEST = "_bridge_selftest"  # in a build for the tests of the bridge only
 
 

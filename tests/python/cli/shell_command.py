@@ -7,7 +7,7 @@ from pathlib import Path
 
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "examples" / "data"
 COMMAND = Path(sys.executable).with_name("turntree")
 HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted(DATA.glob("*.json"))]

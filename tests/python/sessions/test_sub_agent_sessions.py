@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 import pytest
-from sub_agent_family import call, calling, chain, echo, kept_places, once, results
+from support.sub_agent_family import call, calling, chain, echo, kept_places, once, results
 
 from turntree import Session, ToolContext, agent, session
 from turntree.upp import UPPError, scripted, tool

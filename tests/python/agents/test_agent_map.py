@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from sub_agent_family import echo
+from support.sub_agent_family import echo
 
 from turntree import agent
 from turntree.upp import UPPError, UserMessage, scripted

@@ -1,8 +1,9 @@
-"""Ten thousand bad days: whatever a server does, never a hang, a panic, or a wrong answer taken for a whole one.
+"""Ten thousand scenarios of server faults: the client never hangs, panics or takes a partial answer for a whole one.
 
-Every scenario follows from a seed and its number. The seed is fixed, so that a run repeats; others are tried with
-`TURNTREE_CHAOS_SEED=7 pytest tests/python/test_chaos.py`, and one scenario alone with `TURNTREE_CHAOS_SCENARIO=123`.
-UPP-1.2 §11, §12, §13.
+A seed and a number determine each scenario. The seed is fixed, so that a run repeats. Another seed:
+`TURNTREE_CHAOS_SEED=7 pytest tests/python/chaos/test_chaos.py`; one scenario alone: `TURNTREE_CHAOS_SCENARIO=123`.
+
+Spec: UPP-1.2 §11, §12 and §13.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ from random import Random
 
 import pytest
 
+from chaos import FAULTS, HTTP2_FAULTS, chaos
 from turntree import agent
-from turntree.testing import HTTP2_MISCHIEFS, MISCHIEFS, Reply, ToolCall, chaos
+from turntree.testing import Reply, ToolCall
 from turntree.upp import (
     ErrorCode,
     ExponentialBackoff,
@@ -164,7 +166,7 @@ async def play(server, scenario):
     plan, options = server.plan(scenario.number), {}
     patience = SILENCE if plan.is_slow else PATIENCE
     if server.ca_certificates:
-        # Requests would share one connection, and each other's mischief: a timeout of its own gives each its own.
+        # Requests would share one connection, and each other's fault: a timeout of its own gives each its own.
         options = {"ca_certificates": server.ca_certificates, "connect_timeout": 20 + scenario.number / 1000}
     retry = ExponentialBackoff(max_attempts=1, base_delay=0.001, max_delay=0.001) if scenario.retries else None
     url = server.scenario(scenario.number, after_tools=scenario.after_tools)
@@ -189,25 +191,29 @@ async def play(server, scenario):
 
 def judge(server, scenario, outcome, told):
     """What is wrong with an outcome, in words; None if nothing is."""
-    deeds = server.deeds(scenario.number)
-    if not deeds and server.plan(scenario.number).is_slow and getattr(outcome, "code", None) == ErrorCode.TIMEOUT:
+    applied_faults = server.outcomes(scenario.number)
+    if (
+        not applied_faults
+        and server.plan(scenario.number).is_slow
+        and getattr(outcome, "code", None) == ErrorCode.TIMEOUT
+    ):
         return None  # this machine is too busy to accept a connection in time
-    if not deeds:
+    if not applied_faults:
         return f"the server was never asked: {outcome!r}"
-    deed = deeds[-1]
+    applied = applied_faults[-1]
     if isinstance(outcome, UPPError):
-        return judge_error(scenario, deed, len(deeds), outcome) or judge_events(scenario, told)
+        return judge_error(scenario, applied, len(applied_faults), outcome) or judge_events(scenario, told)
     if isinstance(outcome, BaseException):
         return f"{type(outcome).__name__}: {outcome}"
-    if deed.delivers == "nothing":
+    if applied.delivers == "nothing":
         return f"taken for an answer: {outcome.response.text!r}"
     return judge_turn(scenario, outcome, told)
 
 
-def judge_error(scenario, deed, asked, error):
-    if deed.delivers == "whole":
+def judge_error(scenario, applied, asked, error):
+    if applied.delivers == "whole":
         return f"the answer was whole, but: {error}"
-    if error.code not in deed.codes:
+    if error.code not in applied.codes:
         return f"the wrong code: {error}"
     shown = f"{error} {error!r}"
     for inside in ("panicked", "Traceback", "src/", "hyper::", "reqwest::", KEY):
@@ -277,7 +283,7 @@ def judge_message(message, reply):
 
 
 def how_to_rerun(number):
-    return f"TURNTREE_CHAOS_SEED={SEED} TURNTREE_CHAOS_SCENARIO={number} pytest tests/python/test_chaos.py"
+    return f"TURNTREE_CHAOS_SEED={SEED} TURNTREE_CHAOS_SCENARIO={number} pytest tests/python/chaos/test_chaos.py"
 
 
 def play_all(server, numbers, capsys):
@@ -295,10 +301,10 @@ def play_all(server, numbers, capsys):
                 except Exception as error:  # a hang is a TimeoutError, a panic is what it is
                     outcome, told = error, Told()
             problem = judge(server, scenario, outcome, told)
-            seen[server.plan(number).mischief] += 1
+            seen[server.plan(number).fault] += 1
             seen["whole" if not isinstance(outcome, BaseException) else "failed"] += 1
             if problem:
-                failures.append(f"{problem}\n    {scenario}\n    {server.deeds(number)}\n    {how_to_rerun(number)}")
+                failures.append(f"{problem}\n    {scenario}\n    {server.outcomes(number)}\n    {how_to_rerun(number)}")
 
         await asyncio.gather(*map(one, numbers))
 
@@ -321,7 +327,7 @@ def test_ten_thousand_bad_days(capsys):
     with chaos(reply_of, seed=SEED) as server:
         seen = play_all(server, numbers, capsys)
 
-    assert ONLY or SCENARIOS < 5000 or set(MISCHIEFS) <= set(seen)
+    assert ONLY or SCENARIOS < 5000 or set(FAULTS) <= set(seen)
 
 
 @pytest.mark.timeout(300)
@@ -331,13 +337,13 @@ def test_bad_days_over_http2(capsys):
     with chaos(reply_of, seed=SEED, http2=True) as server:
         seen = play_all(server, numbers, capsys)
 
-    assert ONLY or SCENARIOS < 250 or set(HTTP2_MISCHIEFS) <= set(seen)
+    assert ONLY or SCENARIOS < 250 or set(HTTP2_FAULTS) <= set(seen)
 
 
 def test_a_plan_follows_from_its_seed_and_number():
     def plans(seed):
         with chaos("Hello", seed=seed) as server:
-            return [server.plan(number).mischief for number in range(200)]
+            return [server.plan(number).fault for number in range(200)]
 
     assert plans(7) == plans(7) != plans(8)
     assert len(set(plans(7))) > 20
@@ -349,7 +355,7 @@ def test_a_scenario_is_the_same_every_time(run):
             model = openai("gpt", base_url=server.scenario(3), api_key=KEY)
             with suppress(UPPError):
                 run(agent(model=model).run("Hi"))
-            return [(deed.mischief, deed.note) for deed in server.deeds(3)], server.rerun(3)
+            return [(applied.fault, applied.note) for applied in server.outcomes(3)], server.rerun(3)
 
     first, again, other = outcome(1), outcome(1), outcome(2)
 
@@ -364,12 +370,12 @@ def test_requests_without_a_scenario_are_numbered(run):
         for _ in range(3):
             assert run(runner.run("Hi")).response.text == "Hello there"
 
-        assert [len(server.deeds(number)) for number in range(4)] == [1, 1, 1, 0]
+        assert [len(server.outcomes(number)) for number in range(4)] == [1, 1, 1, 0]
         assert "seed=1" in repr(server)
 
 
-def test_a_mischief_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="no such mischief: earthquake"):
+def test_an_unknown_fault_is_refused():
+    with pytest.raises(ValueError, match="unknown fault: earthquake"):
         chaos("Hello", only=["reset", "earthquake"])
 
 

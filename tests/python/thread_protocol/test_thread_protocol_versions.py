@@ -18,7 +18,7 @@ import turntree
 from turntree import thread_protocol as tp
 
 Adapter = m.ModelMessagesTypeAdapter
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 CORPUS = os.environ.get("TURNTREE_CORPUS")
 

@@ -17,7 +17,7 @@ import zstandard
 import turntree
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted((ROOT / "examples" / "data").glob("*.json"))]
 THREADS = [tp.from_pydantic_ai(history).model_dump_json() for history in HISTORIES]
 BROKEN = '[{"kind": "request", "parts": [{"content": "x"}]}]'

@@ -1,4 +1,4 @@
-"""Chaos over HTTP/2: what only its framing can do to a response. Needs the packages `h2` and `trustme`."""
+"""Faults of HTTP/2 framing, and the server that applies them. Needs the packages `h2` and `trustme`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from turntree.testing._chaos import ChaosServer, answer_of
-from turntree.testing._deed import INVALID, NETWORK, Answer, Deed, Ending, Pause, cuts
-from turntree.testing._mischief import Kind
+from chaos.fault_outcome import INVALID, NETWORK, Ending, FaultOutcome, GoodResponse, Pause, cuts
+from chaos.faults import FaultKind
+from chaos.server import ChaosServer, good_response
 from turntree.testing._replies import ErrorReply, RawReply, Reply, Script
 from turntree.testing._server import Handler
 from turntree.testing._wire import compact
@@ -30,18 +30,20 @@ class Frame:
 
 Act2: TypeAlias = Frame | Pause
 
-HTTP2_KINDS: dict[str, Kind] = {}
+HTTP2_KINDS: dict[str, FaultKind] = {}
 
 # RFC 9113 §7.
 _NO_ERROR, _REFUSED = 0x0, 0x7
 _FAILURES = (0x1, 0x2, 0x8, 0xB)  # protocol error, internal error, cancel, enhance your calm
 
 
-def _mischief(
+def _fault(
     name: str, weight: float = 1.0, *, is_slow: bool = False
-) -> Callable[[Callable[[Answer, Random], Deed]], Callable[[Answer, Random], Deed]]:
-    def register(make: Callable[[Answer, Random], Deed]) -> Callable[[Answer, Random], Deed]:
-        HTTP2_KINDS[name] = Kind(make, weight, is_slow)
+) -> Callable[[Callable[[GoodResponse, Random], FaultOutcome]], Callable[[GoodResponse, Random], FaultOutcome]]:
+    def register(
+        make: Callable[[GoodResponse, Random], FaultOutcome],
+    ) -> Callable[[GoodResponse, Random], FaultOutcome]:
+        HTTP2_KINDS[name] = FaultKind(make, weight, is_slow)
         return make
 
     return register
@@ -56,8 +58,8 @@ def _data(pieces: Sequence[bytes]) -> list[Act2]:
 
 
 def _struck(
-    name: str, answer: Answer, random: Random, ending: Ending, *last: Act2, codes: frozenset[str] | None = None
-) -> Deed:
+    name: str, answer: GoodResponse, random: Random, ending: Ending, *last: Act2, codes: frozenset[str] | None = None
+) -> FaultOutcome:
     """Some of the body, anywhere cut, and then what ends it."""
     body = answer.body
     place = random.randrange(len(body) + 1)
@@ -66,46 +68,46 @@ def _struck(
         delivers = "either"  # the failure of a connection may overtake what came over it
     acts = [_head(), *_data(cuts(body[:place], random.randrange(4), random)), *last]
     note = f"after {place} of {len(body)} bytes"
-    return Deed(mischief=name, delivers=delivers, codes=codes or known, acts=acts, note=note)
+    return FaultOutcome(fault=name, delivers=delivers, codes=codes or known, acts=acts, note=note)
 
 
-@_mischief("h2-plain", 2)
-def _plain(answer: Answer, random: Random) -> Deed:
+@_fault("h2-plain", 2)
+def _plain(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A good response, in frames that end anywhere."""
     acts = [_head(), *_data(cuts(answer.body, random.randrange(9), random)), Frame("end")]
-    return Deed(mischief="h2-plain", delivers="whole", acts=acts, keeps_open=True)
+    return FaultOutcome(fault="h2-plain", delivers="whole", acts=acts, keeps_open=True)
 
 
-@_mischief("h2-goaway-graceful", 3)
-def _goaway_graceful(answer: Answer, random: Random) -> Deed:
+@_fault("h2-goaway-graceful", 3)
+def _goaway_graceful(answer: GoodResponse, random: Random) -> FaultOutcome:
     """GOAWAY in the middle of a response that is then finished: nobody may notice."""
     pieces = _data(cuts(answer.body, 4, random))
     pieces.insert(random.randrange(len(pieces) + 1), Frame("goaway", _NO_ERROR))
-    return Deed(mischief="h2-goaway-graceful", delivers="whole", acts=[_head(), *pieces, Frame("end")])
+    return FaultOutcome(fault="h2-goaway-graceful", delivers="whole", acts=[_head(), *pieces, Frame("end")])
 
 
-@_mischief("h2-goaway-before", 2)
-def _goaway_before(answer: Answer, random: Random) -> Deed:
+@_fault("h2-goaway-before", 2)
+def _goaway_before(answer: GoodResponse, random: Random) -> FaultOutcome:
     """GOAWAY that says that the request was not looked at, every time it comes."""
     acts = [Frame("goaway-before", _NO_ERROR), Frame("close")]
-    return Deed(mischief="h2-goaway-before", delivers="nothing", codes=NETWORK, acts=acts)
+    return FaultOutcome(fault="h2-goaway-before", delivers="nothing", codes=NETWORK, acts=acts)
 
 
-@_mischief("h2-goaway-during", 4)
-def _goaway_during(answer: Answer, random: Random) -> Deed:
+@_fault("h2-goaway-during", 4)
+def _goaway_during(answer: GoodResponse, random: Random) -> FaultOutcome:
     """GOAWAY with an error in the middle, and the connection closes."""
     last = (Frame("goaway", random.choice(_FAILURES)), Frame("close"))
     return _struck("h2-goaway-during", answer, random, "close", *last)
 
 
-@_mischief("h2-goaway-and-close", 3)
-def _goaway_and_close(answer: Answer, random: Random) -> Deed:
+@_fault("h2-goaway-and-close", 3)
+def _goaway_and_close(answer: GoodResponse, random: Random) -> FaultOutcome:
     """GOAWAY without an error in the middle, and the connection closes all the same."""
     return _struck("h2-goaway-and-close", answer, random, "close", Frame("goaway", _NO_ERROR), Frame("close"))
 
 
-@_mischief("h2-reset-stream", 4)
-def _reset_stream(answer: Answer, random: Random) -> Deed:
+@_fault("h2-reset-stream", 4)
+def _reset_stream(answer: GoodResponse, random: Random) -> FaultOutcome:
     """RST_STREAM in the middle, also without an error."""
     code = random.choice([*_FAILURES, _NO_ERROR, _REFUSED])
     # Some read a stream that is reset without an error as one that ended.
@@ -113,42 +115,42 @@ def _reset_stream(answer: Answer, random: Random) -> Deed:
     return _struck("h2-reset-stream", answer, random, "reset", Frame("reset-stream", code), codes=codes)
 
 
-@_mischief("h2-close", 3)
-def _close(answer: Answer, random: Random) -> Deed:
+@_fault("h2-close", 3)
+def _close(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The connection closes in the middle."""
     return _struck("h2-close", answer, random, "close", Frame("close"))
 
 
-@_mischief("h2-garbage", 2)
-def _garbage(answer: Answer, random: Random) -> Deed:
+@_fault("h2-garbage", 2)
+def _garbage(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Bytes that are no frames."""
     said = random.choice([b"HTTP/1.1 200 OK\r\n\r\n" * 4, b"\xff" * 64, b"\x00" * 8])
     return _struck("h2-garbage", answer, random, "close", Frame("raw", said), Frame("close"))
 
 
-@_mischief("h2-truncate", 4)
-def _truncate(answer: Answer, random: Random) -> Deed:
+@_fault("h2-truncate", 4)
+def _truncate(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The stream ends in good order, too early."""
     return _struck("h2-truncate", answer, random, "clean", Frame("end"))
 
 
-@_mischief("h2-length-lies", 2)
-def _length_lies(answer: Answer, random: Random) -> Deed:
+@_fault("h2-length-lies", 2)
+def _length_lies(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A content-length that is not the body's."""
     length = len(answer.body) + random.choice([-7, -1, 1, 1000])
     acts = [_head(**{"content-length": str(length)}), Frame("data", answer.body), Frame("end")]
     delivers, _ = answer.outcome(min(length, len(answer.body)), "close")
     delivers = "either" if delivers == "whole" else delivers
-    return Deed(mischief="h2-length-lies", delivers=delivers, codes=NETWORK | INVALID, acts=acts)
+    return FaultOutcome(fault="h2-length-lies", delivers=delivers, codes=NETWORK | INVALID, acts=acts)
 
 
-@_mischief("h2-stall", 1, is_slow=True)
-def _stall(answer: Answer, random: Random) -> Deed:
+@_fault("h2-stall", 1, is_slow=True)
+def _stall(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Silence in the middle; the connection stays."""
     return _struck("h2-stall", answer, random, "stall", Pause(None))
 
 
-HTTP2_MISCHIEFS: tuple[str, ...] = tuple(HTTP2_KINDS)
+HTTP2_FAULTS: tuple[str, ...] = tuple(HTTP2_KINDS)
 """What can happen to a response over HTTP/2 besides, by name."""
 
 
@@ -228,7 +230,7 @@ class _Http2Handler(Handler):
             self._flush()
 
     def _respond2(self, owner: Http2ChaosServer, stream: int, headers: dict[str, str], body: bytes) -> bool:
-        """Answer a request; tells whether the connection stays."""
+        """GoodResponse a request; tells whether the connection stays."""
         request = owner._record(headers[":method"], headers[":path"], headers, body)
         dialect = request._dialect
         reply = owner._answer(request, dialect)
@@ -237,15 +239,15 @@ class _Http2Handler(Handler):
         if not isinstance(reply, Reply) or dialect is None or plan is None:
             self._send_good(request, stream, reply)
             return True
-        deed = owner.strike(plan, answer_of(owner, request, dialect, reply))
+        outcome = owner.apply_fault(plan, good_response(owner, request, dialect, reply))
         answer_type = dialect.stream_type if request.stream else "application/json"
-        return all(self._act(stream, act, answer_type) for act in deed.acts)
+        return all(self._act(stream, act, answer_type) for act in outcome.acts)
 
     def _send_good(self, request: Request, stream: int, reply: Reply | ErrorReply | RawReply) -> None:
         """What is spared, or no good reply: whole."""
         dialect = request._dialect
         if dialect is not None and isinstance(reply, Reply):
-            answer = answer_of(self.server.owner, request, dialect, reply)
+            answer = good_response(self.server.owner, request, dialect, reply)
             status, kind, body = 200, answer.content_type, answer.body
         elif dialect is not None and isinstance(reply, ErrorReply):
             status, kind, body = reply.status, "application/json", compact(dialect.error(reply, request)).encode()

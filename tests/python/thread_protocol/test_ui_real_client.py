@@ -21,7 +21,7 @@ from test_ui_stream import ASKED, ROWS, STEP
 from turntree import ValidationError
 from turntree import thread_protocol as tp
 
-HERE = Path(__file__).resolve().parents[1] / "node"
+HERE = Path(__file__).resolve().parents[2] / "node"
 CORPUS = os.environ.get("TURNTREE_CORPUS")
 REQUIRED = any(os.environ.get(name, "") not in ("", "0") for name in ("CI", "TURNTREE_REQUIRE_NODE"))
 

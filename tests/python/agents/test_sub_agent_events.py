@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from sub_agent_family import call, calling, kept_places, listened, results
+from support.sub_agent_family import call, calling, kept_places, listened, results
 
 from turntree import SubAgentRun, ToolContext, agent, session
 from turntree.upp import Tool, scripted, tool

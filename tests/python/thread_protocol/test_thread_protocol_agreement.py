@@ -19,7 +19,7 @@ import turntree
 from turntree import thread_protocol as tp
 from turntree._pydantic_ai import _location
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 TIME = "2026-03-01T10:00:00Z"
 

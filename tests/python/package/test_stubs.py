@@ -26,7 +26,7 @@ from turntree import _core
 from turntree.upp import scripted
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 STUBS = Path(turntree.__file__).with_name("_core")
 PUBLIC = [
     "turntree",

@@ -13,7 +13,7 @@ from turntree import thread_protocol as tp
 
 pytest.importorskip("ray.data", reason='ray is not installed: pip install "ray[data]"')
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ray_data.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ray_data.py"
 HISTORIES = [path.read_text(encoding="utf-8").strip() for path in sorted((EXAMPLE.parent / "data").glob("*.json"))]
 THREADS = [tp.from_pydantic_ai(history).model_dump_json() for history in HISTORIES]
 

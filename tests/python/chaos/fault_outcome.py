@@ -1,6 +1,6 @@
 """What a response suffers: the good answer, how its body is framed, and what got through of it.
 
-Nothing here does I/O: a `Deed` says what to do on a socket, and what a client must make of it.
+Nothing here does I/O: a `FaultOutcome` says what to do on a socket, and what a client must make of it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Act: TypeAlias = bytes | Pause | Reset
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deed:
+class FaultOutcome:
     """What a response suffered.
 
     Args:
-        mischief: Its name.
+        fault: Its name.
         delivers: Whether the answer got through: "whole", "nothing" (an error must follow), or "either".
         codes: The error codes that are right, where it did not.
         acts: What was done on the socket, in order: bytes to send, or something else.
@@ -49,7 +49,7 @@ class Deed:
         note: Where it struck, for people.
     """
 
-    mischief: str
+    fault: str
     delivers: Delivers
     codes: frozenset[str] = frozenset()
     acts: Sequence[Any] = ()
@@ -59,11 +59,11 @@ class Deed:
     def __repr__(self) -> str:
         """What, where and what is right; the bytes are many."""
         codes = "|".join(sorted(self.codes))
-        return f"<Deed {self.mischief} {self.note} delivers={self.delivers} {codes}>"
+        return f"<FaultOutcome {self.fault} {self.note} delivers={self.delivers} {codes}>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class GoodResponse:
     """The good answer that suffers: its events, or its one JSON document."""
 
     request: Request
@@ -152,21 +152,21 @@ def cuts(body: bytes, count: int, random: Random) -> list[bytes]:
     return [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-def whole(name: str, acts: Sequence[Act], *, keeps_open: bool = False, note: str = "") -> Deed:
-    return Deed(mischief=name, delivers="whole", acts=acts, keeps_open=keeps_open, note=note)
+def whole(name: str, acts: Sequence[Act], *, keeps_open: bool = False, note: str = "") -> FaultOutcome:
+    return FaultOutcome(fault=name, delivers="whole", acts=acts, keeps_open=keeps_open, note=note)
 
 
-def failed(name: str, acts: Sequence[Act], codes: frozenset[str], *, note: str = "") -> Deed:
-    return Deed(mischief=name, delivers="nothing", codes=codes, acts=acts, note=note)
+def failed(name: str, acts: Sequence[Act], codes: frozenset[str], *, note: str = "") -> FaultOutcome:
+    return FaultOutcome(fault=name, delivers="nothing", codes=codes, acts=acts, note=note)
 
 
 def ended(
-    name: str, answer: Answer, acts: Sequence[Act], sent: int, ending: Ending, *, is_framed: bool = False
-) -> Deed:
+    name: str, answer: GoodResponse, acts: Sequence[Act], sent: int, ending: Ending, *, is_framed: bool = False
+) -> FaultOutcome:
     delivers, codes = answer.outcome(sent, ending, is_framed=is_framed)
     last: list[Act] = [Reset()] if ending == "reset" else [Pause(None)] if ending == "stall" else []
-    return Deed(
-        mischief=name,
+    return FaultOutcome(
+        fault=name,
         delivers=delivers,
         codes=codes,
         acts=[*acts, *last],
@@ -174,7 +174,7 @@ def ended(
     )
 
 
-def sent_whole(name: str, answer: Answer, body: bytes, random: Random, *, note: str = "") -> Deed:
+def sent_whole(name: str, answer: GoodResponse, body: bytes, random: Random, *, note: str = "") -> FaultOutcome:
     """The body, changed in a way that changes nothing, in a few chunks."""
     acts = [answer.chunked(), *(chunk(piece) for piece in cuts(body, random.randrange(6), random)), LAST_CHUNK]
     return whole(name, acts, note=note)

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks" / "agent.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "agent.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
-"""What can happen to a response: each mischief turns a good answer into acts on a socket, and says what got through.
+"""What can happen to a response: each fault turns a good answer into acts on a socket, and says what got through.
 
-Nothing here does I/O: an answer and dice go in, a `Deed` comes out.
+Nothing here does I/O: an answer and dice go in, a `FaultOutcome` comes out.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
-from turntree.testing._deed import (
+from chaos.fault_outcome import (
     INVALID,
     LAST_CHUNK,
     NETWORK,
     Act,
-    Answer,
-    Deed,
     Ending,
+    FaultOutcome,
+    GoodResponse,
     Pause,
     Reset,
     chunk,
@@ -54,23 +54,29 @@ _CODE_OF_STATUS = {
 }
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A mischief: what it does, how often it is chosen, whether it falls silent for ever."""
+MakeFault: TypeAlias = Callable[[GoodResponse, Random], FaultOutcome]
+"""Turns a good response and a random generator into the acts of a fault."""
 
-    make: Callable[[Answer, Random], Deed]
+
+@dataclass(frozen=True)
+class FaultKind:
+    """A fault: what it does, how often it is chosen, whether it falls silent for ever."""
+
+    make: MakeFault
     weight: float
     is_slow: bool
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, FaultKind] = {}
 
 
-def _mischief(
+def _fault(
     name: str, weight: float = 1.0, *, is_slow: bool = False
-) -> Callable[[Callable[[Answer, Random], Deed]], Callable[[Answer, Random], Deed]]:
-    def register(make: Callable[[Answer, Random], Deed]) -> Callable[[Answer, Random], Deed]:
-        KINDS[name] = Kind(make, weight, is_slow)
+) -> Callable[[Callable[[GoodResponse, Random], FaultOutcome]], Callable[[GoodResponse, Random], FaultOutcome]]:
+    def register(
+        make: Callable[[GoodResponse, Random], FaultOutcome],
+    ) -> Callable[[GoodResponse, Random], FaultOutcome]:
+        KINDS[name] = FaultKind(make, weight, is_slow)
         return make
 
     return register
@@ -79,48 +85,48 @@ def _mischief(
 # Harmless: the answer is whole, however odd it comes
 
 
-@_mischief("keep-alive", 2)
-def _keep_alive(answer: Answer, random: Random) -> Deed:
+@_fault("keep-alive", 2)
+def _keep_alive(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Nothing: a good response, and the connection serves the next."""
     head = answer.head(("content-length", str(len(answer.body))), closes=False)
     return whole("keep-alive", [head, answer.body], keeps_open=True)
 
 
-@_mischief("one-byte-chunks", 0.5)
-def _one_byte_chunks(answer: Answer, random: Random) -> Deed:
+@_fault("one-byte-chunks", 0.5)
+def _one_byte_chunks(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Every byte is a chunk and a write of its own."""
     return whole("one-byte-chunks", [answer.chunked(), *(chunk(bytes([byte])) for byte in answer.body), LAST_CHUNK])
 
 
-@_mischief("one-byte-writes", 0.5)
-def _one_byte_writes(answer: Answer, random: Random) -> Deed:
+@_fault("one-byte-writes", 0.5)
+def _one_byte_writes(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Head and body, byte by byte."""
     raw = answer.sized(len(answer.body)) + answer.body
     return whole("one-byte-writes", [bytes([byte]) for byte in raw])
 
 
-@_mischief("one-write", 2)
-def _one_write(answer: Answer, random: Random) -> Deed:
+@_fault("one-write", 2)
+def _one_write(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Head, all chunks and the end at once."""
     chunks = b"".join(map(chunk, answer.pieces))
     return whole("one-write", [answer.chunked() + chunks + LAST_CHUNK])
 
 
-@_mischief("cut-anywhere", 3)
-def _cut_anywhere(answer: Answer, random: Random) -> Deed:
+@_fault("cut-anywhere", 3)
+def _cut_anywhere(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Chunks end inside of events and characters, writes end inside of chunks."""
     raw = b"".join(map(chunk, cuts(answer.body, random.randrange(20), random))) + LAST_CHUNK
     return whole("cut-anywhere", [answer.chunked(), *cuts(raw, random.randrange(20), random)])
 
 
-@_mischief("until-close", 2)
-def _until_close(answer: Answer, random: Random) -> Deed:
+@_fault("until-close", 2)
+def _until_close(answer: GoodResponse, random: Random) -> FaultOutcome:
     """No length and no chunks: the body ends where the connection does."""
     return whole("until-close", [answer.head(), *cuts(answer.body, random.randrange(5), random)])
 
 
-@_mischief("slow-head")
-def _slow_head(answer: Answer, random: Random) -> Deed:
+@_fault("slow-head")
+def _slow_head(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The head comes in pieces, with pauses."""
     acts: list[Act] = []
     for piece in cuts(answer.sized(len(answer.body)), 3, random):
@@ -128,8 +134,8 @@ def _slow_head(answer: Answer, random: Random) -> Deed:
     return whole("slow-head", [*acts, answer.body])
 
 
-@_mischief("slow-body")
-def _slow_body(answer: Answer, random: Random) -> Deed:
+@_fault("slow-body")
+def _slow_body(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The body comes in pieces, with pauses."""
     acts: list[Act] = [answer.chunked()]
     for piece in cuts(answer.body, 3, random):
@@ -137,22 +143,22 @@ def _slow_body(answer: Answer, random: Random) -> Deed:
     return whole("slow-body", [*acts, LAST_CHUNK])
 
 
-@_mischief("early-hints")
-def _early_hints(answer: Answer, random: Random) -> Deed:
+@_fault("early-hints")
+def _early_hints(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Interim responses before the real one."""
     interim = random.choice([b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"])
     return whole("early-hints", [interim * random.randint(1, 3), answer.sized(len(answer.body)), answer.body])
 
 
-@_mischief("chunk-extensions")
-def _chunk_extensions(answer: Answer, random: Random) -> Deed:
+@_fault("chunk-extensions")
+def _chunk_extensions(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Chunks with extensions, and trailers after the last."""
     chunks = [chunk(piece, b';note="a b"') for piece in cuts(answer.body, 3, random)]
     return whole("chunk-extensions", [answer.chunked(), *chunks, b"0\r\nx-checksum: 1\r\n\r\n"])
 
 
-@_mischief("compressed", 2)
-def _compressed(answer: Answer, random: Random) -> Deed:
+@_fault("compressed", 2)
+def _compressed(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A body in gzip or brotli, asked for or not."""
     coding, packed = _packed(answer.body, random)
     head = answer.chunked(("content-encoding", coding))
@@ -160,8 +166,8 @@ def _compressed(answer: Answer, random: Random) -> Deed:
     return whole("compressed", [head, *chunks, LAST_CHUNK], note=coding)
 
 
-@_mischief("comments", 2)
-def _comments(answer: Answer, random: Random) -> Deed:
+@_fault("comments", 2)
+def _comments(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Comments, pings and unknown fields between events; empty lines between lines."""
     pieces: list[bytes] = []
     for piece in answer.pieces:
@@ -169,7 +175,7 @@ def _comments(answer: Answer, random: Random) -> Deed:
     return sent_whole("comments", answer, b"".join(pieces), random)
 
 
-def _noise(answer: Answer, random: Random) -> bytes:
+def _noise(answer: GoodResponse, random: Random) -> bytes:
     if answer.is_lines or not answer.is_stream:
         return random.choice([b"", b"\n", b" \n", b"\r\n", b"\t\n\n"])
     return random.choice(
@@ -189,38 +195,38 @@ def _noise(answer: Answer, random: Random) -> bytes:
     )
 
 
-@_mischief("line-ends")
-def _line_ends(answer: Answer, random: Random) -> Deed:
+@_fault("line-ends")
+def _line_ends(answer: GoodResponse, random: Random) -> FaultOutcome:
     """CRLF, or a lone CR where the format knows it, instead of LF."""
     end = random.choice([b"\r\n", b"\r"]) if answer.is_stream and not answer.is_lines else b"\r\n"
     return sent_whole("line-ends", answer, answer.body.replace(b"\n", end), random, note=repr(end))
 
 
-@_mischief("byte-order-mark", 0.5)
-def _byte_order_mark(answer: Answer, random: Random) -> Deed:
+@_fault("byte-order-mark", 0.5)
+def _byte_order_mark(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A byte order mark before a stream; JSON may refuse it (RFC 8259 §8.1)."""
-    deed = sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
+    outcome = sent_whole("byte-order-mark", answer, b"\xef\xbb\xbf" + answer.body, random)
     if answer.is_stream:
-        return deed
-    return Deed(mischief=deed.mischief, delivers="either", codes=INVALID, acts=deed.acts)
+        return outcome
+    return FaultOutcome(fault=outcome.fault, delivers="either", codes=INVALID, acts=outcome.acts)
 
 
-@_mischief("end-twice", 2)
-def _end_twice(answer: Answer, random: Random) -> Deed:
+@_fault("end-twice", 2)
+def _end_twice(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The event that ends the stream comes twice; after a document comes white space."""
     again = answer.pieces[-1] if answer.is_stream else b"\n \n"
     return sent_whole("end-twice", answer, answer.body + again * random.randint(1, 3), random)
 
 
-@_mischief("words-after-the-end")
-def _words_after_the_end(answer: Answer, random: Random) -> Deed:
+@_fault("words-after-the-end")
+def _words_after_the_end(answer: GoodResponse, random: Random) -> FaultOutcome:
     """More events after the last one."""
     late = b'{"late":true}\n' if answer.is_lines else b'data: {"late":true}\n\n'
     return sent_whole("words-after-the-end", answer, answer.body + (late if answer.is_stream else b"\n"), random)
 
 
-@_mischief("redirect-within", 0.7)
-def _redirect_within(answer: Answer, random: Random) -> Deed:
+@_fault("redirect-within", 0.7)
+def _redirect_within(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A redirect that keeps method and body, to the same server."""
     request = answer.request
     query = "&".join(part for part in (request.query, "chaos-spared=1") if part)
@@ -232,31 +238,31 @@ def _redirect_within(answer: Answer, random: Random) -> Deed:
 # The connection breaks
 
 
-@_mischief("reset", 10)
-def _reset(answer: Answer, random: Random) -> Deed:
+@_fault("reset", 10)
+def _reset(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A reset anywhere, from the first byte of the head to after the last."""
     return _broken("reset", answer, random, "reset")
 
 
-@_mischief("close", 10)
-def _close(answer: Answer, random: Random) -> Deed:
+@_fault("close", 10)
+def _close(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A connection that closes anywhere, in the middle of the message."""
     return _broken("close", answer, random, "close")
 
 
-@_mischief("stall", 2, is_slow=True)
-def _stall(answer: Answer, random: Random) -> Deed:
+@_fault("stall", 2, is_slow=True)
+def _stall(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Silence from anywhere on."""
     return _broken("stall", answer, random, "stall")
 
 
-@_mischief("no-head", 0.5, is_slow=True)
-def _no_head(answer: Answer, random: Random) -> Deed:
+@_fault("no-head", 0.5, is_slow=True)
+def _no_head(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Silence from the beginning."""
     return failed("no-head", [Pause(None)], frozenset({"TIMEOUT"}))
 
 
-def _broken(name: str, answer: Answer, random: Random, ending: Ending) -> Deed:
+def _broken(name: str, answer: GoodResponse, random: Random, ending: Ending) -> FaultOutcome:
     """The message up to any of its bytes, however it is framed."""
     body = answer.body
     is_chunked = random.random() < 0.6
@@ -286,8 +292,8 @@ def _body_bytes(frames: Sequence[bytes], place: int, *, is_chunked: bool) -> int
 # The message ends in good order, too early
 
 
-@_mischief("truncate", 10)
-def _truncate(answer: Answer, random: Random) -> Deed:
+@_fault("truncate", 10)
+def _truncate(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The body ends anywhere, in good order: chunks with their end, a length, or the close of the connection."""
     body = answer.body
     place = (
@@ -302,8 +308,8 @@ def _truncate(answer: Answer, random: Random) -> Deed:
     return ended("truncate", answer, random.choice(framings), place, "clean")
 
 
-@_mischief("end-missing", 3)
-def _end_missing(answer: Answer, random: Random) -> Deed:
+@_fault("end-missing", 3)
+def _end_missing(answer: GoodResponse, random: Random) -> FaultOutcome:
     """All events but the last, in good order."""
     pieces = answer.pieces[:-1]
     return ended(
@@ -311,16 +317,16 @@ def _end_missing(answer: Answer, random: Random) -> Deed:
     )
 
 
-@_mischief("compressed-and-cut", 4)
-def _compressed_and_cut(answer: Answer, random: Random) -> Deed:
+@_fault("compressed-and-cut", 4)
+def _compressed_and_cut(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A compressed body that ends early, in good order or not."""
     coding, packed = _packed(answer.body, random)
     place = random.randrange(len(packed))
     head, kept = answer.chunked(("content-encoding", coding)), packed[:place]
     ending = random.choice([LAST_CHUNK, b""])
     delivers, _ = answer.outcome(len(_unpacked(kept, coding)), "close")
-    return Deed(
-        mischief="compressed-and-cut",
+    return FaultOutcome(
+        fault="compressed-and-cut",
         # What a decompressor holds back is its own affair.
         delivers="either" if delivers == "whole" else delivers,
         codes=NETWORK | INVALID,
@@ -356,38 +362,38 @@ def _brotli() -> Any:
 # The framing lies
 
 
-@_mischief("length-too-long", 2)
-def _length_too_long(answer: Answer, random: Random) -> Deed:
+@_fault("length-too-long", 2)
+def _length_too_long(answer: GoodResponse, random: Random) -> FaultOutcome:
     """More is announced than comes before the connection closes."""
     acts = [answer.sized(len(answer.body) + random.choice([1, 2, 100, 10**6])), answer.body]
     return ended("length-too-long", answer, acts, len(answer.body), "close")
 
 
-@_mischief("length-too-short", 2)
-def _length_too_short(answer: Answer, random: Random) -> Deed:
+@_fault("length-too-short", 2)
+def _length_too_short(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Less is announced than comes."""
     length = len(answer.body) - random.randint(1, min(40, len(answer.body)))
     return ended("length-too-short", answer, [answer.sized(length), answer.body], length, "clean")
 
 
-@_mischief("length-is-nonsense")
-def _length_is_nonsense(answer: Answer, random: Random) -> Deed:
+@_fault("length-is-nonsense")
+def _length_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A length that is no number, or two that differ."""
     length = random.choice(["banana", "-5", "0x10", "1e3", "12 13", f"{10**40}"])
     heads = [answer.sized(length), answer.sized(len(answer.body), ("content-length", str(len(answer.body) - 1)))]
     return failed("length-is-nonsense", [random.choice(heads), answer.body], NETWORK)
 
 
-@_mischief("length-and-chunks", 0.5)
-def _length_and_chunks(answer: Answer, random: Random) -> Deed:
+@_fault("length-and-chunks", 0.5)
+def _length_and_chunks(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Both framings at once; chunks win (RFC 9112 §6.3), or it is refused."""
     head = answer.chunked(("content-length", str(random.randrange(len(answer.body)))))
     acts = [head, *map(chunk, answer.pieces), LAST_CHUNK]
-    return Deed(mischief="length-and-chunks", delivers="either", codes=NETWORK, acts=acts)
+    return FaultOutcome(fault="length-and-chunks", delivers="either", codes=NETWORK, acts=acts)
 
 
-@_mischief("chunk-is-nonsense", 4)
-def _chunk_is_nonsense(answer: Answer, random: Random) -> Deed:
+@_fault("chunk-is-nonsense", 4)
+def _chunk_is_nonsense(answer: GoodResponse, random: Random) -> FaultOutcome:
     """After some chunks one whose size is no number, too large for any, or another response altogether."""
     count = random.randrange(len(answer.pieces) + 1)
     before = answer.pieces[:count]
@@ -406,8 +412,8 @@ def _chunk_is_nonsense(answer: Answer, random: Random) -> Deed:
     return ended("chunk-is-nonsense", answer, acts, sum(map(len, before)), "close")
 
 
-@_mischief("chunk-too-long", 2)
-def _chunk_too_long(answer: Answer, random: Random) -> Deed:
+@_fault("chunk-too-long", 2)
+def _chunk_too_long(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A chunk that is longer than it says."""
     count = random.randrange(len(answer.pieces))
     before, piece = answer.pieces[:count], answer.pieces[count]
@@ -416,15 +422,15 @@ def _chunk_too_long(answer: Answer, random: Random) -> Deed:
     return ended("chunk-too-long", answer, acts, sum(map(len, before)) + size, "close")
 
 
-@_mischief("last-chunk-missing", 3)
-def _last_chunk_missing(answer: Answer, random: Random) -> Deed:
+@_fault("last-chunk-missing", 3)
+def _last_chunk_missing(answer: GoodResponse, random: Random) -> FaultOutcome:
     """All chunks but the empty one that ends them."""
     acts = [answer.chunked(), *map(chunk, answer.pieces), LAST_CHUNK[: random.randrange(4)]]
     return ended("last-chunk-missing", answer, acts, len(answer.body), "close")
 
 
-@_mischief("huge-head", 0.3)
-def _huge_head(answer: Answer, random: Random) -> Deed:
+@_fault("huge-head", 0.3)
+def _huge_head(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A header of two megabytes, or thousands of them."""
     extra = random.choice([[("x-large", "a" * 2_000_000)], [(f"x-{number}", "a") for number in range(5000)]])
     return failed("huge-head", [answer.head(("content-length", "2"), *extra), b"{}"], NETWORK)
@@ -433,8 +439,8 @@ def _huge_head(answer: Answer, random: Random) -> Deed:
 # The content is broken
 
 
-@_mischief("broken-event", 3)
-def _broken_event(answer: Answer, random: Random) -> Deed:
+@_fault("broken-event", 3)
+def _broken_event(answer: GoodResponse, random: Random) -> FaultOutcome:
     """An event that stops in the middle of its JSON, between good ones."""
     count = random.randrange(len(answer.pieces))
     bad = b'{"half": \n' if answer.is_lines else b'data: {"half": \n\n' if answer.is_stream else b'{"half": '
@@ -442,8 +448,8 @@ def _broken_event(answer: Answer, random: Random) -> Deed:
     return failed("broken-event", [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], INVALID)
 
 
-@_mischief("not-utf8", 4)
-def _not_utf8(answer: Answer, random: Random) -> Deed:
+@_fault("not-utf8", 4)
+def _not_utf8(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A byte that no UTF-8 has, somewhere inside of the JSON."""
     documents = [(number, piece.find(b"{")) for number, piece in enumerate(answer.pieces)]
     number, start = random.choice([(number, start) for number, start in documents if start >= 0])
@@ -455,8 +461,8 @@ def _not_utf8(answer: Answer, random: Random) -> Deed:
     return failed("not-utf8", [answer.chunked(), *map(chunk, pieces), LAST_CHUNK], INVALID, note=f"event {number}")
 
 
-@_mischief("huge-event", 0.02)
-def _huge_event(answer: Answer, random: Random) -> Deed:
+@_fault("huge-event", 0.02)
+def _huge_event(answer: GoodResponse, random: Random) -> FaultOutcome:
     """An event, or a document, far over every limit."""
     filler = b"a" * 1_000_000
     opening = b"" if answer.is_lines or not answer.is_stream else b"data: "
@@ -465,8 +471,8 @@ def _huge_event(answer: Answer, random: Random) -> Deed:
     return failed("huge-event", acts, INVALID)
 
 
-@_mischief("error-event", 3)
-def _error_event(answer: Answer, random: Random) -> Deed:
+@_fault("error-event", 3)
+def _error_event(answer: GoodResponse, random: Random) -> FaultOutcome:
     """After some events the vendor's own error, and the end; instead of a document its error with status 200."""
     if not answer.is_stream:
         return _nothing_there(answer, random)
@@ -479,8 +485,8 @@ def _error_event(answer: Answer, random: Random) -> Deed:
 # Something else altogether
 
 
-@_mischief("refusal", 4)
-def _refusal(answer: Answer, random: Random) -> Deed:
+@_fault("refusal", 4)
+def _refusal(answer: GoodResponse, random: Random) -> FaultOutcome:
     """The vendor's error for a status; its body may be cut, but the status has been said."""
     status = random.choice(list(_CODE_OF_STATUS))
     body = compact(answer.dialect.error(ErrorReply(status), answer.request)).encode()
@@ -489,8 +495,8 @@ def _refusal(answer: Answer, random: Random) -> Deed:
     return failed("refusal", [head, sent], frozenset({_CODE_OF_STATUS[status]}), note=str(status))
 
 
-@_mischief("nothing-there", 2)
-def _nothing_there(answer: Answer, random: Random) -> Deed:
+@_fault("nothing-there", 2)
+def _nothing_there(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A success without an answer: nothing at all, JSON of another kind, a page of HTML."""
     body = random.choice([b"", b" ", b"null", b"[]", b"42", b"{}", b'"text"', b"\x00\x01", b"\xff\xfe"])
     page = b"<!DOCTYPE html><html><body>Just a moment...</body></html>"
@@ -501,8 +507,8 @@ def _nothing_there(answer: Answer, random: Random) -> Deed:
     return failed("nothing-there", [head.replace(*kind) if is_page else head, body], INVALID, note=repr(body[:20]))
 
 
-@_mischief("no-http", 2)
-def _no_http(answer: Answer, random: Random) -> Deed:
+@_fault("no-http", 2)
+def _no_http(answer: GoodResponse, random: Random) -> FaultOutcome:
     """Bytes that are no HTTP, or none at all, and the connection closes."""
     said = random.choice(
         [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 banana\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\r\n" * 5, b"{}"]
@@ -510,8 +516,8 @@ def _no_http(answer: Answer, random: Random) -> Deed:
     return failed("no-http", [said, *random.choice([[], [Reset()]])], NETWORK, note=repr(said))
 
 
-@_mischief("redirect-elsewhere")
-def _redirect_elsewhere(answer: Answer, random: Random) -> Deed:
+@_fault("redirect-elsewhere")
+def _redirect_elsewhere(answer: GoodResponse, random: Random) -> FaultOutcome:
     """A redirect to another host, in circles, or one that would change the method: not to be followed with a key."""
     request = answer.request
     port = request.headers.get("host", "").rpartition(":")[2]

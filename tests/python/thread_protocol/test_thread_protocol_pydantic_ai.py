@@ -20,7 +20,7 @@ from pydantic_ai.usage import RequestUsage
 import turntree
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples/data").glob("*.json"))
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
 UTC = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)

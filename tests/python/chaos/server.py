@@ -1,4 +1,4 @@
-"""Servers on their worst days: which mischief strikes which response, by a seed."""
+"""Servers on their worst days: which fault strikes which response, by a seed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
-from turntree.testing._deed import Answer, Deed, Pause, Reset
-from turntree.testing._mischief import KINDS, Kind
+from chaos.fault_outcome import FaultOutcome, GoodResponse, Pause, Reset
+from chaos.faults import KINDS, FaultKind
 from turntree.testing._replies import Reply, Script
 from turntree.testing._server import Handler, LoopbackServer
 from turntree.testing._wire import Exchange, compact
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from turntree.testing._request import Outcome, Request
     from turntree.testing._wire import Dialect
 
-MISCHIEFS: tuple[str, ...] = tuple(KINDS)
+FAULTS: tuple[str, ...] = tuple(KINDS)
 """What can happen to a response over HTTP/1.1, by name."""
 
 _PREFIX = "chaos"
@@ -30,25 +30,25 @@ _SPARED = "chaos-spared"  # in the query of a redirect: its target gets a good a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chaos:
+class Scenario:
     """What happens in one scenario. Seed and number decide it, whatever else goes on.
 
     Args:
         seed: The seed of the server.
         number: The number of the scenario.
-        mischief: What happens: one of `MISCHIEFS`, or of `HTTP2_MISCHIEFS`.
+        fault: What happens: one of `FAULTS`, or of `HTTP2_FAULTS`.
         is_slow: Whether the server may fall silent for ever: give the client a short timeout.
     """
 
     seed: int
     number: int
-    mischief: str
+    fault: str
     is_slow: bool = False
 
     @property
     def random(self) -> Random:
         """The dice of the scenario, fresh: they fall the same way every time."""
-        return Random(f"{self.seed}/{self.number}/{self.mischief}")
+        return Random(f"{self.seed}/{self.number}/{self.fault}")
 
 
 def chaos(
@@ -59,30 +59,30 @@ def chaos(
     strict: bool = True,
     http2: bool = False,
 ) -> ChaosServer:
-    """Start a server whose replies suffer: each is cut, stalled, garbled or framed wrongly, by a seed.
+    """Start a server that applies a fault to each response: it cuts, stalls, garbles or misframes it, by a seed.
 
-    What a client must make of it is known: `ChaosServer.deeds` says of every response whether the answer was delivered
-    whole, and which error codes are right if it was not.
+    `ChaosServer.outcomes` gives for every response whether it was delivered whole, and which error codes are right if
+    it was not.
 
     Args:
         script: What it would answer on a good day, as for `serve`.
         seed: Decides what happens; by default a new one, which `repr` of the server shows.
-        only: Names of `MISCHIEFS` to choose from; by default all.
+        only: Names of `FAULTS` to choose from; by default all.
         strict: Refuse what the vendor would refuse, as for `serve`.
         http2: Speak HTTP/2 over TLS, with a certificate of the server's own (`server.ca_certificates`), and choose
-            among `HTTP2_MISCHIEFS`. Needs the packages `h2` and `trustme`.
+            among `HTTP2_FAULTS`. Needs the packages `h2` and `trustme`.
 
     Returns:
         The running server, for a `with` block.
 
     Raises:
         ImportError: HTTP/2 is asked for and its packages are not installed.
-        ValueError: `only` holds a name that is no mischief.
+        ValueError: `only` holds a name that is no fault.
         TypeError: The script holds something that is no reply.
         OSError: No port can be opened.
     """
     if http2:
-        from turntree.testing._http2 import Http2ChaosServer
+        from chaos.http2 import Http2ChaosServer
 
         return Http2ChaosServer(script, seed=seed, only=only, strict=strict).start()
     return ChaosServer(script, seed=seed, only=only, strict=strict).start()
@@ -97,33 +97,33 @@ class ChaosServer(LoopbackServer):
     Args:
         script: What to answer on a good day, see `serve`.
         seed: Decides what happens; by default a new one.
-        only: Names of `MISCHIEFS` to choose from; by default all.
+        only: Names of `FAULTS` to choose from; by default all.
         strict: Refuse what the vendor would refuse, see `serve`.
 
     Raises:
-        ValueError: `only` holds a name that is no mischief.
+        ValueError: `only` holds a name that is no fault.
         TypeError: The script holds something that is no reply.
     """
 
     ca_certificates: bytes | None = None
     """The certificate that clients have to trust, as PEM; None without TLS."""
-    kinds: ClassVar[dict[str, Kind]] = KINDS
-    """The mischiefs of this server by name."""
+    kinds: ClassVar[dict[str, FaultKind]] = KINDS
+    """The faults of this server by name."""
 
     def __init__(
         self, script: Script, *, seed: int | None = None, only: Sequence[str] = (), strict: bool = True
     ) -> None:
         unknown = [name for name in only if name not in self.kinds]
         if unknown:
-            raise ValueError(f"no such mischief: {', '.join(unknown)}; choose among {', '.join(self.kinds)}")
+            raise ValueError(f"unknown fault: {', '.join(unknown)}; choose from {', '.join(self.kinds)}")
         super().__init__(script, strict=strict)
         self._handler = _ChaosHandler
         self.seed: int = secrets.randbelow(2**32) if seed is None else seed
         self.only: tuple[str, ...] = tuple(only)
-        self._deeds: dict[int, list[Deed]] = {}
+        self._outcomes: dict[int, list[FaultOutcome]] = {}
         self._writing = threading.Lock()
 
-    def plan(self, number: int) -> Chaos:
+    def plan(self, number: int) -> Scenario:
         """What happens in a scenario: the same for the same seed and number, in every process.
 
         Args:
@@ -131,34 +131,34 @@ class ChaosServer(LoopbackServer):
         """
         names = self.only or tuple(self.kinds)
         weights = [self.kinds[name].weight for name in names]
-        (mischief,) = Random(f"{self.seed}/{number}").choices(names, weights)
-        return Chaos(seed=self.seed, number=number, mischief=mischief, is_slow=self.kinds[mischief].is_slow)
+        (fault,) = Random(f"{self.seed}/{number}").choices(names, weights)
+        return Scenario(seed=self.seed, number=number, fault=fault, is_slow=self.kinds[fault].is_slow)
 
-    def strike(self, plan: Chaos, answer: Answer) -> Deed:
-        """Make of a good answer what the plan's mischief makes of it."""
-        deed = self.kinds[plan.mischief].make(answer, plan.random)
+    def apply_fault(self, plan: Scenario, answer: GoodResponse) -> FaultOutcome:
+        """Make of a good answer what the plan's fault makes of it."""
+        outcome = self.kinds[plan.fault].make(answer, plan.random)
         with self._writing:
-            self._deeds.setdefault(plan.number, []).append(deed)
-        return deed
+            self._outcomes.setdefault(plan.number, []).append(outcome)
+        return outcome
 
     def scenario(self, number: int, *, after_tools: bool = False) -> str:
         """The base URL of a scenario: `http://127.0.0.1:PORT/chaos/NUMBER/v1`.
 
         Args:
             number: From 0.
-            after_tools: Spare the first request of a run, and strike the one that brings the results of tools.
+            after_tools: Spare the first request of a run, and apply_fault the one that brings the results of tools.
         """
         place = f"{number}/{_AFTER_TOOLS}" if after_tools else f"{number}"
         return f"{self.url}/{_PREFIX}/{place}/v1"
 
-    def deeds(self, number: int) -> list[Deed]:
+    def outcomes(self, number: int) -> list[FaultOutcome]:
         """What was done in a scenario so far, request by request, those that were spared left out.
 
         Args:
             number: From 0.
         """
         with self._writing:
-            return list(self._deeds.get(number, ()))
+            return list(self._outcomes.get(number, ()))
 
     def rerun(self, number: int) -> str:
         """How to see a scenario again: the server, and the number.
@@ -167,14 +167,14 @@ class ChaosServer(LoopbackServer):
             number: From 0.
         """
         only = f", only={list(self.only)!r}" if self.only else ""
-        return f"chaos(…, seed={self.seed}{only}).scenario({number}), mischief {self.plan(number).mischief!r}"
+        return f"chaos(…, seed={self.seed}{only}).scenario({number}), fault {self.plan(number).fault!r}"
 
     def __repr__(self) -> str:
         """Address, seed and number of requests."""
         place = self.url if self._listener is not None else "closed"
         return f"<ChaosServer {place} seed={self.seed} requests={len(self._requests)}>"
 
-    def plan_of(self, request: Request) -> Chaos | None:
+    def plan_of(self, request: Request) -> Scenario | None:
         """The plan that strikes a request; None if it is spared."""
         number = request.number - 1
         match request.path.strip("/").split("/"):
@@ -188,7 +188,7 @@ class ChaosServer(LoopbackServer):
 
 
 class _ChaosHandler(Handler):
-    """Writes what a mischief makes of the script's reply."""
+    """Writes what a fault makes of the script's reply."""
 
     def write_reply(self, request: Request, dialect: Dialect, reply: Reply) -> Outcome:
         owner = self.server.owner
@@ -196,12 +196,12 @@ class _ChaosHandler(Handler):
         if plan is None or not isinstance(owner, ChaosServer):
             return super().write_reply(request, dialect, reply)
         try:
-            deed = owner.strike(plan, answer_of(owner, request, dialect, reply))
-        except Exception as error:  # a mischief that cannot be done is a defect of ours: the `with` block raises it
+            outcome = owner.apply_fault(plan, good_response(owner, request, dialect, reply))
+        except Exception as error:  # a fault that cannot be done is a defect of ours: the `with` block raises it
             owner.errors.append(error)
             raise
-        self.close_connection = not deed.keeps_open
-        for act in deed.acts:
+        self.close_connection = not outcome.keeps_open
+        for act in outcome.acts:
             match act:
                 case Pause():
                     self._pause(act.seconds)
@@ -212,14 +212,14 @@ class _ChaosHandler(Handler):
                     self.connection.close()
                 case _:
                     self.connection.sendall(act)
-        return "sent" if deed.delivers == "whole" else "faulted"
+        return "sent" if outcome.delivers == "whole" else "faulted"
 
 
-def answer_of(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> Answer:
+def good_response(owner: LoopbackServer, request: Request, dialect: Dialect, reply: Reply) -> GoodResponse:
     """The good answer, ready to suffer."""
     exchange = Exchange(request=request, reply=reply, calls=tuple(owner._settle(call) for call in reply.tool_calls))
     is_stream = request.stream
-    return Answer(
+    return GoodResponse(
         request=request,
         dialect=dialect,
         headers={**dialect.headers(request), **reply.headers},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import turntree
 from turntree import thread_protocol as tp
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "docs/schema/thread-protocol-1.0.0.schema.json"
+PUBLISHED = Path(__file__).resolve().parents[3] / "docs/schema/thread-protocol-1.0.0.schema.json"
 SCHEMA = tp.Thread.model_json_schema()
 CHECKER = jsonschema.Draft202012Validator(SCHEMA)
 
