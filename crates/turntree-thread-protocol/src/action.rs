@@ -1,7 +1,8 @@
-//! What happened: the five core actions, system actions, and actions of types that no version defines.
-//! ThreadProtocol 1.0.0, "Action".
+//! Actions: the five core actions, system actions, and actions of unknown types.
 //!
-//! Every action may carry a `metadata` object (decision 2). Members this version does not know are kept in `extra`.
+//! Every action may have a `metadata` object (decision 2). Unknown members are preserved in `extra`.
+//!
+//! Spec: ThreadProtocol 1.0.0, "Action".
 
 use serde::de::MapAccess;
 use serde::{Deserialize, Serialize};
@@ -13,195 +14,195 @@ use turntree_core::json::tagged::{self, Tagged};
 use turntree_core::json::{RawJson, RawObject, json_object};
 
 json_object! {
-    /// A user said something.
+    /// A message of the user.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct UserMessageAction {
         tag "action_type" = "user_message",
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// What was said.
+        /// The content of the message.
         pub content: MessageContent = "content",
-        /// What came with it.
+        /// Files attached to the message.
         pub attachments: Option<Vec<Attachment>> = "attachments",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// An agent said something.
+    /// A message of an agent.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct AssistantMessageAction {
         tag "action_type" = "assistant_message",
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// Who: a key of the registry.
+        /// The agent: a key of the registry.
         pub agent_id: InternedStr = "agent_id",
-        /// What was said.
+        /// The content of the message.
         pub content: MessageContent = "content",
-        /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
+        /// Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`.
         pub finish_reason: Option<InternedStr> = "finish_reason",
-        /// What it cost.
+        /// Tokens of the response.
         pub usage: Option<Box<Usage>> = "usage",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// An agent thought.
+    /// The thinking of an agent.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ThinkingAction {
         tag "action_type" = "thinking",
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// Who: a key of the registry.
+        /// The agent: a key of the registry.
         pub agent_id: InternedStr = "agent_id",
-        /// The thinking, as far as the provider shows it.
+        /// The text, if the provider returns it.
         pub content: Option<String> = "content",
-        /// The provider's proof of it, to be sent back.
+        /// The provider's signature, to be sent back with later requests.
         pub signature: Option<Box<str>> = "signature",
-        /// Whose signature it is; `unknown` when nobody said.
+        /// The provider that signed it; `unknown` if the source does not say.
         pub provider_name: InternedStr = "provider_name",
-        /// The provider's id of it.
+        /// The provider's id.
         pub thinking_id: Option<InternedStr> = "thinking_id",
-        /// What it cost.
+        /// Tokens used for thinking.
         pub usage: Option<Box<ThinkingUsage>> = "usage",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// An agent called a tool.
+    /// A tool call of an agent.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ToolCallAction {
         tag "action_type" = "tool_call",
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// Who: a key of the registry.
+        /// The agent: a key of the registry.
         pub agent_id: InternedStr = "agent_id",
-        /// Which tool.
+        /// The name of the tool.
         pub tool_name: InternedStr = "tool_name",
-        /// The id that the return repeats.
+        /// The id that the tool return repeats.
         pub tool_call_id: InternedStr = "tool_call_id",
         /// The arguments, usually an object.
         pub args: RawJson = "args",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// A tool answered.
+    /// The result of a tool call.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ToolReturnAction {
         tag "action_type" = "tool_return",
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
         /// The id of the call.
         pub tool_call_id: InternedStr = "tool_call_id",
-        /// Which tool, as the call says.
+        /// The name of the tool, as in the call.
         pub tool_name: InternedStr = "tool_name",
         /// `success`, `error` or `validation_error`.
         pub status: InternedStr = "status",
-        /// The value, or what went wrong.
+        /// The result, or the error.
         pub content: RawJson = "content",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// An event of a system: `system.*`.
+    /// A system event: `system.*`.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct SystemAction {
-        /// Its type, with the `system.` prefix.
+        /// The type, with the `system.` prefix.
         pub action_type: InternedStr = "action_type", default,
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// What the system says about it.
+        /// The data of the event.
         pub data: RawJson = "data",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// An action whose type breaks the naming rule, or belongs to a later version; carried as it was read.
+    /// An action whose type breaks the naming rule or belongs to a later version. It is preserved as read.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct OtherAction {
-        /// Its type.
+        /// The type.
         pub action_type: InternedStr = "action_type", default,
-        /// Its id, if it was given one.
+        /// The id, if the action has one.
         pub action_id: Option<InternedStr> = "action_id",
-        /// When, as it was written.
+        /// The timestamp, as written.
         pub timestamp: InternedStr = "timestamp",
-        /// Its place in the thread, from 1.
+        /// The position in the thread, from 1.
         pub sequence: u64 = "sequence",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// Tokens of a model's answer.
+    /// Token usage of a model response.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Usage {
-        /// Tokens read.
+        /// Input tokens.
         pub input_tokens: u64 = "input_tokens",
-        /// Tokens written.
+        /// Output tokens.
         pub output_tokens: u64 = "output_tokens",
-        /// Both.
+        /// The sum of both.
         pub total_tokens: Option<u64> = "total_tokens",
     }
 }
 
 json_object! {
-    /// Tokens of thinking.
+    /// Token usage of thinking.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ThinkingUsage {
-        /// Tokens thought, where the provider counts them apart.
+        /// Thinking tokens, if the provider counts them separately.
         pub thinking_tokens: Option<u64> = "thinking_tokens",
     }
 }
 
-/// One thing that happened in a thread.
+/// One event of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// A user said something.
+    /// A message of the user.
     UserMessage(UserMessageAction),
-    /// An agent said something.
+    /// A message of an agent.
     AssistantMessage(AssistantMessageAction),
-    /// An agent thought.
+    /// The thinking of an agent.
     Thinking(ThinkingAction),
-    /// An agent called a tool.
+    /// A tool call of an agent.
     ToolCall(ToolCallAction),
-    /// A tool answered.
+    /// The result of a tool call.
     ToolReturn(ToolReturnAction),
     /// A system event.
     System(SystemAction),
@@ -209,7 +210,7 @@ pub enum Action {
     Other(OtherAction),
 }
 
-/// Reads or writes a member that every variant has.
+/// Accesses a member that every variant has.
 macro_rules! each {
     ($value:expr, $action:ident => $body:expr) => {
         match $value {
@@ -225,7 +226,7 @@ macro_rules! each {
 }
 
 impl Action {
-    /// Its type.
+    /// The type, as in `action_type`.
     pub fn action_type(&self) -> &str {
         match self {
             Self::UserMessage(_) => "user_message",
@@ -238,27 +239,28 @@ impl Action {
         }
     }
 
-    /// Its id, if it was given one.
+    /// The id, if the action has one.
     pub fn action_id(&self) -> Option<&str> {
         each!(self, action => action.action_id.as_deref())
     }
 
-    /// When, as it was written.
+    /// The timestamp, as written.
     pub fn timestamp(&self) -> &str {
         each!(self, action => &action.timestamp)
     }
 
-    /// Its place in the thread, from 1.
+    /// The position in the thread, from 1.
     pub fn sequence(&self) -> u64 {
         each!(self, action => action.sequence)
     }
 
-    /// Facts of applications, by namespace.
+    /// Application metadata, by namespace.
     pub fn metadata(&self) -> Option<&RawObject> {
         each!(self, action => action.metadata.as_ref())
     }
 
-    /// Who acted, for the actions of agents. A tool return belongs to whoever called.
+    /// The id of the agent, for messages, thinking and tool calls. A tool return has none: it belongs to the agent of
+    /// its call.
     pub fn agent_id(&self) -> Option<&str> {
         match self {
             Self::AssistantMessage(action) => Some(&action.agent_id),
@@ -268,17 +270,17 @@ impl Action {
         }
     }
 
-    /// Gives it a place.
+    /// Sets the position in the thread.
     pub fn set_sequence(&mut self, sequence: u64) {
         each!(self, action => action.sequence = sequence);
     }
 
-    /// Gives it a time.
+    /// Sets the timestamp.
     pub fn set_timestamp(&mut self, timestamp: InternedStr) {
         each!(self, action => action.timestamp = timestamp);
     }
 
-    /// Its metadata, to be changed.
+    /// The metadata, mutable.
     pub fn metadata_mut(&mut self) -> &mut Option<RawObject> {
         each!(self, action => &mut action.metadata)
     }

@@ -1,5 +1,7 @@
-//! What is said: text or a list of parts, and attachments. ThreadProtocol 1.0.0, "Content Types"; the fields of audio,
-//! video and files by analogy with images (decision 15).
+//! Message content: text or a list of parts, and attachments. The fields of audio, video and files follow those of
+//! images (decision 15).
+//!
+//! Spec: ThreadProtocol 1.0.0, "Content Types".
 
 use std::fmt;
 
@@ -10,7 +12,7 @@ use turntree_core::json::json_object;
 use turntree_core::json::object::Field;
 use turntree_core::json::union::tagged_union;
 
-/// The content of a message: plain text, or parts in order.
+/// The content of a message: plain text, or a list of parts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageContent {
     /// Plain text.
@@ -20,7 +22,7 @@ pub enum MessageContent {
 }
 
 impl MessageContent {
-    /// The text of all text parts, joined without separator.
+    /// The text of all text parts, joined without a separator.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -95,81 +97,81 @@ json_object! {
 }
 
 json_object! {
-    /// A picture: by URL, inline, or as a file that a provider keeps.
+    /// An image: a URL, inline data, or a file stored by a provider.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ImageContent {
         tag "type" = "image",
-        /// Where it is served.
+        /// The URL.
         pub url: Option<String> = "image_url",
-        /// Its data: base64, standard alphabet, padded.
+        /// Inline data: base64, standard alphabet, padded.
         pub base64: Option<String> = "image_base64",
-        /// The id under which a provider keeps it.
+        /// The id of the file at its provider.
         pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
+        /// The provider that stores the file: `openai`.
         pub provider: Option<String> = "provider",
-        /// Its media type, as `image/png`.
+        /// The media type: `image/png`.
         pub media_type: Option<String> = "media_type",
-        /// Its file name.
+        /// The file name.
         pub name: Option<String> = "name",
     }
 }
 
 json_object! {
-    /// A file that is neither picture, sound nor film: a document or any other data.
+    /// A document or other file: a URL, inline data, or a file stored by a provider.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct FileContent {
         tag "type" = "file",
-        /// Where it is served.
+        /// The URL.
         pub url: Option<String> = "file_url",
-        /// Its data: base64, standard alphabet, padded.
+        /// Inline data: base64, standard alphabet, padded.
         pub base64: Option<String> = "file_base64",
-        /// The id under which a provider keeps it.
+        /// The id of the file at its provider.
         pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
+        /// The provider that stores the file: `openai`.
         pub provider: Option<String> = "provider",
-        /// Its media type, as `application/pdf`.
+        /// The media type: `application/pdf`.
         pub media_type: Option<String> = "media_type",
-        /// Its file name.
+        /// The file name.
         pub name: Option<String> = "name",
     }
 }
 
 json_object! {
-    /// A sound.
+    /// Audio: a URL, inline data, or a file stored by a provider.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct AudioContent {
         tag "type" = "audio",
-        /// Where it is served.
+        /// The URL.
         pub url: Option<String> = "audio_url",
-        /// Its data: base64, standard alphabet, padded.
+        /// Inline data: base64, standard alphabet, padded.
         pub base64: Option<String> = "audio_base64",
-        /// The id under which a provider keeps it.
+        /// The id of the file at its provider.
         pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
+        /// The provider that stores the file: `openai`.
         pub provider: Option<String> = "provider",
-        /// Its media type, as `audio/wav`.
+        /// The media type: `audio/wav`.
         pub media_type: Option<String> = "media_type",
-        /// Its file name.
+        /// The file name.
         pub name: Option<String> = "name",
     }
 }
 
 json_object! {
-    /// A film.
+    /// A video: a URL, inline data, or a file stored by a provider.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct VideoContent {
         tag "type" = "video",
-        /// Where it is served.
+        /// The URL.
         pub url: Option<String> = "video_url",
-        /// Its data: base64, standard alphabet, padded.
+        /// Inline data: base64, standard alphabet, padded.
         pub base64: Option<String> = "video_base64",
-        /// The id under which a provider keeps it.
+        /// The id of the file at its provider.
         pub file_id: Option<String> = "file_id",
-        /// Who keeps it, as `openai`.
+        /// The provider that stores the file: `openai`.
         pub provider: Option<String> = "provider",
-        /// Its media type, as `video/mp4`.
+        /// The media type: `video/mp4`.
         pub media_type: Option<String> = "media_type",
-        /// Its file name.
+        /// The file name.
         pub name: Option<String> = "name",
     }
 }
@@ -179,19 +181,19 @@ tagged_union! {
     pub enum ContentPart by "type" {
         /// Text.
         Text(TextContent) = "text",
-        /// A picture.
+        /// An image.
         Image(ImageContent) = "image",
-        /// A document or other data.
+        /// A document or another file.
         File(FileContent) = "file",
-        /// A sound.
+        /// Audio.
         Audio(AudioContent) = "audio",
-        /// A film.
+        /// A video.
         Video(VideoContent) = "video",
     }
 }
 
 impl ContentPart {
-    /// A text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextContent { text: text.into(), ..TextContent::default() })
     }
@@ -204,7 +206,7 @@ impl ContentPart {
         }
     }
 
-    /// The data of a part that holds its own, in base64.
+    /// The inline data of the part, in base64.
     pub fn base64(&self) -> Option<&String> {
         match self {
             Self::Image(part) => part.base64.as_ref(),
@@ -215,7 +217,7 @@ impl ContentPart {
         }
     }
 
-    /// As [`Self::base64`], to change it.
+    /// As [`Self::base64`], mutable.
     pub fn base64_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Image(part) => part.base64.as_mut(),
@@ -228,24 +230,24 @@ impl ContentPart {
 }
 
 json_object! {
-    /// Something that came with a user message, beside its content.
+    /// A file attached to a user message.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Attachment {
-        /// Its file name.
+        /// The file name.
         pub name: String = "name",
-        /// Where it is served.
+        /// The URL, if it is not inline.
         pub url: Option<String> = "url",
-        /// Its data: base64, standard alphabet, padded.
+        /// Inline data: base64, standard alphabet, padded.
         pub data: Option<String> = "data",
-        /// Its media type.
+        /// The media type.
         pub media_type: String = "media_type",
-        /// Its size.
+        /// The size in bytes.
         pub size_bytes: Option<u64> = "size_bytes",
     }
 }
 
 impl Attachment {
-    /// The content part that it would be in the content itself; `None` where it says neither its data nor its place.
+    /// The content part with the same data; `None` if the attachment has neither data nor a URL.
     pub fn part(&self) -> Option<ContentPart> {
         if self.url.is_none() && self.data.is_none() {
             return None;

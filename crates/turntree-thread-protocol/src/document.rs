@@ -1,4 +1,6 @@
-//! The document: a thread, its agents and its actions. ThreadProtocol 1.0.0, "Thread".
+//! The document: a thread, its agents and its actions.
+//!
+//! Spec: ThreadProtocol 1.0.0, "Thread".
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,32 +16,32 @@ use turntree_core::json::object::Field;
 use turntree_core::json::{RawJson, RawObject, json_object};
 use turntree_core::limits::Limits;
 
-/// The version of the protocol that this room reads and writes.
+/// The protocol version that this crate reads and writes.
 pub const VERSION: &str = "1.0.0";
 
 json_object! {
     /// A conversation as one document.
     ///
-    /// Actions are shared: a clone or a branch copies no text. Timestamps are kept as they were written.
+    /// Actions are shared: clones and branches copy no text. Timestamps are preserved as written.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Thread {
         /// The version of the protocol, `1.0.0`.
         pub version: String = "version",
-        /// Its id, a UUID.
+        /// The id, a UUID.
         pub thread_id: String = "thread_id",
-        /// The thread it branched from.
+        /// The id of the thread that this one branched from.
         pub parent_thread_id: Option<String> = "parent_thread_id",
-        /// When it began.
+        /// The creation time.
         pub created_at: String = "created_at",
-        /// When it was changed last.
+        /// The time of the last change.
         pub updated_at: String = "updated_at",
-        /// What a person calls it.
+        /// The title.
         pub title: String = "title",
-        /// Facts of applications, by namespace.
+        /// Application metadata, by namespace.
         pub metadata: Option<RawObject> = "metadata",
-        /// Who takes part, by id.
+        /// The agents, by id.
         pub agents: AgentRegistry = "agents",
-        /// What happened, in order.
+        /// The actions, in order.
         pub actions: Actions = "actions",
     }
 }
@@ -48,21 +50,21 @@ json_object! {
     /// One agent of a thread.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct AgentConfig {
-        /// Its id, the same as its key in the registry.
+        /// The id, equal to the key in the registry.
         pub agent_id: String = "agent_id",
-        /// A name for programs, unique in the thread: `fred_v1`.
+        /// The identifier, unique in the thread: `fred_v1`.
         pub agent_identifier: String = "agent_identifier",
-        /// A name for people: `Fred`.
+        /// The display name: `Fred`.
         pub agent_name: String = "agent_name",
-        /// When it was made.
+        /// The creation time.
         pub created_at: String = "created_at",
-        /// Where its full configuration is.
+        /// A reference to the full configuration.
         pub config_ref: Option<String> = "config_ref",
     }
 }
 
 impl Thread {
-    /// A thread without actions.
+    /// Creates a thread without actions.
     pub fn new(
         thread_id: impl Into<String>,
         created_at: impl Into<String>,
@@ -83,25 +85,25 @@ impl Thread {
         }
     }
 
-    /// Reads a document and checks its structure; the rules of the protocol are [`Self::validate`]'s.
+    /// Reads a document and checks its structure. [`Self::validate`] checks the rules of the protocol.
     ///
     /// # Errors
-    /// [`ThreadError::Parse`] for text that is not UTF-8, not JSON, over a limit, or of another shape: with the JSON
-    /// pointer of the place.
+    /// [`ThreadError::Parse`] for text that is not UTF-8, not JSON, over a limit, or of another shape. The error has
+    /// the JSON pointer.
     pub fn from_json(bytes: &[u8], limits: &Limits) -> Result<Self, ThreadError> {
         Ok(turntree_core::json::parse_bytes(bytes, limits)?)
     }
 
-    /// Writes the document: compact, members in the order of the specification.
+    /// Writes the document as compact JSON, with the members in the order of the specification.
     pub fn to_json(&self) -> Vec<u8> {
-        // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
+        // Serialization cannot fail: keys are strings, numbers are integers or verbatim.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Adds an action at the end: numbers it, moves `updated_at` to its time, and hands it back.
+    /// Appends an action: sets its sequence, sets `updated_at` to its time, and returns it.
     ///
-    /// What actions must be to each other is [`Self::validate`]'s to say and not refused here: a thread is written while
-    /// it happens, agents may enter later than their words, and what real conversations do is to be written down too.
+    /// It does not check the rules of the protocol; [`Self::validate`] does. A thread is recorded while it runs: agents
+    /// may be registered after their first action, and real conversations may break a rule.
     pub fn append(&mut self, mut action: Action) -> Arc<Action> {
         let sequence = self.actions.0.last().map_or(1, |last| last.sequence().saturating_add(1));
         action.set_sequence(sequence);
@@ -111,9 +113,10 @@ impl Thread {
         action
     }
 
-    /// A thread that continues this one: it shares every action so far and remembers where it left (decision 16).
+    /// Creates a thread that continues this one. It shares all actions so far and stores the branch point (decision
+    /// 16).
     ///
-    /// Takes its new id and time from the caller, so that replays give the same branch.
+    /// The caller passes the id and the time, so that a replay gives the same branch.
     #[must_use]
     pub fn branch(
         &self,
@@ -134,13 +137,13 @@ impl Thread {
             RawJson::from_text(format!("{{\"parent_sequence\":{parent_sequence}}}")).unwrap_or_default();
         let metadata = branch.metadata.get_or_insert_default();
         metadata.insert("branch", point);
-        // That is what the parent is.
+        // The merge record describes the parent, not the branch.
         metadata.remove("merge");
         branch
     }
 }
 
-/// The actions of a thread: shared, and cheap to clone and to append to.
+/// The actions of a thread: shared, cheap to clone and to append to.
 #[derive(Clone, PartialEq, Default)]
 pub struct Actions(pub imbl::Vector<Arc<Action>>);
 
@@ -194,7 +197,7 @@ impl<'de> Deserialize<'de> for Actions {
     }
 }
 
-/// The agents of a thread by id, in the order they were written.
+/// The agents of a thread by id, in document order.
 #[derive(Debug, Clone, Default)]
 pub struct AgentRegistry {
     agents: Vec<(String, AgentConfig)>,
@@ -207,12 +210,12 @@ impl AgentRegistry {
         self.indices.get(key).and_then(|index| self.agents.get(*index)).map(|(_, agent)| agent)
     }
 
-    /// Whether there is an agent with this key.
+    /// True if an agent has this key.
     pub fn contains(&self, key: &str) -> bool {
         self.indices.contains_key(key)
     }
 
-    /// Enters an agent under a key, in its place if the key is there already.
+    /// Inserts an agent under a key; replaces the agent that has the key.
     pub fn insert(&mut self, key: impl Into<String>, agent: AgentConfig) {
         let key = key.into();
         if let Some(entry) = self.indices.get(&key).and_then(|index| self.agents.get_mut(*index)) {
@@ -223,7 +226,7 @@ impl AgentRegistry {
         self.agents.push((key, agent));
     }
 
-    /// Enters an agent under its own id.
+    /// Inserts an agent under its own id.
     pub fn add(&mut self, agent: AgentConfig) {
         self.insert(agent.agent_id.clone(), agent);
     }
@@ -233,23 +236,23 @@ impl AgentRegistry {
         self.agents.iter().map(|(key, agent)| (key.as_str(), agent))
     }
 
-    /// Agents to be changed, in order.
+    /// Agents in order, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AgentConfig> {
         self.agents.iter_mut().map(|(_, agent)| agent)
     }
 
-    /// How many agents.
+    /// The number of agents.
     pub fn len(&self) -> usize {
         self.agents.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no agents.
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
     }
 }
 
-/// The order of keys does not count.
+/// The order of the keys is ignored.
 impl PartialEq for AgentRegistry {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(key, agent)| other.get(key) == Some(agent))

@@ -1,9 +1,8 @@
-//! Other threads of threads: two branches joined, contents made unreadable, a part cut out. Each result is valid when
-//! its sources are.
+//! Thread transformations: merge two branches, redact contents, cut out a slice. The result is valid if its sources
+//! are.
 //!
-//! What the exact ways back need is kept for actions that stay in whole messages with their thread, and taken from the
-//! others: their messages are then made of what the actions say. Metadata of actions that stands in the thread's own
-//! goes with its actions.
+//! Round-trip metadata is preserved for messages whose actions all stay in their thread, and removed from all other
+//! messages. Their export is then built from the actions alone. Hoisted metadata follows its actions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,45 +18,44 @@ use turntree_core::time::Timestamp;
 /// Why two threads cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// They do not begin alike, and neither names the other or a common parent.
+    /// The threads have no common beginning, and neither refers to the other or to a common parent.
     #[error(
         "threads \"{ours}\" and \"{theirs}\" have no first action in common; merge branches of one thread, or append the actions of one to the other"
     )]
     NoCommonAncestor {
-        /// The thread that was to take the other in.
+        /// The thread that receives the other.
         ours: String,
-        /// The other.
+        /// The other thread.
         theirs: String,
     },
-    /// They know one agent in two ways.
+    /// The threads define one agent differently.
     #[error(
         "/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id"
     )]
     AgentConflict {
-        /// The id of both.
+        /// The id of the agent.
         agent_id: String,
     },
 }
 
-/// Which actions to cut out; what is `None` does not matter.
+/// Selects the actions of a slice. A field that is `None` does not restrict it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Slice {
-    /// What this agent said and did, what its tools answered, and what users said.
+    /// Keep the actions of this agent, the results of its tools, and all user messages.
     pub agent_id: Option<String>,
-    /// Not before this time.
+    /// Keep actions at or after this time.
     pub since: Option<Timestamp>,
-    /// Before this time.
+    /// Keep actions before this time.
     pub until: Option<Timestamp>,
 }
 
 impl Thread {
-    /// How many first actions two threads have in common: their common ancestor. How a time is spelled does not count.
+    /// The number of leading actions that both threads share. Different spellings of a time are equal.
     pub fn common_actions(&self, other: &Self) -> usize {
         self.actions.iter().zip(other.actions.iter()).take_while(|(one, other)| is_same(one, other)).count()
     }
 
-    /// Whether the threads may have begun with nothing in common: one branched from the other, or both from the same,
-    /// before anything was said.
+    /// True if one thread branched from the other, or both from the same parent, before the first action.
     fn is_kin(&self, other: &Self) -> bool {
         let parent = |thread: &Self| thread.parent_thread_id.clone();
         let child_of = |one: &Self, other: &Self| parent(one).is_some_and(|id| id == other.thread_id);
@@ -70,7 +68,7 @@ impl Thread {
         }
     }
 
-    /// The last action that this thread has in common with its parent (decision 16).
+    /// The sequence of the last action that this thread shares with its parent (decision 16).
     fn branch_point(&self) -> Option<u64> {
         #[derive(serde::Deserialize)]
         struct Branch {
@@ -80,14 +78,14 @@ impl Thread {
         Some(branch.parent_sequence)
     }
 
-    /// Joins two branches: what they have in common, then what is new here, then what is new there.
+    /// Merges two branches: the common actions, then the new actions of this thread, then those of the other.
     ///
-    /// The result is a child of this thread; `metadata.merge` says what was joined and where the two parted. A call of
-    /// the other branch whose id is open here gets a new id, together with its return; a second return of a call before
-    /// the parting becomes `system.tp.second_return`, so that nothing is lost and every return has its call.
+    /// The result is a child of this thread; `metadata.merge` describes the sources and the fork. If a call of the
+    /// other branch has an id that is open here, the call and its return get a new id. A second return of a call before
+    /// the fork becomes `system.tp.second_return`, so that every return has its call.
     ///
     /// # Errors
-    /// [`MergeError`] when the threads have no first action in common, or know one agent in two ways.
+    /// [`MergeError`] if the threads have no common beginning, or define one agent differently.
     pub fn merge(
         &self,
         other: &Self,
@@ -127,7 +125,7 @@ impl Thread {
         remove_of_messages(&mut theirs.actions, |index| changed.contains(&index));
         for action in theirs.actions.iter().skip(common) {
             let mut action = Action::clone(action);
-            // Its members are what the templates of the other thread do not say.
+            // Its members depend on the templates of the other thread.
             remove_namespace(&mut action, PYDANTIC_AI);
             merged.append(action);
         }
@@ -144,7 +142,7 @@ impl Thread {
         Ok(merged.hoisted(|namespace| namespaces.contains(namespace)))
     }
 
-    /// Takes the metadata of another thread: namespaces that are not here, and what its agents' configurations name.
+    /// Adds the metadata of another thread: missing namespaces, and the configurations that its agents refer to.
     fn take_metadata(&mut self, other: &Self) {
         let mut metadata = self.metadata.take().unwrap_or_default();
         for (namespace, value) in other.metadata.iter().flat_map(RawObject::iter) {
@@ -160,12 +158,12 @@ impl Thread {
         self.metadata = Some(metadata);
     }
 
-    /// Makes the contents of some actions unreadable and keeps their structure: who, when, which tool, which call.
+    /// Redacts the contents of the selected actions and preserves their structure: agent, time, tool and call.
     ///
-    /// Texts become `replacement`, files and attachments lose their data, arguments and the data of system actions
-    /// become `{}`, results become `replacement`; the metadata of these actions goes, and all that the ways back kept of
-    /// their messages. A title that tells a text that went, or part of it, becomes `replacement` too. What others say
-    /// stays, though it be the same words, and so do agents' configurations and applications' metadata of the thread.
+    /// Texts and results become `replacement`. Files and attachments lose their data. Arguments and the data of system
+    /// actions become `{}`. The metadata of these actions and the round-trip metadata of their messages are removed. A
+    /// title that repeats a redacted text, or a part of it, becomes `replacement`. Other actions, the configurations of
+    /// agents and the metadata of the thread do not change.
     #[must_use]
     pub fn redact(&self, replacement: &str, which: impl Fn(&Action) -> bool) -> Self {
         let namespaces = self.hoisted_namespaces();
@@ -188,8 +186,8 @@ impl Thread {
         redacted.hoisted(|namespace| namespaces.contains(namespace))
     }
 
-    /// The actions of one agent, or of a span of time, as a thread of its own, numbered anew. A return whose call is
-    /// left out is left out too.
+    /// Cuts out the actions of one agent or of a span of time as a new thread with new sequence numbers. A return
+    /// without its call is left out.
     #[must_use]
     pub fn slice(&self, slice: &Slice, thread_id: impl Into<String>, created_at: impl Into<String>) -> Self {
         let namespaces = self.hoisted_namespaces();
@@ -202,7 +200,7 @@ impl Thread {
         cut.parent_thread_id = Some(std::mem::replace(&mut cut.thread_id, thread_id.into()));
         cut.created_at = created_at.into();
         if let Some(metadata) = &mut cut.metadata {
-            // A part has no beginning in common with its whole.
+            // The slice does not share the beginning of the thread.
             metadata.remove("branch");
             metadata.remove("merge");
         }
@@ -215,7 +213,7 @@ impl Thread {
         cut.hoisted(|namespace| namespaces.contains(namespace))
     }
 
-    /// Takes away texts that no message and no configuration names any more.
+    /// Removes texts that no message and no configuration refers to.
     fn forget_texts(&mut self) {
         let Some(mut object) =
             self.metadata.as_ref().and_then(|all| RawObject::from_raw(all.get(PYDANTIC_AI)?))
@@ -249,7 +247,7 @@ impl Thread {
     }
 }
 
-/// Whether two actions are one: equal, however their times are spelled.
+/// True if two actions are equal, whatever the spelling of their times.
 fn is_same(one: &Arc<Action>, other: &Arc<Action>) -> bool {
     if Arc::ptr_eq(one, other) || one == other {
         return true;
@@ -273,8 +271,8 @@ fn is_same_time(one: &str, other: &str) -> bool {
     time(one).is_some() && time(one) == time(other)
 }
 
-/// What Pydantic AI's metadata says here, with the texts and the configurations of another thread. They stand under
-/// their digests, so none is in another's way.
+/// Adds the texts and configurations of another thread to the Pydantic AI metadata. Their keys are digests, so they
+/// never collide.
 fn with_texts(ours: Option<&RawJson>, theirs: &RawJson) -> RawJson {
     let mut joined = ours.and_then(RawObject::from_raw).unwrap_or_default();
     let theirs = RawObject::from_raw(theirs).unwrap_or_default();
@@ -291,7 +289,7 @@ fn with_texts(ours: Option<&RawJson>, theirs: &RawJson) -> RawJson {
 }
 
 impl Slice {
-    /// Which actions it takes, by their places.
+    /// For each action, whether the slice keeps it.
     fn kept(&self, actions: &Actions) -> Vec<bool> {
         let mut open: HashMap<&str, VecDeque<bool>> = HashMap::new();
         let kept = actions.iter().map(|action| match &**action {
@@ -327,20 +325,20 @@ impl Slice {
     }
 }
 
-/// Which calls are open while actions of another branch are added.
+/// Open calls while the actions of another branch are appended.
 struct Calls {
-    /// Calls that are answered by the first return of their id.
+    /// Calls that the next return with their id closes.
     ours: HashSet<InternedStr>,
-    /// Calls before the parting: whether nobody has answered yet.
+    /// Calls before the fork: whether they are still open.
     before: HashMap<InternedStr, VecDeque<bool>>,
-    /// Calls of the other branch: the ids they have now.
+    /// New ids of the other branch's calls.
     theirs: HashMap<InternedStr, VecDeque<InternedStr>>,
 }
 
 impl Calls {
-    /// What is open after this thread, whose first `common` actions the other one has too.
+    /// The open calls at the end of a thread whose first `common` actions the other thread shares.
     fn after(thread: &Thread, common: usize) -> Self {
-        // Ids that were open when the branches parted, and whether they are still.
+        // Calls that were open at the fork, and whether they still are.
         let mut open: HashMap<&str, VecDeque<usize>> = HashMap::new();
         let mut at_parting: HashMap<String, VecDeque<usize>> = HashMap::new();
         let copy = |open: &HashMap<&str, VecDeque<usize>>| {
@@ -372,7 +370,7 @@ impl Calls {
         Self { ours: ours.collect(), before, theirs: HashMap::new() }
     }
 
-    /// An action of the other branch, so that each return still answers its own call.
+    /// Adapts an action of the other branch, so that each return still matches its own call.
     fn fit(&mut self, mut action: Action, other: &str) -> Action {
         match &mut action {
             Action::ToolCall(call) => {
@@ -382,7 +380,7 @@ impl Calls {
                 } else {
                     call.tool_call_id.clone()
                 };
-                // Returns of calls before the parting come first.
+                // Returns of calls before the fork come first.
                 self.theirs.entry(call.tool_call_id.clone()).or_default().push_back(id.clone());
                 call.tool_call_id = id;
                 action
@@ -406,7 +404,7 @@ impl Calls {
     }
 }
 
-/// The remark that another branch had another result.
+/// The system action for a second result of one call.
 fn second_return(action: &Action) -> Action {
     let mut data: RawObject =
         RawJson::from_value(action).ok().and_then(|json| RawObject::from_raw(&json)).unwrap_or_default();
@@ -421,7 +419,7 @@ fn second_return(action: &Action) -> Action {
     })
 }
 
-/// Whether a title tells what an action says, or part of it.
+/// True if a title repeats the content of an action, or a part of it.
 fn told_by(title: &str, action: &Action) -> bool {
     let payload = |json: &RawJson| json.as_string().unwrap_or_else(|| json.get().to_owned());
     let text = match action {

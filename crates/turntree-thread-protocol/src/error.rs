@@ -1,52 +1,52 @@
-//! What can go wrong with a ThreadProtocol document or a conversion.
+//! Errors of ThreadProtocol documents and conversions.
 //!
 //! ```text
 //! ThreadError
-//! ├── Parse         not JSON, over a limit, or of another shape; names the place
-//! ├── Invalid       the rules of the protocol are broken; holds every issue
-//! ├── Residue       facts kept for the way back were damaged
-//! ├── UiStream      a UI message stream ends where a real client would give it up
-//! └── UnknownAgent  a view was asked for an agent that is not in the registry
+//! ├── Parse              not JSON, over a limit, or of another shape; has the JSON pointer
+//! ├── Invalid            the document breaks rules of the protocol; has every issue
+//! ├── RoundtripMetadata  stored round-trip metadata is damaged
+//! ├── UiStream           a UI message stream breaks off where a real client gives up
+//! └── UnknownAgent       the agent of a view is not in the registry
 //! ```
 
 use super::issue::Issue;
 use turntree_core::json::ParseError;
 
-/// What can go wrong with a ThreadProtocol document or a conversion.
+/// An error of a ThreadProtocol document or a conversion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// The input is not JSON, is over a limit, or has another shape than asked for.
+    /// The input is not JSON, is over a limit, or has the wrong shape.
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// The document breaks rules of the protocol.
     #[error("{}", summary(issues))]
     Invalid {
-        /// Every error, in document order.
+        /// All errors, in document order.
         issues: Vec<Issue>,
     },
-    /// Facts that were kept for the way back cannot be read any more.
+    /// Metadata that the conversion needs for a round trip is damaged.
     #[error("{pointer}: {message}")]
     RoundtripMetadata {
-        /// Where.
+        /// The JSON pointer.
         pointer: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// A UI message stream cannot be read any further.
+    /// A UI message stream cannot be read further.
     #[error("chunk {chunk} of the stream: {message}")]
     UiStream {
-        /// The chunk, from 0.
+        /// The index of the chunk, from 0.
         chunk: u64,
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         message: String,
     },
-    /// A view was asked for an agent that the registry does not have.
+    /// The agent of a view is not in the registry.
     #[error("no agent \"{agent_id}\" in this thread; {}", agents(known))]
     UnknownAgent {
-        /// The id asked for.
+        /// The id that was passed.
         agent_id: String,
-        /// The ids there are.
+        /// The ids of the registry.
         known: Vec<String>,
     },
 }
@@ -64,7 +64,7 @@ fn summary(issues: &[Issue]) -> String {
 }
 
 impl ThreadError {
-    /// The place as a JSON pointer; empty for the whole document.
+    /// The JSON pointer; empty for the whole document.
     pub fn pointer(&self) -> String {
         match self {
             Self::Parse(error) => error.pointer(),
@@ -75,7 +75,7 @@ impl ThreadError {
         }
     }
 
-    /// The name of the rule that is broken.
+    /// The name of the broken rule.
     pub fn rule(&self) -> &'static str {
         match self {
             Self::Parse(error) => error.kind.name(),
@@ -86,7 +86,7 @@ impl ThreadError {
         }
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn hint(&self) -> &'static str {
         use turntree_core::json::ParseErrorKind as Kind;
         match self {

@@ -1,4 +1,4 @@
-//! Validation issues: the rule that a document breaks, where it breaks it, and the remedy.
+//! Validation issues: the broken rule, the JSON pointer and the remedy.
 
 use std::fmt;
 
@@ -10,27 +10,27 @@ pub enum Rule {
     Version,
     /// Ids are not empty.
     Id,
-    /// Timestamps are ISO 8601.
+    /// Timestamps are in ISO 8601.
     Timestamp,
     /// Rule 1: `sequence` is unique and sequential, from 1.
     Sequence,
-    /// Rule 2: a tool return answers an open call of its id.
+    /// Rule 2: a tool return has an open call with its id.
     ToolCallId,
-    /// Rule 2: a tool return names the tool of its call.
+    /// Rule 2: a tool return has the tool name of its call.
     ToolName,
-    /// `status` and `finish_reason` have one of their values.
+    /// `status` and `finish_reason` have one of their allowed values.
     Value,
     /// Rule 3: `agent_id` is a key of the registry.
     AgentId,
     /// Rule 3: the key of an agent is its id.
     AgentKey,
-    /// Rule 4: core types are in `snake_case`, the others begin with `system.`.
+    /// Rule 4: core types are in `snake_case`; all others start with `system.`.
     ActionType,
-    /// Rule 5: timestamps do not run backwards.
+    /// Rule 5: timestamps do not decrease.
     Chronology,
-    /// Rule 2: a call is answered by a return.
+    /// Rule 2: every call has a return.
     OpenCall,
-    /// Rule 2: the id of a call that is not answered yet is not used again.
+    /// Rule 2: the id of an open call is not used again.
     DuplicateCall,
     /// `agent_identifier` is unique within the thread.
     AgentIdentifier,
@@ -38,16 +38,16 @@ pub enum Rule {
     ActionId,
     /// Strict: ids are UUIDs.
     Uuid,
-    /// Strict: only members that the specification names.
+    /// Strict: only members that the specification defines.
     UnknownMember,
-    /// Strict: numbers are those that a JavaScript reader gives back.
+    /// Strict: numbers that JavaScript reads without loss.
     Number,
-    /// Strict: no member has a name that JavaScript keeps for itself.
+    /// Strict: no member is named `__proto__`.
     Key,
 }
 
 impl Rule {
-    /// Its name in error lists.
+    /// The name in error lists.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Version => "version",
@@ -72,7 +72,7 @@ impl Rule {
         }
     }
 
-    /// What to do where the rule is broken.
+    /// The remedy.
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::Version => "write \"1.0.0\", or read the document with a later turntree",
@@ -102,12 +102,12 @@ impl Rule {
     }
 }
 
-/// How bad an issue is.
+/// The severity of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// The document breaks a rule.
     Error,
-    /// The document is usable, but somebody may be surprised.
+    /// The document is usable, but a reader may not expect this.
     Warning,
 }
 
@@ -121,16 +121,16 @@ impl Severity {
     }
 }
 
-/// One place where a document breaks a rule.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// Where, as a JSON pointer.
+    /// The JSON pointer.
     pub pointer: String,
-    /// What is wrong and what to do.
+    /// The problem and the remedy.
     pub message: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for Issue {
     }
 }
 
-/// A key as a step of a JSON pointer (RFC 6901).
+/// Escapes a key as a segment of a JSON pointer (RFC 6901).
 pub(super) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

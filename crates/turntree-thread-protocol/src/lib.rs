@@ -1,8 +1,9 @@
-//! ThreadProtocol 1.0.0: one canonical JSON document for a conversation of several agents.
+//! ThreadProtocol 1.0.0: one JSON document for a conversation of several agents.
 //!
-//! [`document`] and [`action`] are the model, [`validate`] its rules, [`schema`] what of them a JSON Schema can say,
-//! [`edit`] what makes other threads of threads, [`convert`] the way from and to other worlds. Text
-//! that this room does not need to understand (timestamps, payloads, unknown members) is carried as it was written.
+//! [`document`], [`action`] and [`content`] are the data model. [`validate`] checks the rules of the protocol,
+//! [`schema`] publishes the JSON Schema, [`edit`] merges, redacts and slices threads, [`convert`] converts from and to
+//! other formats, and [`bulk`] converts many documents at once. Timestamps, payloads and unknown members are preserved
+//! exactly as written.
 
 pub mod action;
 pub mod bulk;

@@ -1,5 +1,4 @@
-//! Smaller forms of a thread: its core, and one whose actions hold nothing but what the specification names.
-//! Decision 2.
+//! Reduced forms of a thread: its core, and a form with the metadata of actions hoisted to the thread. Decision 2.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,14 +10,14 @@ use super::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 
 impl Thread {
-    /// What everybody who saw the conversation agrees on: no metadata, no facts that only Pydantic AI or a client
-    /// of the AI SDK has, actions numbered anew.
+    /// The thread without metadata and without actions that only one side stores for round trips. Actions are
+    /// renumbered.
     #[must_use]
     pub fn core(&self) -> Self {
         let mut core = self.clone();
         core.metadata = None;
         for agent in core.agents.values_mut() {
-            // It pointed into the metadata.
+            // The reference pointed into the removed metadata.
             agent.config_ref =
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
@@ -35,17 +34,18 @@ impl Thread {
         core
     }
 
-    /// The same thread with the metadata of its actions in `metadata.<namespace>.actions["<sequence>"]`, for readers
-    /// that take the schema by the letter.
+    /// The thread with the metadata of its actions moved to `metadata.<namespace>.actions["<sequence>"]`, for readers
+    /// that accept only members that the specification defines.
     ///
-    /// What stands there already stays. A namespace that the thread's metadata uses otherwise stays in the actions.
+    /// Existing entries are preserved. If the thread's metadata uses a namespace for something else, its metadata stays
+    /// in the actions.
     #[must_use]
     pub fn with_hoisted_metadata(&self) -> Self {
         self.unhoisted().hoisted(|_| true)
     }
 
-    /// The same thread with all metadata of actions in its actions: the reverse of [`Self::with_hoisted_metadata`].
-    /// Entries of numbers that no action has stay where they are.
+    /// The thread with all hoisted metadata moved back to its actions; the inverse of [`Self::with_hoisted_metadata`].
+    /// Entries without a matching action stay in the thread.
     pub(super) fn unhoisted(&self) -> Cow<'_, Self> {
         let tables = self.hoisted_tables();
         if tables.is_empty() {
@@ -82,7 +82,7 @@ impl Thread {
             let Some(kept) = lowered.remove(&entry.sequence()) else { continue };
             let metadata = Arc::make_mut(entry).metadata_mut().get_or_insert_default();
             for (namespace, value) in kept {
-                // What the action itself says was said later.
+                // The action's own metadata is newer.
                 if metadata.get(&namespace).is_none() {
                     metadata.insert(namespace, value);
                 }
@@ -91,17 +91,17 @@ impl Thread {
         Cow::Owned(thread)
     }
 
-    /// The namespaces that hold metadata of actions by sequence.
+    /// The namespaces that have hoisted metadata of actions.
     pub(super) fn hoisted_namespaces(&self) -> HashSet<String> {
         let tables = self.hoisted_tables().into_iter().filter(|(_, table)| !table.is_empty());
         tables.map(|(namespace, _)| namespace).collect()
     }
 
-    /// Metadata of actions by sequence, by namespace.
+    /// Hoisted metadata: one table per namespace, keyed by sequence.
     fn hoisted_tables(&self) -> Vec<(String, RawObject)> {
         let is_sequence = |(key, _): (&str, &RawJson)| key.parse::<u64>().is_ok();
         let table_in = |(namespace, value): (&str, &RawJson)| {
-            // Most namespaces have none, and some are long.
+            // Cheap check first: most namespaces have no table, and some are long.
             let object = value.get().contains("\"actions\"").then(|| RawObject::from_raw(value)).flatten()?;
             let table = RawObject::from_raw(object.get("actions")?)?;
             let is_ours = table.iter().all(is_sequence);
@@ -110,7 +110,7 @@ impl Thread {
         self.metadata.iter().flat_map(RawObject::iter).filter_map(table_in).collect()
     }
 
-    /// The same thread with the metadata of these namespaces in its own.
+    /// The thread with the metadata of the selected namespaces hoisted.
     pub(super) fn hoisted(&self, which: impl Fn(&str) -> bool) -> Self {
         let mut thread = self.clone();
         let tables: HashMap<String, RawObject> = self.hoisted_tables().into_iter().collect();

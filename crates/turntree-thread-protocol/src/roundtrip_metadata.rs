@@ -1,5 +1,5 @@
-//! What the ways back keep in the metadata of actions, by the messages they were: taken away where a message is not any
-//! more what it was, because the rest of it tells what is gone.
+//! Round-trip metadata of actions, grouped by source message. When one action of a message changes, the metadata of the
+//! whole message is removed, because it is only valid as a whole.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use super::action::Action;
 use super::document::Actions;
 use turntree_core::json::RawJson;
 
-/// Tells the message of each action in one world: a number for each, `None` for actions that are of none.
+/// Returns the source message of each action in one namespace; `None` for actions without a source message.
 type MessageIndexer = fn(&Actions) -> Vec<Option<usize>>;
 
-/// The namespaces of the worlds that this room converts from.
+/// The namespaces of round-trip metadata, with their indexers.
 const NAMESPACES: &[(&str, MessageIndexer)] =
     &[(PYDANTIC_AI, pydantic_ai_messages), ("turntree", turntree_messages), ("ui", ui_messages)];
 
 /// The namespace of Pydantic AI.
 pub(super) const PYDANTIC_AI: &str = "pydantic_ai";
 
-/// Takes away what is kept of every message that one of these places is part of.
+/// Removes the round-trip metadata of every message that has a touched action.
 pub(super) fn remove_of_messages(actions: &mut Actions, touched: impl Fn(usize) -> bool) {
     for (namespace, messages) in NAMESPACES {
         let messages = messages(actions);
@@ -41,7 +41,7 @@ pub(super) fn remove_of_messages(actions: &mut Actions, touched: impl Fn(usize) 
     }
 }
 
-/// Takes what one world keeps away from an action.
+/// Removes one namespace from the metadata of an action.
 pub(super) fn remove_namespace(action: &mut Action, namespace: &str) {
     let Some(mut metadata) = action.metadata_mut().take() else { return };
     metadata.remove(namespace);
@@ -52,7 +52,7 @@ fn kept<'a>(action: &'a Action, namespace: &str) -> Option<&'a RawJson> {
     action.metadata()?.get(namespace)
 }
 
-/// Actions of one message name its number; the first one says that a message begins.
+/// Groups actions by the message number in their metadata; `true` marks the first action of a message.
 fn numbered(actions: &Actions, read: impl Fn(&Action) -> Option<(u64, bool)>) -> Vec<Option<usize>> {
     let mut last: Option<(u64, usize)> = None;
     let message = |(position, action): (usize, &Arc<Action>)| {
@@ -99,7 +99,7 @@ fn turntree_messages(actions: &Actions) -> Vec<Option<usize>> {
     })
 }
 
-/// The first action tells how many the message has.
+/// The first action of a message stores the number of its actions.
 fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
     #[derive(Deserialize)]
     struct Residue {
@@ -115,12 +115,12 @@ fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
     actions.iter().enumerate().map(message).collect()
 }
 
-/// Whether an action only stores what one side needs for a round trip. Clients neither see such actions nor make them.
+/// True if the action only stores what one side needs for a round trip. Clients neither see nor create such actions.
 pub(super) fn is_private_action(action: &Action) -> bool {
     is_private(action.action_type())
 }
 
-/// Whether actions of this type only store what one side needs for a round trip.
+/// As [`is_private_action`], for an action type.
 pub(super) fn is_private(action_type: &str) -> bool {
     action_type.starts_with("system.pydantic_ai.") || action_type.starts_with("system.ui.")
 }

@@ -1,5 +1,5 @@
-//! JSON Schema (2020-12): of the document's unions and collections (its objects describe themselves where they are
-//! defined), and the one that is published, with the rules of the protocol that a schema can say.
+//! JSON Schema (2020-12): the schemas of unions and collections, and the published schema with the rules of the
+//! protocol. The schemas of objects are defined beside the objects.
 
 use serde_json::{Value, json};
 
@@ -11,19 +11,19 @@ use super::content::{ContentPart, MessageContent};
 use super::document::{Actions, AgentConfig, AgentRegistry, Thread};
 use turntree_core::json::schema::{Definitions, JsonSchema};
 
-/// What a timestamp looks like. How many days a month has is left to the calendar.
+/// The pattern of a timestamp. It does not check the days per month.
 pub const TIMESTAMP: &str = concat!(
     "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]",
     r"(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?)?(?![\s\S])"
 );
 
-/// The type of a system action: a name without white space.
+/// The pattern of a system action's type: a name without white space.
 const SYSTEM_TYPE: &str = concat!(
     r"^system\.[^\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+",
     r"(?![\s\S])"
 );
 
-/// Rules that a JSON Schema cannot say: they compare places with each other, count, or know the calendar.
+/// Rules that JSON Schema cannot express: they compare members, count, or need a calendar.
 pub const BEYOND_THE_SCHEMA: &[&str] = &[
     "sequence: numbers count from 1 without gaps, and are written without a fraction (1, not 1.0)",
     "tool_call_id: a return answers an open call",
@@ -33,8 +33,8 @@ pub const BEYOND_THE_SCHEMA: &[&str] = &[
     "timestamp: the day exists in its month, and year 0000 and later are dates",
 ];
 
-/// The schema that is published: a document fits it exactly when it can be read and [`Thread::validate`] finds no error,
-/// but for the rules in [`BEYOND_THE_SCHEMA`].
+/// The published schema. A document matches it exactly when it can be read and [`Thread::validate`] finds no error,
+/// except for the rules in [`BEYOND_THE_SCHEMA`].
 pub fn published() -> Value {
     let mut document = turntree_core::json::schema::document::<Thread>();
     let comment = format!("Not said here: {}.", BEYOND_THE_SCHEMA.join("; "));
@@ -68,14 +68,14 @@ pub fn published() -> Value {
     narrow(&mut document, "/$defs/ToolReturnAction/properties/status", &statuses);
     let system_type = json!({ "pattern": SYSTEM_TYPE });
     narrow(&mut document, "/$defs/Action/anyOf/1/allOf/1/properties/action_type", &system_type);
-    // A type that is neither is read and kept, but breaks rule 4.
+    // Any other type can be read, but breaks rule 4.
     if let Some(Value::Array(kinds)) = document.pointer_mut("/$defs/Action/anyOf") {
         kinds.truncate(2);
     }
     document
 }
 
-/// Adds keywords to the schema at a place.
+/// Adds keywords to the schema at a JSON pointer.
 fn narrow(document: &mut Value, pointer: &str, keywords: &Value) {
     if let (Some(Value::Object(schema)), Value::Object(keywords)) = (document.pointer_mut(pointer), keywords)
     {
@@ -127,7 +127,7 @@ impl JsonSchema for AgentRegistry {
     }
 }
 
-/// An object whose tag is none of the known names: kept as it is.
+/// The schema of an object whose tag is not one of the known names.
 fn other_than(tag: &str, names: &Value) -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! What only readers that take the specification by its letter mind. Part of strict validation.
+//! The additional rules of strict validation.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use super::issue::{Issue, Rule, Severity, escape};
 use turntree_core::json::lossy::{LossyConversion, LossyKind, lossy_conversions};
 use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
 
-/// Every place that breaks one of the strict rules.
+/// Returns every violation of a strict rule.
 pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
     let mut found = StrictChecker(Vec::new());
     found.uuid("/thread_id", &thread.thread_id);
@@ -125,7 +125,7 @@ impl StrictChecker {
         }
     }
 
-    /// What a JavaScript reader would change.
+    /// Reports values that JavaScript would change.
     fn payload(&mut self, pointer: &str, value: &RawJson) {
         for loss in lossy_conversions(value.get()) {
             self.0.push(issue_of(&loss, pointer, Severity::Error));
@@ -133,7 +133,7 @@ impl StrictChecker {
     }
 }
 
-/// What canonical bytes lose, as an issue; `pointer` is where the value stands that was looked at.
+/// Converts a lossy conversion to an issue; `pointer` is the location of the checked value.
 pub(super) fn issue_of(loss: &LossyConversion, pointer: &str, severity: Severity) -> Issue {
     let (rule, what) = match &loss.kind {
         LossyKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),

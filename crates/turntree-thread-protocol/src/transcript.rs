@@ -1,4 +1,4 @@
-//! A thread for people.
+//! Transcripts: a thread as text for humans.
 
 use super::action::Action;
 use super::content::{Attachment, ContentPart, MessageContent};
@@ -75,7 +75,7 @@ impl Thread {
     }
 }
 
-/// A value for people: the text of a string, the JSON of everything else.
+/// The text of a string, the JSON of any other value.
 fn plain(value: &RawJson) -> String {
     value.as_string().unwrap_or_else(|| value.get().to_owned())
 }
@@ -87,7 +87,7 @@ fn content_text(content: &MessageContent) -> String {
     }
 }
 
-/// A part that is not text is named, with where it is or how long.
+/// The text of a part; a placeholder with type, name and size for media.
 fn part(part: &ContentPart) -> String {
     macro_rules! media {
         ($what:literal, $part:expr) => {

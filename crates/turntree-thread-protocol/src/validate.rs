@@ -1,7 +1,8 @@
-//! The rules of the protocol, beyond its structure. ThreadProtocol 1.0.0, "Validation Rules".
+//! Validation of the protocol's rules, beyond the structure of the document.
 //!
-//! One pass, no recursion, never a panic: every document that could be read gets a list of issues, each with a place,
-//! a rule and a remedy.
+//! Validation is one pass without recursion and never panics. Every issue has a JSON pointer, a rule and a remedy.
+//!
+//! Spec: ThreadProtocol 1.0.0, "Validation Rules".
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +14,7 @@ use super::strict;
 use turntree_core::time::Timestamp;
 
 impl Thread {
-    /// Every place where the document breaks a rule of the protocol, in document order. Never fails.
+    /// Returns every violation of a rule, in document order. Never fails.
     pub fn validate(&self) -> Vec<Issue> {
         let mut checker = Checker {
             thread: self,
@@ -32,8 +33,8 @@ impl Thread {
         checker.issues
     }
 
-    /// As [`Self::validate`], by the letter: warnings are errors, ids are UUIDs, times have an offset, there is no member
-    /// that the specification does not name, and no number that a JavaScript reader would change.
+    /// As [`Self::validate`], strictly: warnings become errors, ids must be UUIDs, times must have a UTC offset,
+    /// members must be defined by the specification, and JavaScript must read all numbers without loss.
     pub fn validate_strictly(&self) -> Vec<Issue> {
         let mut issues = self.validate();
         issues.extend(strict::issues(self));
@@ -43,7 +44,7 @@ impl Thread {
         issues
     }
 
-    /// As [`Self::check`], for [`Self::validate_strictly`].
+    /// As [`Self::check`], with the rules of [`Self::validate_strictly`].
     ///
     /// # Errors
     /// [`ThreadError::Invalid`] with every issue.
@@ -52,7 +53,7 @@ impl Thread {
         if issues.is_empty() { Ok(()) } else { Err(ThreadError::Invalid { issues }) }
     }
 
-    /// Checks the document; warnings pass.
+    /// Checks the document. Warnings are ignored.
     ///
     /// # Errors
     /// [`ThreadError::Invalid`] with every issue that is an error.
@@ -66,12 +67,12 @@ impl Thread {
 struct Checker<'a> {
     thread: &'a Thread,
     issues: Vec<Issue>,
-    /// Calls that wait for their return: tool names by call id, first in, first out. Ids do repeat in real histories.
+    /// Open calls: tool names by call id, first in, first out. Ids are not unique in real histories.
     open: HashMap<&'a str, VecDeque<(usize, &'a str)>>,
     action_ids: HashSet<&'a str>,
-    /// The latest time so far, and the sequence it belongs to.
+    /// The latest time so far, and the sequence of its action.
     latest: Option<(Timestamp, u64)>,
-    /// The sequence that the next action should have.
+    /// The expected sequence of the next action.
     expected: u64,
 }
 
@@ -84,7 +85,7 @@ impl<'a> Checker<'a> {
         self.issues.push(Issue { rule, pointer, message, severity: Severity::Warning });
     }
 
-    /// Calls that nothing answered, in their order.
+    /// Reports calls without a return, in document order.
     fn open_calls(&mut self) {
         let mut open: Vec<(usize, &str)> =
             self.open.iter().flat_map(|(id, calls)| calls.iter().map(|(index, _)| (*index, *id))).collect();
@@ -199,7 +200,7 @@ impl<'a> Checker<'a> {
 
     fn sequence(&mut self, pointer: &str, action: &Action) {
         let sequence = action.sequence();
-        // Counted from the action before, so that one gap is one issue.
+        // Counted from the previous action, so that one gap gives one issue.
         let expected = std::mem::replace(&mut self.expected, sequence.saturating_add(1));
         if sequence != expected {
             let message = format!(
@@ -255,7 +256,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Whether a text has the form of [`TIMESTAMP`](super::schema::TIMESTAMP); days of months are left to the calendar.
+/// True if a text has the form of [`TIMESTAMP`](super::schema::TIMESTAMP). Days per month are not checked.
 fn is_date_and_time(text: &[u8]) -> bool {
     let Some((clock, rest)) = text.split_at_checked("2025-01-15T10:00:00".len()) else { return false };
     let pair = |text: &[u8], most: u8| match text {

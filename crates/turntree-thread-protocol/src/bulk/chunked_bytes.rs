@@ -1,18 +1,18 @@
-//! Bytes that grow without being moved: a large document is written once and never copied to a larger place.
+//! A byte buffer in chunks: it grows without moving its content.
 
 use std::io::{self, Write};
 
-/// Most bytes of one piece.
+/// The maximum number of bytes of a chunk.
 const PIECE: usize = 256 * 1024;
 
-/// Bytes in pieces.
+/// Bytes in chunks. A large document is written once and never copied to a larger buffer.
 #[derive(Debug, Default)]
 pub struct ChunkedBytes {
     full: Vec<Vec<u8>>,
     last: Vec<u8>,
 }
 
-/// An end to go back to.
+/// A length to truncate to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Checkpoint {
     full: usize,
@@ -20,7 +20,7 @@ pub(super) struct Checkpoint {
 }
 
 impl ChunkedBytes {
-    /// Takes bytes as they are, without copying them.
+    /// Appends bytes without copying them.
     pub fn push(&mut self, bytes: Vec<u8>) {
         if bytes.len() < PIECE / 4 {
             self.extend(&bytes);
@@ -31,27 +31,27 @@ impl ChunkedBytes {
         }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.pieces().map(<[u8]>::len).sum()
     }
 
-    /// Whether there are none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The pieces in order.
+    /// The chunks, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         self.full.iter().chain(std::iter::once(&self.last)).map(Vec::as_slice)
     }
 
-    /// The pieces in order, to be let go of one by one.
+    /// The chunks, in order; each one can be freed after its use.
     pub fn into_pieces(self) -> impl Iterator<Item = Vec<u8>> {
         self.full.into_iter().chain(std::iter::once(self.last))
     }
 
-    /// All bytes in one place.
+    /// All bytes as one vector.
     pub fn to_vec(&self) -> Vec<u8> {
         self.pieces().collect::<Vec<_>>().concat()
     }
@@ -60,7 +60,7 @@ impl ChunkedBytes {
         Checkpoint { full: self.full.len(), last: self.last.len() }
     }
 
-    /// Forgets what came after a mark.
+    /// Removes the bytes after a checkpoint.
     pub(super) fn truncate_to(&mut self, mark: Checkpoint) {
         if self.full.len() > mark.full {
             self.full.truncate(mark.full + 1);
@@ -69,7 +69,7 @@ impl ChunkedBytes {
         self.last.truncate(mark.last);
     }
 
-    /// Takes a copy of bytes.
+    /// Appends a copy of bytes.
     pub fn extend(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.last.len() >= PIECE {

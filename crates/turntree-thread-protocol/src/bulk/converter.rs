@@ -1,4 +1,4 @@
-//! What workers do: one document, or the lines of one batch.
+//! Conversion of one document or of one batch, on a worker thread.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,70 +16,70 @@ use super::input_buffer::InputBuffer;
 use crate::{Severity, Thread, ThreadError};
 use turntree_core::limits::LimitError;
 
-/// The mark that some editors put at the beginning of a text (UTF-8 of U+FEFF).
+/// The byte order mark, U+FEFF in UTF-8.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What to do with documents.
+/// The task of a bulk conversion.
 #[derive(Debug, Clone, Copy)]
 pub enum Task {
-    /// Write them in a format.
+    /// Write each document in a format.
     Convert(&'static Format),
-    /// Check them, and write nothing.
+    /// Validate each document and write nothing.
     Validate,
 }
 
-/// Converts documents; shared by all workers.
+/// Converts documents. All workers share it.
 #[derive(Debug)]
 pub struct Converter {
-    /// The format that comes in; `None` to look at each document.
+    /// The input format; `None` detects it for each document.
     pub from: Option<&'static Format>,
-    /// What to do.
+    /// The task.
     pub task: Task,
-    /// How.
+    /// The options of each conversion.
     pub settings: Settings,
-    /// Whether to compress what is written.
+    /// Whether to compress the output.
     pub gzip: bool,
-    /// Whether to keep the text of what failed.
+    /// Whether to store the text of documents that fail.
     pub keeps_text: bool,
 }
 
 /// A document that failed.
 #[derive(Debug)]
 pub(super) struct FailedDocument {
-    /// Its line in the batch, from 1.
+    /// The line in the batch, from 1.
     pub(super) line: u64,
-    /// What is wrong: one error, or every issue of a check.
+    /// One error, or every issue of a validation.
     pub(super) errors: Vec<DocumentIssue>,
-    /// What was read, where it is kept.
+    /// The input, if it is stored.
     pub(super) text: Vec<u8>,
 }
 
-/// A piece of the result, in order.
+/// A part of the output, in order.
 #[derive(Debug)]
 pub(super) enum BatchItem {
     Written(ChunkedBytes),
     Failed(FailedDocument),
 }
 
-/// A batch that was converted.
+/// A converted batch.
 #[derive(Debug, Default)]
 pub(super) struct ConvertedBatch {
     pub(super) pieces: Vec<BatchItem>,
-    /// Lines in it, blank ones too.
+    /// The number of lines, including blank ones.
     pub(super) lines: u64,
-    /// Documents that were converted.
+    /// The number of converted documents.
     pub(super) documents: u64,
-    /// Bytes that were read.
+    /// The number of bytes read.
     pub(super) bytes_in: u64,
-    /// Bytes that were written, before compression.
+    /// The number of bytes written, before compression.
     pub(super) bytes_out: u64,
 }
 
 impl Converter {
-    /// Converts one document and adds it to `out`; `whole` says that it is a file of its own.
+    /// Converts one document and appends it to `out`. `whole` is true if the document is a file of its own.
     ///
     /// # Errors
-    /// What is wrong: one error, or every issue where the task is to validate. Nothing is then added.
+    /// One error, or every issue of a validation. Nothing is appended then.
     pub(super) fn document(
         &self,
         document: &[u8],
@@ -90,7 +90,8 @@ impl Converter {
         self.write(thread, whole, out)
     }
 
-    /// As [`Self::document`], for a file of its own that is let go of before the result is written: not both are in memory.
+    /// As [`Self::document`], for a file of its own. The input is freed before the output is written, so that they are
+    /// never both in memory.
     pub(super) fn owned(
         &self,
         document: InputBuffer,
@@ -179,19 +180,19 @@ impl Converter {
     }
 }
 
-/// The issue of a document that is over the limit.
+/// The issue of a document over the size limit.
 pub(super) fn too_long(found: usize, limit: usize) -> DocumentIssue {
     let message = LimitError::Bytes { found, limit }.to_string();
     DocumentIssue::of_rule("limit_exceeded", String::new(), message)
 }
 
-/// The issue of a file of one document that has none.
+/// The issue of an empty file.
 fn empty() -> DocumentIssue {
     let message = "the file is empty; it should hold one document";
     DocumentIssue::of_rule("json_truncated", String::new(), message.to_owned())
 }
 
-/// A worker that panics would be waited for in vain; what it was reading is a document that failed.
+/// Converts a panic into an issue of the document, so that the calling thread does not wait forever.
 fn catch_panic<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Vec<DocumentIssue>> {
     let Ok(result) = catch_unwind(AssertUnwindSafe(work)) else {
         let message = "turntree failed on this document, which is a bug; please report it with the document";
@@ -205,14 +206,14 @@ fn catch_panic<T>(work: impl FnOnce() -> Result<T, ThreadError>) -> Result<T, Ve
 
 struct BatchRun<'a> {
     converter: &'a Converter,
-    /// Whether a document is a file of its own.
+    /// True if a document is a file of its own.
     whole: bool,
     done: ConvertedBatch,
     out: ChunkedBytes,
 }
 
 impl BatchRun<'_> {
-    /// Converts what lies at a place of `bytes`, which are let go of before the last document of them is written.
+    /// Converts the document at `start..start + length`. Frees `bytes` before it writes the last document.
     fn one(&mut self, bytes: &mut InputBuffer, start: usize, length: usize, last: bool) {
         let line = bytes.get(start..start + length).unwrap_or_default();
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
@@ -238,7 +239,7 @@ impl BatchRun<'_> {
                 }
             }
             Err(errors) => {
-                // Warnings do not make a document a bad one.
+                // A document with warnings only does not fail.
                 let bad = errors.iter().any(|error| error.severity == Severity::Error.name());
                 self.done.documents += u64::from(!bad);
                 let text = kept(bytes.get(start..start + length).unwrap_or_default());
@@ -252,7 +253,7 @@ impl BatchRun<'_> {
         self.done.pieces.push(BatchItem::Failed(FailedDocument { line: self.done.lines, errors, text }));
     }
 
-    /// Makes a piece of what was written since the last one.
+    /// Adds the output since the last call as an item.
     fn settle(&mut self) {
         let written = std::mem::take(&mut self.out);
         if written.is_empty() {
@@ -269,10 +270,10 @@ impl BatchRun<'_> {
     }
 }
 
-/// One member of a gzip file (RFC 1952 §2.2): members that follow each other are one file.
+/// Compresses bytes as one gzip member; consecutive members form one file. Spec: RFC 1952 §2.2.
 pub(super) fn compressed(bytes: ChunkedBytes) -> ChunkedBytes {
     let mut encoder = GzEncoder::new(ChunkedBytes::default(), Compression::default());
-    // Each piece is let go of when it was compressed. Writing to memory does not fail.
+    // Each chunk is freed after compression. Writing to memory cannot fail.
     for piece in bytes.into_pieces() {
         let _infallible = encoder.write_all(&piece);
     }

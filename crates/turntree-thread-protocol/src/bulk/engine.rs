@@ -1,4 +1,4 @@
-//! Work given to threads and taken back in order, with a bound on what is under way.
+//! A thread pool that returns results in order and bounds the work in flight.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,32 +10,32 @@ use std::time::{Duration, Instant};
 
 use super::error::BulkError;
 
-/// How often the observer is asked while nothing else happens.
+/// The interval of ticks.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 
-/// A document of this many bytes counts for itself; smaller ones count together.
+/// Documents of at least this many bytes are counted one by one; smaller ones by their total size.
 const LARGE: usize = 4 << 20;
 
-/// Bytes of small documents that may be under way, for each thread: a few batches, so that no thread waits for the next
-/// one and all of them stay in the caches that cores share.
+/// Bytes of small documents in flight per thread: a few batches, so that no thread waits and the batches fit in shared
+/// caches.
 const SMALL: usize = 1 << 20;
 
-/// The calling thread's side: what gives work, takes results, and is asked now and then.
+/// The side of the calling thread: supplies jobs and takes results.
 pub(super) trait Coordinator {
     type Job: Send;
     type Done: Send;
 
-    /// The next work and its size in bytes; `None` when there is no more.
+    /// The next job and its size in bytes; `None` at the end.
     fn next(&mut self) -> Result<Option<(Self::Job, usize)>, BulkError>;
 
-    /// Takes a result, in the order of the work.
+    /// Takes a result. Results arrive in the order of their jobs.
     fn take(&mut self, done: Self::Done) -> Result<(), BulkError>;
 
-    /// Time passes.
+    /// Called at regular intervals.
     fn tick(&mut self) -> Result<(), BulkError>;
 }
 
-/// What is under way.
+/// Work in flight.
 #[derive(Default)]
 struct InFlight {
     large: usize,
@@ -63,10 +63,10 @@ impl InFlight {
     }
 }
 
-/// Runs `work` on `threads` threads for all that `coordinator` gives. With one thread it runs on the calling one.
+/// Runs `work` on `threads` threads for all jobs of `coordinator`. With one thread, it runs on the calling thread.
 ///
 /// # Errors
-/// Those of `coordinator`; work under way then ends as soon as it looks at the flag.
+/// The errors of `coordinator`. Work in flight then stops at its next check of the flag.
 pub(super) fn run<L: Coordinator>(
     coordinator: &mut L,
     threads: usize,
@@ -86,7 +86,7 @@ pub(super) fn run<L: Coordinator>(
                 loop {
                     let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((place, job)) = job else { break };
-                    // A panic is told to the calling thread: one that nobody hears of would be waited for.
+                    // Panics are sent to the calling thread, which would otherwise wait forever.
                     let done = catch_unwind(AssertUnwindSafe(|| work(job, stopped)));
                     if finish.send((place, done)).is_err() {
                         break;
@@ -124,7 +124,7 @@ fn alone<L: Coordinator>(
     Ok(())
 }
 
-/// Results that wait for those before them.
+/// Results that wait for earlier ones.
 struct ReorderBuffer<D> {
     waiting: BTreeMap<usize, D>,
     sizes: BTreeMap<usize, usize>,
@@ -187,7 +187,7 @@ fn settle<L: Coordinator>(
     Ok(())
 }
 
-/// The error of a thread that panicked.
+/// The error of a worker thread that panicked.
 fn broken() -> BulkError {
     BulkError::Stopped(
         "turntree failed on a document, which is a bug; please report it with the document".into(),

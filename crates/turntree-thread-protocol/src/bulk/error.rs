@@ -1,12 +1,12 @@
-//! What can go wrong with many documents, and the account of what was done.
+//! Errors and reports of bulk conversions.
 //!
 //! ```text
 //! BulkError
-//! ├── Document   one document could not be converted, and nobody said to go on
-//! ├── Io         reading or writing failed; names the file
-//! ├── Exists     the file to write is there already
-//! ├── Format     the format of the input cannot be told
-//! └── Stopped    the observer ended it
+//! ├── Document   a document failed, and the observer did not skip it
+//! ├── Io         reading or writing failed; has the file name
+//! ├── Exists     the output file exists already
+//! ├── Format     the input format cannot be detected
+//! └── Stopped    the observer stopped the conversion
 //! ```
 
 use std::error::Error;
@@ -16,27 +16,27 @@ use std::io;
 use crate::{Issue, Severity, ThreadError};
 use turntree_core::json::json_object;
 
-/// Why an observer ended a conversion.
+/// An error of an observer, which stops the conversion.
 pub type ObserverError = Box<dyn Error + Send + Sync>;
 
-/// Most errors that a [`Report`] lists; the rest is counted.
+/// The maximum number of errors in a [`Report`]; further errors are only counted.
 const LISTED: usize = 1000;
 
 json_object! {
-    /// One document that could not be converted, or one rule that it breaks.
+    /// A document that could not be converted, or one rule that it breaks.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct DocumentIssue {
-        /// The file, where there are several.
+        /// The path, for conversions of several files.
         pub path: Option<String> = "path",
         /// The line of the file, from 1.
         pub line: Option<u64> = "line",
         /// The row of the column, from 0.
         pub row: Option<u64> = "row",
-        /// Where in the document, as a JSON pointer; empty for the whole.
+        /// The JSON pointer in the document; empty for the whole document.
         pub pointer: String = "pointer",
         /// The name of the rule.
         pub rule: String = "rule",
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         pub message: String = "message",
         /// `error` or `warning`.
         pub severity: String = "severity",
@@ -47,7 +47,7 @@ impl DocumentIssue {
     pub(super) fn of_thread_error(error: &ThreadError) -> Self {
         let pointer = error.pointer();
         let message = error.to_string();
-        // The place stands in front of it already, and once is enough.
+        // The message starts with the pointer already.
         let message = message.strip_prefix(&format!("{pointer}: ")).unwrap_or(&message);
         Self::of_rule(error.rule(), pointer, format!("{message}; {}", error.hint()))
     }
@@ -64,7 +64,7 @@ impl DocumentIssue {
     }
 }
 
-/// `file: line 3: /1/parts: what is wrong`.
+/// Formats as `file: line 3: /1/parts: message`.
 impl fmt::Display for DocumentIssue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
@@ -83,7 +83,7 @@ impl fmt::Display for DocumentIssue {
     }
 }
 
-/// What can go wrong with many documents.
+/// An error of a bulk conversion.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BulkError {
@@ -93,37 +93,37 @@ pub enum BulkError {
     /// Reading or writing failed.
     #[error("{name}: {source}")]
     Io {
-        /// Which file.
+        /// The file name.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file to write is there already.
+    /// The output file exists already.
     #[error("{name} exists already; choose another name, or say that it may be overwritten")]
     Exists {
-        /// Which file.
+        /// The file name.
         name: String,
     },
-    /// The format of the input cannot be told.
+    /// The input format cannot be detected.
     #[error("{name}: the format cannot be told from the content; name it: one of {}", known.join(", "))]
     Format {
-        /// Which input.
+        /// The name of the input.
         name: String,
         /// The formats that can be read.
         known: Vec<&'static str>,
     },
-    /// The observer ended it.
+    /// The observer stopped the conversion.
     #[error("{0}")]
     Stopped(ObserverError),
 }
 
 impl BulkError {
-    /// A failure of a file.
+    /// Creates an I/O error with a file name.
     pub fn io(name: impl Into<String>, source: io::Error) -> Self {
         Self::Io { name: name.into(), source }
     }
 
-    /// The name of the rule, for lists.
+    /// The name of the rule.
     pub(super) fn rule(&self) -> &'static str {
         match self {
             Self::Document(_) | Self::Stopped(_) => "invalid",
@@ -135,20 +135,20 @@ impl BulkError {
 }
 
 json_object! {
-    /// What was done.
+    /// The result of a bulk conversion.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Report {
-        /// Documents that were converted.
+        /// The number of converted documents.
         pub documents: u64 = "documents",
-        /// Documents that failed.
+        /// The number of failed documents.
         pub failed: u64 = "failed",
-        /// Bytes of all documents that were read, after decompression.
+        /// The number of bytes read, after decompression.
         pub bytes_in: u64 = "bytes_in",
-        /// Bytes of all documents that were written, before compression.
+        /// The number of bytes written, before compression.
         pub bytes_out: u64 = "bytes_out",
-        /// The first thousand errors, in order.
+        /// The first 1000 errors, in order.
         pub errors: Vec<DocumentIssue> = "errors",
-        /// Wall-clock time.
+        /// The elapsed time in seconds.
         pub seconds: f64 = "seconds",
     }
 }

@@ -1,4 +1,4 @@
-//! Many files of one document each.
+//! Conversion of many files with one document each.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -15,24 +15,24 @@ use super::observer::{Observer, OnFailure};
 use super::options::Options;
 use super::output::{OutputFile, sync_directory};
 
-/// A file and what becomes of it.
+/// An input file and its output file.
 #[derive(Debug, Clone)]
 pub struct FilePair {
-    /// The file to read.
+    /// The input file.
     pub source: PathBuf,
-    /// The file to write; its directory is made. Not looked at where the task is to validate.
+    /// The output file. Missing directories are created. Ignored by validation.
     pub target: PathBuf,
-    /// Whether what is there may be replaced.
+    /// Whether to replace an existing file.
     pub overwrite: bool,
-    /// Whether to write gzip.
+    /// Whether to compress the output with gzip.
     pub gzip: bool,
 }
 
-/// Converts every file into another one. A file that cannot be read or written is a document that failed.
+/// Converts every input file to its output file. A file that cannot be read or written counts as a failed document.
 ///
 /// # Errors
-/// [`BulkError::Document`] where the observer says to stop; [`BulkError::Stopped`] with what it returned. FileCoordinator that were
-/// written by then stay, and each of them is whole.
+/// [`BulkError::Document`] if the observer stops at a failed document; [`BulkError::Stopped`] with the observer's
+/// error. Files that were written before remain, and each of them is complete.
 pub fn files(
     pairs: &[FilePair],
     options: &Options,
@@ -54,7 +54,7 @@ pub fn files(
     coordinator.tick()?;
     if options.durable && matches!(options.task, Task::Convert(_)) {
         let written = pairs.iter().filter(|pair| pair.target.exists());
-        // One file stands for its directory.
+        // One sync per directory.
         let places: BTreeMap<_, _> = written.map(|pair| (pair.target.parent(), &pair.target)).collect();
         places.values().try_for_each(|target| sync_directory(target))?;
     }
@@ -68,7 +68,7 @@ struct FileCoordinator<'a> {
     began: Instant,
 }
 
-/// What became of a file.
+/// A converted file.
 #[derive(Default)]
 struct ConvertedFile {
     bytes_in: u64,
@@ -129,7 +129,7 @@ fn convert(
     let mut batches = Batches::new(&mut *file, Framing::Whole, limit, size_of_file(source));
     let batch = loop {
         match batches.next() {
-            // A signal is the calling thread's affair.
+            // Signals are handled on the calling thread.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             read => break read,
         }
@@ -163,7 +163,7 @@ fn write(pair: &FilePair, out: ChunkedBytes, durable: bool) -> Result<(), Vec<Do
 
 fn source_error(error: &BulkError) -> Vec<DocumentIssue> {
     let message = match error {
-        // Its path stands in front of it already.
+        // The issue has the path already.
         BulkError::Io { source, .. } => source.to_string(),
         error => error.to_string(),
     };

@@ -1,4 +1,4 @@
-//! The formats that bulk conversion knows, as a table: one row a format.
+//! The table of formats for bulk conversion.
 
 use std::fmt;
 use std::io::Write as _;
@@ -15,50 +15,50 @@ use crate::{Thread, ThreadError};
 use turntree_core::json::tagged::CowStr;
 use turntree_core::limits::Limits;
 
-/// How each conversion is made.
+/// The options of each conversion.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// How a thread is made of a history.
+    /// Options of the import from Pydantic AI.
     pub import: ImportOptions,
-    /// How a history is made of a thread.
+    /// Options of the export to Pydantic AI.
     pub view: ViewOptions,
 }
 
 impl Settings {
-    /// What one document may cost to read.
+    /// The limits of one document.
     pub fn limits(&self) -> &Limits {
         &self.import.limits
     }
 }
 
-/// Makes a thread of one document.
+/// Reads one document as a thread.
 pub type ReadFn = fn(&[u8], &Settings) -> Result<Thread, ThreadError>;
 
-/// Writes a thread as one document on one line, and may let go of the thread as it is written.
+/// Writes a thread as one document on one line. May free the thread while it writes.
 pub type WriteFn = fn(Thread, &Settings, &mut ChunkedBytes) -> Result<(), ThreadError>;
 
-/// One format.
+/// A format.
 #[derive(Debug)]
 pub struct Format {
-    /// What it is called: an argument of conversions.
+    /// The name, as an argument of conversions.
     pub name: &'static str,
-    /// How to read it; `None` where it is only written.
+    /// The reader; `None` for formats that are only written.
     pub read: Option<ReadFn>,
-    /// How to write it; `None` where it is only read.
+    /// The writer; `None` for formats that are only read.
     pub write: Option<WriteFn>,
-    /// How to write it where it is a file of its own; `None` where that is no different.
+    /// The writer for a file of its own; `None` if it does not differ.
     pub write_whole: Option<WriteFn>,
-    /// Whether a document looks like it.
+    /// True if a document with these hints may have this format.
     pub looks_like: fn(&FormatHints) -> bool,
 }
 
-/// How chats of the Vercel AI SDK are read.
+/// The import options of the Vercel AI SDK.
 fn ui_import(settings: &Settings) -> UiImportOptions {
     let limits = Limits { bytes: settings.limits().bytes, ..LIMITS };
     UiImportOptions { profile: settings.import.profile, limits, ..UiImportOptions::default() }
 }
 
-/// Every format, in the order in which they are tried.
+/// All formats, in the order of detection.
 pub static FORMATS: &[Format] = &[
     Format {
         name: "ui-messages",
@@ -67,7 +67,7 @@ pub static FORMATS: &[Format] = &[
             Ok(from_ui_messages(&messages, &ui_import(settings)))
         }),
         write: Some(|thread, _settings, out| {
-            // No member of a message can fail to serialize: all are strings, booleans or verbatim.
+            // Serialization cannot fail: all members are strings, booleans or verbatim.
             serde_json::to_writer(out, &thread.to_ui_messages(&ExportOptions::default())).unwrap_or_default();
             Ok(())
         }),
@@ -84,7 +84,7 @@ pub static FORMATS: &[Format] = &[
             from_ui_stream_bytes(bytes, &options)
         }),
         write: Some(|thread, _settings, out| {
-            // Neither a chunk nor the memory it is written to can fail.
+            // Neither serialization nor writing to memory can fail.
             for (index, chunk) in thread.to_ui_stream(&ExportOptions::default()).enumerate() {
                 let _infallible = out.write_all(if index == 0 { b"[" } else { b"," });
                 serde_json::to_writer(&mut *out, &chunk).unwrap_or_default();
@@ -132,18 +132,18 @@ pub static FORMATS: &[Format] = &[
     },
 ];
 
-/// Writes a thread as [`Thread::to_json`] does, and lets go of each action when it is written: a long thread and its
-/// text are never in memory both.
+/// As [`Thread::to_json`], but frees each action after writing it, so that a long thread and its text are never both in
+/// memory.
 fn write_spent(mut thread: Thread, out: &mut ChunkedBytes) {
     let (actions, extra) = (std::mem::take(&mut thread.actions), std::mem::take(&mut thread.extra));
     let frame = thread.to_json();
-    // The list of actions is the last member that is known, and now it is empty.
+    // `actions` is the last known member, and its list is empty now.
     out.extend(frame.strip_suffix(b"]}").unwrap_or_default());
     for (index, action) in actions.0.into_iter().enumerate() {
         if index > 0 {
             out.extend(b",");
         }
-        // No member of a thread can fail to serialize: keys are strings, numbers are integers or verbatim.
+        // Serialization cannot fail: keys are strings, numbers are integers or verbatim.
         serde_json::to_writer(&mut *out, &*action).unwrap_or_default();
     }
     out.extend(b"]");
@@ -156,7 +156,7 @@ fn write_spent(mut thread: Thread, out: &mut ChunkedBytes) {
     out.extend(b"}");
 }
 
-/// The format of a name.
+/// Returns the format with a name.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }
@@ -171,30 +171,30 @@ pub fn writable() -> Vec<&'static str> {
     FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect()
 }
 
-/// The format that a document looks like. The document may be cut short or broken further on.
+/// Detects the format of a document. The document may be truncated or malformed further on.
 pub fn detect(document: &[u8]) -> Option<&'static Format> {
     let hints = FormatHints::of(document)?;
     FORMATS.iter().find(|format| format.read.is_some() && (format.looks_like)(&hints))
 }
 
-/// What the beginning of a document says about its format.
+/// Hints about the format from the start of a document.
 #[derive(Debug, Default)]
 pub struct FormatHints {
-    /// Whether it is a list.
+    /// True for a list.
     pub list: bool,
-    /// Whether it is a stream of server-sent events that hold objects.
+    /// True for a stream of server-sent events with objects.
     pub stream: bool,
-    /// The names of the members of the object, or of the first object of the list.
+    /// The keys of the object, or of the first object of the list.
     pub keys: Vec<String>,
 }
 
 impl FormatHints {
-    /// Whether there is a member of this name.
+    /// True if the object has this key.
     pub fn has(&self, key: &str) -> bool {
         self.keys.iter().any(|known| known == key)
     }
 
-    /// Reads it; `None` for what is neither an object nor a list nor a stream.
+    /// Reads the hints; `None` if the document is not an object, a list or a stream.
     pub fn of(document: &[u8]) -> Option<Self> {
         let document = document.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(document).trim_ascii_start();
         if is_stream(document) {
@@ -205,16 +205,16 @@ impl FormatHints {
             return None;
         }
         let mut deserializer = serde_json::Deserializer::from_slice(document);
-        // What is found before an error counts: a broken document is told by its reader what is wrong with it.
+        // Keys before an error count: the reader of the format reports the error.
         let _ = HintVisitor { hints: &mut hints, depth: 0 }.deserialize(&mut deserializer);
         Some(hints)
     }
 }
 
-/// Fields of server-sent events that say nothing about what they hold; a comment has no name.
+/// Lines of server-sent events that do not indicate their content, and comments.
 const OTHER_FIELDS: &[&[u8]] = &[b":", b"event:", b"id:", b"retry:"];
 
-/// Whether the first event of a stream holds an object, or is the mark of its end.
+/// True if the first event of a stream has an object or ends the stream.
 fn is_stream(document: &[u8]) -> bool {
     let lines = document.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii);
     let first = lines

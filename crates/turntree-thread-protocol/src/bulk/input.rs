@@ -1,4 +1,4 @@
-//! Where documents come from: files, compressed or not, cut into batches of whole lines.
+//! Input files: decompression and splitting into batches of whole lines.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -10,13 +10,13 @@ use memchr::{memchr, memrchr};
 use super::error::BulkError;
 use super::input_buffer::{InputBuffer, LARGE};
 
-/// How much is asked of a source at once.
+/// The number of bytes per read.
 const READ: usize = 256 * 1024;
 
-/// Batches are handed over when they are at least this large.
+/// The minimum size of a batch in bytes.
 const BATCH: usize = 256 * 1024;
 
-/// Where one document of a file ends.
+/// Where a document of a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// At the end of its line.
@@ -24,14 +24,14 @@ pub enum Framing {
     Lines,
     /// At the end of the file.
     Whole,
-    /// By lines if the first one is a whole JSON value, else at the end of the file.
+    /// At the end of its line if the first line is a complete JSON value; otherwise at the end of the file.
     Auto,
 }
 
-/// Opens a file; gzip (RFC 1952) is recognised by its first bytes and taken away.
+/// Opens a file. Gzip (RFC 1952) is detected by its first bytes and decompressed.
 ///
 /// # Errors
-/// [`BulkError::Io`], naming the file; also for zstandard, which is for the caller to take away.
+/// [`BulkError::Io`] with the file name; also for zstandard, which the caller must decompress.
 pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
     let name = path.display().to_string();
     let failed = |error| BulkError::io(name.clone(), error);
@@ -53,12 +53,12 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
     Ok(Box::new(whole))
 }
 
-/// How many bytes a file holds, compressed or not; 0 where that cannot be told. Whoever reads it says what is wrong.
+/// The size of a file on disk in bytes; 0 if it is unknown. Reading the file reports the error.
 pub fn size_of_file(path: &Path) -> usize {
     path.metadata().map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
 }
 
-/// Says what is wrong with compressed data in words.
+/// Adds a remedy to errors of compressed data.
 struct Gunzip<R>(MultiGzDecoder<R>);
 
 impl<R: io::BufRead> Read for Gunzip<R> {
@@ -76,19 +76,19 @@ impl<R: io::BufRead> Read for Gunzip<R> {
     }
 }
 
-/// What a worker gets.
+/// The input of a job.
 #[derive(Debug)]
 pub(super) enum Batch {
     /// Whole lines; the last one may have no line end.
     Lines(InputBuffer),
     /// One document.
     Whole(InputBuffer),
-    /// A line over the limit, of which nothing is kept.
+    /// A line over the limit. Its content is discarded.
     TooLong { found: usize, limit: usize },
 }
 
 impl Batch {
-    /// How many bytes it holds.
+    /// The number of bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Lines(bytes) | Self::Whole(bytes) => bytes.len(),
@@ -96,7 +96,7 @@ impl Batch {
         }
     }
 
-    /// The documents in it; no blank lines.
+    /// The documents of the batch, without blank lines.
     pub(super) fn documents(&self) -> impl Iterator<Item = &[u8]> {
         let (bytes, whole) = match self {
             Self::Lines(text) => (&**text, false),
@@ -109,25 +109,25 @@ impl Batch {
     }
 }
 
-/// Cuts a source into batches.
+/// Splits a source into batches.
 pub(super) struct Batches<'s> {
     source: &'s mut dyn Read,
     framing: Framing,
-    /// Most bytes of one document.
+    /// The maximum size of a document in bytes.
     limit: usize,
-    /// How many bytes the source is likely to have left.
+    /// The expected number of remaining bytes.
     left: usize,
-    /// What was read and not handed over.
+    /// Bytes that are not in a batch yet.
     pending: InputBuffer,
-    /// Up to where `pending` is known to have no line end.
+    /// The number of bytes of `pending` that have no line end.
     searched: usize,
-    /// Bytes of a document over the limit that were discarded away so far.
+    /// The number of discarded bytes of a document over the limit.
     discarded: Option<usize>,
     ended: bool,
 }
 
 impl<'s> Batches<'s> {
-    /// `size` is what the source is likely to hold, 0 where nobody knows.
+    /// `size` is the expected size of the source in bytes; 0 if it is unknown.
     pub(super) fn new(source: &'s mut dyn Read, framing: Framing, limit: usize, size: usize) -> Self {
         let (left, pending) = (size, InputBuffer::default());
         Self { source, framing, limit, left, pending, searched: 0, discarded: None, ended: false }
@@ -136,7 +136,7 @@ impl<'s> Batches<'s> {
     /// The next batch; `None` at the end.
     ///
     /// # Errors
-    /// Those of the source. [`io::ErrorKind::Interrupted`] loses nothing: call again.
+    /// The errors of the source. After [`io::ErrorKind::Interrupted`], call again; no data is lost.
     pub(super) fn next(&mut self) -> io::Result<Option<Batch>> {
         loop {
             if let Some(batch) = self.ready() {
@@ -157,7 +157,7 @@ impl<'s> Batches<'s> {
         Ok(())
     }
 
-    /// A batch, if enough was read for one.
+    /// A batch, if enough data is available.
     fn ready(&mut self) -> Option<Batch> {
         if self.framing == Framing::Auto {
             self.framing = self.detect_framing()?;
@@ -168,7 +168,7 @@ impl<'s> Batches<'s> {
         let unsearched = self.pending.get(self.searched..).unwrap_or_default();
         let line_end = match self.framing {
             Framing::Whole => None,
-            // The first end is where a large document ends; otherwise as many lines as there are.
+            // A large document ends at the first line end. Otherwise a batch has as many lines as possible.
             _ if self.discarded.is_some() || self.searched >= LARGE => memchr(b'\n', unsearched),
             _ => memrchr(b'\n', unsearched),
         };
@@ -185,7 +185,7 @@ impl<'s> Batches<'s> {
         self.hand_over(end)
     }
 
-    /// Keeps nothing of a document that is over the limit.
+    /// Discards the data of a document over the limit.
     fn discard_oversized(&mut self) {
         let found = self.pending.len();
         if let Some(discarded) = &mut self.discarded {
@@ -199,7 +199,7 @@ impl<'s> Batches<'s> {
         self.searched = 0;
     }
 
-    /// `pending` up to a place.
+    /// Returns the first `end` bytes of `pending` as a batch.
     fn hand_over(&mut self, end: usize) -> Option<Batch> {
         let rest = self.pending.split_off(end);
         let bytes = std::mem::replace(&mut self.pending, rest);
@@ -213,7 +213,7 @@ impl<'s> Batches<'s> {
         }
     }
 
-    /// Whether documents are lines; `None` until a line was read.
+    /// Detects whether each line is a document; `None` until the first line is complete.
     fn detect_framing(&mut self) -> Option<Framing> {
         let text = self.pending.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&*self.pending);
         let begin = self.pending.len() - text.trim_ascii_start().len();
@@ -221,7 +221,7 @@ impl<'s> Batches<'s> {
         let end = memchr(b'\n', self.pending.get(unsearched..).unwrap_or_default());
         if end.is_none() && !self.ended {
             self.searched = self.pending.len();
-            // A document with line ends in it has one sooner.
+            // A document with several lines would have a line end earlier.
             return (self.pending.len() >= LARGE).then_some(Framing::Lines);
         }
         self.searched = 0;

@@ -1,18 +1,18 @@
-//! What was read of a source: small text on the heap, large text in pages of its own.
+//! The input buffer: small inputs on the heap, large inputs in memory-mapped pages.
 
 use std::io::{self, Read};
 use std::ops::Deref;
 
 use memmap2::MmapMut;
 
-/// Text that goes on after this many bytes is large.
+/// Inputs larger than this number of bytes use pages.
 pub(super) const LARGE: usize = 4 << 20;
 
-/// Bytes that grow at their end.
+/// A byte buffer that grows at its end.
 ///
-/// Large ones go back to the system as soon as they are let go of, by whatever thread; an allocator would keep them for
-/// the thread that read them, as long as the document is converted. Pages that nothing was written to cost nothing, so
-/// there may be many of them.
+/// Pages are returned to the operating system as soon as they are dropped, on any thread. An allocator would keep them
+/// in the cache of the thread that read them while the document is converted. Untouched pages use no memory, so a large
+/// capacity is cheap.
 #[derive(Debug, Default)]
 pub(super) struct InputBuffer {
     small: Vec<u8>,
@@ -26,10 +26,10 @@ struct Pages {
 }
 
 impl InputBuffer {
-    /// Reads at most `most` bytes more, of a source that is likely to have `left`, and says how many there were.
+    /// Reads up to `most` more bytes and returns their number. `left` is the expected rest of the source.
     ///
     /// # Errors
-    /// Those of the source; nothing is lost.
+    /// The errors of the source; no data is lost.
     pub(super) fn read(&mut self, source: &mut dyn Read, most: usize, left: usize) -> io::Result<usize> {
         let held = self.len();
         let room = self.large.as_ref().map_or(LARGE, |pages| pages.map.len());
@@ -47,7 +47,7 @@ impl InputBuffer {
         read
     }
 
-    /// Where the system gives no pages, text stays on the heap.
+    /// Moves the content to pages. If the system provides none, the content stays on the heap.
     fn move_to_pages(&mut self, capacity: usize) {
         let length = self.len();
         let Ok(mut map) = MmapMut::map_anon(capacity) else {
@@ -62,7 +62,7 @@ impl InputBuffer {
         }
     }
 
-    /// Takes what lies after a place.
+    /// Splits off the bytes after `end`.
     pub(super) fn split_off(&mut self, end: usize) -> Self {
         let rest = self.get(end..).unwrap_or_default().to_vec();
         self.small.truncate(end);

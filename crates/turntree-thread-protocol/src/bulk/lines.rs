@@ -1,4 +1,4 @@
-//! One file of many documents.
+//! Conversion of one file with many documents.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
@@ -13,13 +13,14 @@ use super::input_buffer::InputBuffer;
 use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
-/// Converts every document of a source and writes the results in the order of the source, one a line.
+/// Converts every document of a source and writes the results in the order of the source, one per line.
 ///
 /// Blank lines are skipped. Memory is bounded by the largest document and the number of threads.
 ///
 /// # Errors
-/// [`BulkError::Document`] where the observer says to stop, [`BulkError::Io`], [`BulkError::Format`] when the format is
-/// to be told and cannot be, [`BulkError::Stopped`] with what the observer returned. What was written stays written.
+/// [`BulkError::Document`] if the observer stops at a failed document; [`BulkError::Io`]; [`BulkError::Format`] if the
+/// format must be detected and cannot be; [`BulkError::Stopped`] with the observer's error. Output before the error
+/// remains written.
 pub fn lines(
     source: &mut dyn Read,
     sink: &mut dyn Write,
@@ -35,7 +36,7 @@ pub fn lines(
     };
     let mut first = coordinator.next()?;
     if first.is_none() && options.framing == Framing::Whole {
-        // A file of one document should hold one.
+        // A file with one document must not be empty.
         first = Some((Batch::Whole(InputBuffer::default()), 0));
     }
     let mut converter = Converter {
@@ -62,7 +63,7 @@ pub fn lines(
 
 struct LineCoordinator<'a> {
     batches: Batches<'a>,
-    /// The batch that was read to tell the format.
+    /// The batch that was read to detect the format.
     first: Option<(Batch, usize)>,
     writer: ResultWriter<'a>,
 }
@@ -83,7 +84,7 @@ impl Coordinator for LineCoordinator<'_> {
                         (batch, size)
                     }));
                 }
-                // A signal: the observer knows what it means.
+                // A signal arrived: let the observer handle it.
                 Err(error) if error.kind() == ErrorKind::Interrupted => self.writer.tick()?,
                 Err(error) => return Err(BulkError::io(self.writer.name(), error)),
             }
@@ -99,7 +100,7 @@ impl Coordinator for LineCoordinator<'_> {
     }
 }
 
-/// Writes results and keeps the report.
+/// Writes results and updates the report.
 struct ResultWriter<'a> {
     options: &'a Options,
     sink: &'a mut dyn Write,
@@ -134,14 +135,14 @@ impl ResultWriter<'_> {
     }
 
     fn write(&mut self, chunks: ChunkedBytes) -> Result<(), BulkError> {
-        // Each piece is let go of when it was written.
+        // Each chunk is freed after writing.
         for piece in chunks.into_pieces() {
             let mut rest = piece.as_slice();
             while !rest.is_empty() {
                 match self.sink.write(rest) {
                     Ok(0) => return Err(unwritten(self.options, ErrorKind::WriteZero.into())),
                     Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                    // A signal: the observer knows what it means.
+                    // A signal arrived: let the observer handle it.
                     Err(error) if error.kind() == ErrorKind::Interrupted => self.tick()?,
                     Err(error) => return Err(unwritten(self.options, error)),
                 }

@@ -1,16 +1,16 @@
-//! Many documents at once: read, converted on every core, written in order.
+//! Bulk conversion: many documents, converted on all cores, written in order.
 //!
 //! ```text
-//!                 calling thread                 workers (one a job)          calling thread
+//!                 calling thread                 workers (one per job)        calling thread
 //! source ── batches ── whole lines, 256 KiB ──►  format::read ─► Thread ─►  ── order ──► sink
 //!                                                format::write, gzip
 //! ```
 //!
-//! The calling thread alone touches source, sink and [`Observer`]. It reads no further than [`Options::jobs`] documents
-//! that are large, and a few megabytes of small ones, ahead of what it has written: memory does not grow with the file.
+//! Only the calling thread uses the source, the sink and the [`Observer`]. It reads at most [`Options::jobs`] large
+//! documents, or a few megabytes of small ones, ahead of the output, so memory does not grow with the file.
 //!
-//! [`lines`] is one file of many documents, [`files()`] are many files of one document, [`values()`] is a column of a
-//! table. [`format`] is the table of formats, and where one more is entered.
+//! [`lines()`] converts one file with many documents, [`files()`] many files with one document each, [`values()`] a
+//! column of a table. [`format`] is the table of formats; add new formats there.
 
 mod chunked_bytes;
 mod converter;

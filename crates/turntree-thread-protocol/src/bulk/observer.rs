@@ -2,33 +2,34 @@
 
 use super::error::{DocumentIssue, ObserverError, Report};
 
-/// What to do about a document that could not be converted.
+/// The action after a document failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnFailure {
-    /// End with [`BulkError::Document`](super::BulkError::Document).
+    /// Stop with [`BulkError::Document`](super::BulkError::Document).
     Stop,
-    /// Leave it out and go on.
+    /// Leave it out and continue.
     Skip,
-    /// Write these bytes in its place and go on.
+    /// Write these bytes instead and continue.
     Replace(Vec<u8>),
 }
 
-/// Who watches a conversion. Called on the calling thread only.
+/// Observes a conversion. All methods are called on the calling thread.
 pub trait Observer {
     /// Called about twenty times a second.
     ///
     /// # Errors
-    /// What it returns ends the conversion.
+    /// An error stops the conversion.
     fn tick(&mut self, so_far: &Report) -> Result<(), ObserverError>;
 
-    /// Called for each document that failed, in order. `text` is what was read, where [`Options::keeps_text`](super::Options::keeps_text) asks for it.
+    /// Called for each failed document, in order. `text` is the input if
+    /// [`Options::keeps_text`](super::Options::keeps_text) is set, otherwise empty.
     ///
     /// # Errors
-    /// What it returns ends the conversion.
+    /// An error stops the conversion.
     fn failed(&mut self, error: &DocumentIssue, text: &[u8]) -> Result<OnFailure, ObserverError>;
 }
 
-/// An observer that lets nothing pass: the first document that fails ends the conversion.
+/// An observer that stops at the first failed document.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StopAtFirst;
 

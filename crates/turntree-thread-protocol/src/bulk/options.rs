@@ -6,42 +6,43 @@ use super::converter::Task;
 use super::format::{Format, Settings};
 use super::input::Framing;
 
-/// How documents go through.
+/// Options of a bulk conversion.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The format that comes in; `None` to tell it by the first document.
+    /// The input format; `None` detects it from the first document.
     pub from: Option<&'static Format>,
-    /// What to do with documents.
+    /// The task.
     pub task: Task,
-    /// How each conversion is made.
+    /// The options of each conversion.
     pub settings: Settings,
-    /// How many threads convert; `None` for one a core.
+    /// The number of worker threads; `None` for one per core.
     pub jobs: Option<NonZeroUsize>,
-    /// Where one document of a file ends.
+    /// Where a document of a file ends.
     pub framing: Framing,
-    /// Whether what is written is compressed with gzip.
+    /// Whether to compress the output with gzip.
     pub gzip: bool,
-    /// Whether [`Observer::failed`](super::Observer::failed) wants the text of documents.
+    /// Whether [`Observer::failed`](super::Observer::failed) receives the text of the document.
     pub keeps_text: bool,
-    /// How many bytes the source is likely to have, which spares memory for a large document; 0 where nobody knows.
+    /// The expected size of the source in bytes, which saves memory for large documents; 0 if it is unknown.
     pub size: usize,
-    /// What the source is called in errors.
+    /// The name of the source in errors.
     pub name: Option<String>,
-    /// What the sink is called in errors.
+    /// The name of the sink in errors.
     pub output: Option<String>,
-    /// Whether files are on the disk before they get their names: a power cut leaves no half ones.
+    /// Whether to sync output files to disk before they get their names, so that a power failure leaves no partial
+    /// files.
     pub durable: bool,
-    /// The number of a column's first row, where it is a part of a longer one.
+    /// The number of the first row, for a column that is part of a longer one.
     pub first_row: u64,
 }
 
 impl Options {
-    /// Conversion into a format, with the format that comes in told by its content.
+    /// Options of a conversion to a format. The input format is detected.
     pub fn to(format: &'static Format) -> Self {
         Self::new(Task::Convert(format))
     }
 
-    /// These options for a task.
+    /// Default options for a task.
     pub fn new(task: Task) -> Self {
         Self {
             from: None,

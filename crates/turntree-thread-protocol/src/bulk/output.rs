@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Atomic output files.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use std::thread::{self, JoinHandle};
 
 use super::error::BulkError;
 
-/// Most characters of a file's own name in the name that it has until it is whole: names of files are short.
+/// The maximum number of characters of the file name in its temporary name; file systems limit names.
 const OWN: usize = 40;
 
-/// A file that gets its name when it is whole; dropped before that, it leaves nothing behind.
+/// A file that appears under its name when it is complete. Dropping it earlier removes it.
 ///
-/// It is written beside its place, so that naming it is one step of the file system. What is there already is replaced
-/// only if that was asked for, also when it came to be there in the meantime; the new file may be read by whom the old
-/// one could. A link leads to the file that is replaced. A device or a named pipe is no file: it is written to as it is.
+/// The temporary file is in the same directory, so the rename is atomic. An existing file is only replaced if
+/// `overwrite` is set, even if it was created in the meantime. The new file has the permissions of the old one. A
+/// symbolic link leads to the file to replace. Devices and named pipes are written to directly.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Its name until it is whole; `None` for what is no file.
+    /// The temporary name; `None` for devices and pipes.
     unfinished: Option<PathBuf>,
     file: Option<File>,
     overwrite: bool,
@@ -27,10 +27,10 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Begins a file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// [`BulkError::Exists`]; [`BulkError::Io`] where the directory cannot be written to.
+    /// [`BulkError::Exists`]; [`BulkError::Io`] if the directory cannot be written to.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, BulkError> {
         let name = path.display().to_string();
         let failed = |error| BulkError::io(name.clone(), error);
@@ -47,7 +47,7 @@ impl OutputFile {
         if !overwrite && path.symlink_metadata().is_ok() {
             return Err(BulkError::Exists { name });
         }
-        // A link that leads nowhere is replaced itself.
+        // A dangling link is replaced itself.
         let path = path.canonicalize().ok().filter(|_| path.is_symlink()).unwrap_or(path.to_owned());
         let own: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(OWN).collect();
         let unfinished = path.with_file_name(format!(".{own}.{:016x}.unfinished", fastrand::u64(..)));
@@ -55,32 +55,32 @@ impl OutputFile {
         let output =
             Self { path, unfinished: Some(unfinished), file: Some(file), overwrite, background_sync: None };
         if let (Some(there), Some(file)) = (there, &output.file) {
-            // Before there is anything in it that others should not read.
+            // Set the permissions before writing any content.
             file.set_permissions(there.permissions()).map_err(failed)?;
         }
         Ok(output)
     }
 
-    /// Where its bytes go.
+    /// The path that receives the bytes.
     pub fn place(&self) -> &Path {
         self.unfinished.as_deref().unwrap_or(&self.path)
     }
 
-    /// Has what is written brought to the disk while more is written, so that [`Self::finish`] waits for the rest only.
+    /// Syncs to disk in the background while more is written, so that [`Self::finish`] only waits for the rest.
     pub fn sync_behind(&mut self) {
         let file = self.file.as_ref().filter(|_| self.unfinished.is_some());
         self.background_sync = file.and_then(|file| file.try_clone().ok()).and_then(BackgroundSync::new);
     }
 
-    /// Gives the file its name. With `durable`, what was written is on the disk before that: after a power cut the name
-    /// has all of it or does not exist. [`sync_directory`] then makes sure of the name.
+    /// Renames the file to its final name. With `durable`, the content is synced before, so after a power failure the
+    /// file is complete or does not exist. Call [`sync_directory`] to sync the name as well.
     ///
     /// # Errors
     /// [`BulkError::Exists`]; [`BulkError::Io`].
     pub fn finish(mut self, durable: bool) -> Result<(), BulkError> {
         let name = self.path.display().to_string();
         let Some(unfinished) = &self.unfinished else { return Ok(()) };
-        // The system tells of a failure once, to whom it was that asked.
+        // The system reports a failed sync only once, to the caller of the sync.
         let synced = self.background_sync.take().map_or(Ok(()), BackgroundSync::end);
         if let Some(file) = self.file.take().filter(|_| durable) {
             let synced = synced.and_then(|()| supported(file.sync_all()));
@@ -88,12 +88,12 @@ impl OutputFile {
         }
         if !self.overwrite {
             match fs::hard_link(unfinished, &self.path) {
-                // The other name is removed by the drop.
+                // `drop` removes the temporary name.
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(BulkError::Exists { name });
                 }
-                // A file system without links.
+                // The file system has no hard links.
                 Err(_) if self.path.symlink_metadata().is_ok() => return Err(BulkError::Exists { name }),
                 Err(_) => {}
             }
@@ -119,25 +119,25 @@ impl Write for OutputFile {
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        // Renamed, it is not there any more; nothing else can be done about one that stays.
+        // After the rename there is nothing to remove. Other errors cannot be handled here.
         let _gone = self.unfinished.as_ref().map(fs::remove_file);
     }
 }
 
-/// How much is written before it is brought to the disk.
+/// The number of bytes between background syncs.
 const SYNC_BYTES: usize = 16 << 20;
 
-/// A thread that brings a file to the disk while it grows.
+/// A thread that syncs a growing file to disk.
 #[derive(Debug)]
 struct BackgroundSync {
-    /// Bytes that nobody was receiver about.
+    /// Bytes since the last sync request.
     unsynced: usize,
     sender: SyncSender<()>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl BackgroundSync {
-    /// `None` where no thread can be had: the whole file is then brought to the disk at its end.
+    /// `None` if no thread can be started: the whole file is then synced at the end.
     fn new(file: File) -> Option<Self> {
         let (sender, receiver) = sync_channel(1);
         let sync = move || receiver.iter().try_for_each(|()| supported(file.sync_data()));
@@ -149,7 +149,7 @@ impl BackgroundSync {
         self.unsynced += bytes;
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
-            // Full: it is at work, and will be again. Disconnected: it failed, and `end` says how.
+            // Full: a sync is already requested. Disconnected: a sync failed, and `end` reports the error.
             let _sent = self.sender.try_send(());
         }
     }
@@ -162,13 +162,13 @@ impl BackgroundSync {
     }
 }
 
-/// Makes sure that the names in the directory of a file are on the disk.
+/// Syncs the directory of a file, so that the file's name is on disk.
 ///
 /// # Errors
 /// [`BulkError::Io`].
 pub fn sync_directory(of: &Path) -> Result<(), BulkError> {
     let parent = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Elsewhere directories are not opened, and names are the file system's affair.
+    // Other systems cannot sync directories.
     if cfg!(unix) {
         let synced = File::open(parent).and_then(|directory| directory.sync_all());
         supported(synced).map_err(|error| BulkError::io(parent.display().to_string(), error))?;
@@ -176,7 +176,7 @@ pub fn sync_directory(of: &Path) -> Result<(), BulkError> {
     Ok(())
 }
 
-/// File systems that know of no disk say so; that is no failure.
+/// Ignores the errors of file systems that do not support sync.
 fn supported(synced: io::Result<()>) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     synced.or_else(|error| match error.kind() {

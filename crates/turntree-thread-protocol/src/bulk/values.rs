@@ -1,4 +1,4 @@
-//! A column of a table: one document a row, null where there is none.
+//! Conversion of a column of a table: one document per row, or null.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -12,15 +12,15 @@ use super::format::{detect, readable};
 use super::observer::{Observer, OnFailure};
 use super::options::Options;
 
-/// Bytes of documents that are converted at once.
+/// The number of bytes per batch.
 const BATCH: usize = 256 * 1024;
 
-/// A column that is read.
+/// An input column.
 pub trait InputColumn: Sync {
-    /// How many rows.
+    /// The number of rows.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// True if there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -39,16 +39,16 @@ impl InputColumn for &[Option<Vec<u8>>] {
     }
 }
 
-/// A column that was written: the layout that Arrow calls large binary.
+/// An output column in Arrow's large binary layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputColumn {
-    /// Where each row begins in `data`, and where the last one ends.
+    /// The offset of each row in `data`, and the end of the last row.
     pub offsets: Vec<i64>,
-    /// All documents, one after another.
+    /// All documents, concatenated.
     pub data: Vec<u8>,
-    /// One bit a row, the lowest of the first byte first: whether it has a document.
+    /// One bit per row, least significant bit first: 1 for a document, 0 for null.
     pub validity: Vec<u8>,
-    /// RowCoordinator without a document.
+    /// The number of null rows.
     pub nulls: usize,
 }
 
@@ -59,17 +59,17 @@ impl OutputColumn {
         Self { offsets, data: Vec::new(), validity: Vec::with_capacity(rows / 8 + 1), nulls: 0 }
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ends a row after what is in `data`.
+    /// Ends a row at the end of `data`.
     fn end_row(&mut self, valid: bool) {
         let row = self.len();
         if row.is_multiple_of(8) {
@@ -83,10 +83,10 @@ impl OutputColumn {
     }
 }
 
-/// Converts every row of a column, in order. Null stays null, and so becomes what fails where the observer skips it.
+/// Converts every row of a column, in order. Null rows remain null; failed rows that the observer skips become null.
 ///
 /// # Errors
-/// As [`lines`](super::lines()), with rows in the place of lines.
+/// As [`lines`](super::lines()), with rows instead of lines.
 pub fn values(
     column: &dyn InputColumn,
     options: &Options,
@@ -133,7 +133,7 @@ struct RowCoordinator<'a> {
     began: Instant,
 }
 
-/// RowCoordinator that were converted: bytes of each, null, or what is wrong.
+/// Converted rows: the length of each document, null, or its errors.
 struct ConvertedRows {
     rows: Vec<Result<Option<usize>, Vec<DocumentIssue>>>,
     out: ChunkedBytes,
@@ -147,7 +147,7 @@ impl Coordinator for RowCoordinator<'_> {
     fn next(&mut self) -> Result<Option<(Range<usize>, usize)>, BulkError> {
         let (first, mut size) = (self.next, 0);
         while self.next < self.column.len() && size < BATCH {
-            // A row counts even where it is null: a batch of nulls ends too.
+            // Null rows count too, so that a batch of nulls ends.
             size += self.column.get(self.next).map_or(0, <[u8]>::len) + 16;
             self.next += 1;
         }

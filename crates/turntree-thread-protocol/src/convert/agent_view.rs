@@ -1,9 +1,11 @@
-//! What one agent hears of a thread, in any world: who speaks, what is told of others, and which returns stand behind
-//! which calls. ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11 and 12.
+//! Builds one agent's view of a thread: which speakers are visible, how messages of others are quoted, and where tool
+//! results go.
 //!
-//! Own words, calls and results stay as they are; what other agents say is attributed to them; their tools are hidden,
-//! summarised or shown; their thinking never appears, and neither do system actions. Providers want the returns of calls
-//! directly behind them, so returns that came later move there; nothing else changes its place.
+//! The agent's own messages, calls and results are unchanged. Messages of other agents are attributed to them. Their
+//! tools are hidden, summarized or shown. Their thinking and system actions never appear. Providers require tool
+//! returns directly after their calls, so later returns move there; all other actions stay in order.
+//!
+//! Spec: ThreadProtocol 1.0.0, "ThreadProtocol → `ModelMessages`"; decisions 4, 11 and 12.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -14,55 +16,56 @@ use crate::document::Thread;
 use crate::error::ThreadError;
 use turntree_core::limits::Limits;
 
-/// How many characters of arguments and of results a summary shows.
+/// The maximum number of characters of arguments and of results in a summary.
 const SUMMARY_CHARACTERS: usize = 200;
 
-/// In whose voice an agent hears other agents.
+/// The role of other agents' messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OthersRole {
-    /// As if a user said it: models imitate what stands in their own voice.
+    /// As user messages: models imitate text in the assistant role.
     #[default]
     User,
-    /// As if the model itself said it. Messages with files stay in the user's voice: no model says files of others.
+    /// As assistant messages. Messages with files remain user messages, because an assistant message cannot have files
+    /// of others.
     Assistant,
 }
 
-/// What an agent hears of what other agents say.
+/// Visibility of other agents' messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Others {
-    /// Their words, after who said them.
+    /// Visible, with attribution.
     #[default]
     Prefix,
-    /// Nothing.
+    /// Hidden.
     Hide,
 }
 
-/// What an agent sees of the tools of other agents.
+/// Visibility of other agents' tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolVisibility {
-    /// Nothing.
+    /// Hidden.
     #[default]
     Hide,
     /// One line for a call and its return.
     Summarize,
-    /// Calls and returns, in pairs, with ids made unique.
+    /// Calls and returns in pairs, with unique ids.
     Show,
 }
 
-/// Which messages to make of a thread.
+/// Options of an export to messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewOptions {
-    /// Whose view; `None` for the whole history as it was imported.
+    /// The agent of the view; `None` exports the whole history as it was imported.
     pub agent_id: Option<String>,
-    /// What it hears of others.
+    /// Visibility of other agents' messages.
     pub others: Others,
-    /// In whose voice.
+    /// The role of other agents' messages.
     pub others_role: OthersRole,
-    /// What goes before the words of another agent; `NAME` stands for its name.
+    /// Prefix of other agents' messages. `NAME` is replaced with the agent's name.
     pub attribution: String,
-    /// What it sees of others' tools.
+    /// Visibility of other agents' tools.
     pub tool_visibility: ToolVisibility,
-    /// How many bytes may be written: texts that a thread holds once are written wherever they belong.
+    /// Limits of the output. A text that the thread stores once is written at each of its uses.
     pub limits: Limits,
 }
 
@@ -86,51 +89,51 @@ impl ViewOptions {
     }
 }
 
-/// What an action was in the world that the view is for.
+/// What the source format says about an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ActionOrigin {
-    /// The place of the first action of the message it was part of.
+    /// The index of the first action of its source message.
     pub message: Option<usize>,
-    /// Whether it is of a tool that the provider runs itself: its return stands in the answer.
+    /// True for tools that the provider runs: their returns are in the response.
     pub native: bool,
-    /// Whether that world has no words for it.
+    /// True if the target format cannot represent the action.
     pub unrepresentable: bool,
 }
 
-/// How an action is rendering.
+/// How an action appears in the view.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Rendering<'t> {
-    /// As it is.
+    /// Unchanged.
     AsIs,
-    /// As a call under this id.
+    /// As a call with this id.
     Call { id: Cow<'t, str>, own: bool },
     /// As the return of the call with this id.
     Return { id: Cow<'t, str>, own: bool },
-    /// As the words of another agent, after this.
+    /// As a quote of another agent, after this prefix.
     Quoted(String),
-    /// As this line.
+    /// As this line of text.
     Summary(String),
 }
 
-/// One action as the agent hears it.
+/// One action in the view.
 #[derive(Debug, Clone)]
 pub(super) struct ViewItem<'t> {
-    /// Its place in the thread.
+    /// The index in the thread.
     pub index: usize,
     /// The action.
     pub action: &'t Action,
-    /// How it is rendering.
+    /// How the action appears.
     pub rendering: Rendering<'t>,
 }
 
-/// One message of a view: a request, or the answer of one agent. No two requests stand together.
+/// One message of a view: a request, or the response of one agent. Two requests are never adjacent.
 #[derive(Debug)]
 pub(super) struct ViewMessage<'t> {
-    /// Who answers; `None` for a request.
+    /// The responding agent; `None` for a request.
     pub speaker: Option<&'t str>,
-    /// Of which message the answer is, as [`ActionOrigin::message`].
+    /// The source message of the response, as in [`ActionOrigin::message`].
     pub origin: Option<usize>,
-    /// What is in it. Returns stand first in a request.
+    /// The items. Tool returns come first in a request.
     pub items: Vec<ViewItem<'t>>,
 }
 
@@ -140,10 +143,10 @@ impl ViewMessage<'_> {
     }
 }
 
-/// The messages that an agent hears. With `calls_end`, an answer without an origin ends with its calls.
+/// Builds the messages of an agent's view. With `calls_end`, a response without a source message ends after its calls.
 ///
 /// # Errors
-/// [`ThreadError::UnknownAgent`] when the registry does not have the agent.
+/// [`ThreadError::UnknownAgent`] if the registry does not have the agent.
 pub(super) fn messages<'t>(
     thread: &'t Thread,
     agent_id: &str,
@@ -177,7 +180,7 @@ pub(super) fn messages<'t>(
         };
         builder.build()
     };
-    // Calls that may still be answered: nothing follows the message they are in. No provider takes others.
+    // Open calls of the last message may still get a return. Providers reject all other open calls.
     let messages = build(None);
     let is_open = |item: &ViewItem<'_>| {
         matches!(item.rendering, Rendering::Call { .. }) && !pairs.return_of.contains_key(&item.index)
@@ -190,7 +193,7 @@ pub(super) fn messages<'t>(
     Ok(if open == waiting.len() { messages } else { build(Some(&waiting)) })
 }
 
-/// Calls and their returns by place. Ids repeat, so the first open call of an id is the one that a return answers.
+/// Calls and their returns by index. Ids are not unique: a return belongs to the first open call with its id.
 #[derive(Debug, Default)]
 struct CallPairs {
     return_of: HashMap<usize, usize>,
@@ -206,7 +209,7 @@ impl CallPairs {
                 Action::ToolCall(call) => open.entry(&call.tool_call_id).or_default().push_back(index),
                 Action::ToolReturn(returned) => {
                     let call = open.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front);
-                    // A provider's return answers only a provider's call: they stand in the same answer.
+                    // A return of a provider's tool only matches a call of a provider's tool, in the same response.
                     if let Some(call) = call
                         && is_native(origins, call) == is_native(origins, index)
                     {
@@ -225,7 +228,7 @@ fn is_native(origins: &[ActionOrigin], index: usize) -> bool {
     origins.get(index).is_some_and(|origin| origin.native)
 }
 
-/// Goes through a thread and puts messages together.
+/// Builds the messages while it iterates over the thread.
 struct ViewBuilder<'t, 'o> {
     thread: &'t Thread,
     agent_id: &'o str,
@@ -233,12 +236,12 @@ struct ViewBuilder<'t, 'o> {
     origins: &'o [ActionOrigin],
     calls_end: bool,
     pairs: &'o CallPairs,
-    /// Own calls without a return that are rendering; `None` for all.
+    /// Open calls of the agent that stay in the view; `None` for all.
     waiting: Option<&'o HashSet<usize>>,
-    /// Ids of calls that are taken.
+    /// Ids of calls in the view.
     ids: HashSet<Cow<'t, str>>,
     messages: Vec<ViewMessage<'t>>,
-    /// The message that is being put together.
+    /// The message under construction.
     open: Option<ViewMessage<'t>>,
 }
 
@@ -274,7 +277,7 @@ impl<'t> ViewBuilder<'t, '_> {
         self.messages
     }
 
-    /// Adds to the request that is open, or opens one.
+    /// Adds to the open request, or starts a request.
     fn add_to_request(&mut self, item: ViewItem<'t>) {
         if self.open.as_ref().is_some_and(|open| open.speaker.is_some()) {
             self.finish();
@@ -283,7 +286,7 @@ impl<'t> ViewBuilder<'t, '_> {
         self.open.get_or_insert_with(request).items.push(item);
     }
 
-    /// Adds to the answer that is open, where the item goes on with it, or opens one.
+    /// Adds to the open response if the item continues it, or starts a response.
     fn add_to_response(&mut self, speaker: &'t str, item: ViewItem<'t>) {
         let own = speaker == self.agent_id;
         let origin = self.origins.get(item.index).filter(|_| own).and_then(|origin| origin.message);
@@ -325,7 +328,7 @@ impl<'t> ViewBuilder<'t, '_> {
         );
     }
 
-    /// An id like this that no call of the view has.
+    /// A unique id derived from this one.
     fn unique(&mut self, id: &str) -> Cow<'t, str> {
         let mut free: Cow<'t, str> = Cow::Owned(id.to_owned());
         let mut number = 2_u64;
@@ -364,14 +367,14 @@ impl<'t> ViewBuilder<'t, '_> {
                     ViewItem { index, action, rendering: Rendering::Call { id, own: false } },
                 );
             }
-            // A call with a return is told where the return is.
+            // A call with a return is summarized at its return.
             ToolVisibility::Summarize if !answered => self.summarize(index, action, call, "no result"),
             ToolVisibility::Hide | ToolVisibility::Show | ToolVisibility::Summarize => {}
         }
     }
 
     fn tool_return(&mut self, index: usize, action: &'t Action, returned: &ToolReturnAction) {
-        // A return without its call is nobody's, and no provider would take it.
+        // Providers reject a return without a call.
         let Some(called) = self.pairs.call_of.get(&index).copied() else { return };
         let Some(Action::ToolCall(call)) = self.thread.actions.get(called).map(|call| &**call) else {
             return;
@@ -393,7 +396,7 @@ impl<'t> ViewBuilder<'t, '_> {
         self.add_to_request(ViewItem { index, action, rendering: Rendering::Summary(line) });
     }
 
-    /// Ends the message that is open. The returns of an answer open the request behind it.
+    /// Finishes the open message. The returns of a response start the next request.
     fn finish(&mut self) {
         let Some(message) = self.open.take() else { return };
         let returned = |item: &ViewItem<'t>| match &item.rendering {
@@ -427,12 +430,13 @@ fn is_text(content: &MessageContent) -> bool {
     }
 }
 
-/// A text after who said it. One that says so already, because it comes from a view, says it once.
+/// Prefixes a text with its attribution. A text that already has the prefix, because it comes from a view, is
+/// unchanged.
 pub(super) fn prefixed(text: &str, prefix: &str) -> String {
     if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") }
 }
 
-/// The beginning of a JSON text.
+/// The first characters of a JSON text.
 fn shorten(json: &str) -> Cow<'_, str> {
     match json.char_indices().nth(SUMMARY_CHARACTERS) {
         Some((end, _)) => Cow::Owned(format!("{}…", json.get(..end).unwrap_or_default())),

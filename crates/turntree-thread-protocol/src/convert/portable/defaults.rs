@@ -6,23 +6,23 @@ use crate::action::Action;
 use crate::content::MessageContent;
 use crate::document::AgentConfig;
 
-/// What a time is when nothing says one: never the present.
+/// The time of actions without one: never the current time, so that imports are deterministic.
 pub(in crate::convert) const EPOCH: &str = "1970-01-01T00:00:00Z";
 
-/// How many characters of the first user text make a title.
+/// The maximum number of characters of a derived title.
 const TITLE_CHARACTERS: usize = 80;
 
-/// The namespace of every id that is derived from content.
+/// The namespace of all ids that are derived from content.
 pub(in crate::convert) fn namespace() -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol")
 }
 
-/// The agent of histories that name none.
+/// The default agent.
 pub(in crate::convert) fn assistant() -> AgentConfig {
     named_agent("assistant", "Assistant")
 }
 
-/// An agent whose id follows from its identifier. It has no time yet: the thread gives it its own.
+/// An agent whose id is derived from its identifier. Its creation time is set from the thread.
 pub(in crate::convert) fn named_agent(identifier: &str, name: &str) -> AgentConfig {
     let id = Uuid::new_v5(&namespace(), format!("agent:{identifier}").as_bytes());
     AgentConfig {
@@ -33,7 +33,7 @@ pub(in crate::convert) fn named_agent(identifier: &str, name: &str) -> AgentConf
     }
 }
 
-/// The title of a thread without one: the beginning of the first user text.
+/// The default title: the beginning of the first user text.
 pub(in crate::convert) fn title<'t>(mut actions: impl Iterator<Item = &'t Action>) -> String {
     let first = actions.find_map(|action| match action {
         Action::UserMessage(message) => Some(&message.content),

@@ -1,15 +1,16 @@
-//! Actions that a stream sends beside the parts of a response: they follow the results of its tool calls.
+//! Deferred actions: data, sources and files that a stream sends beside a response follow the results of its tool
+//! calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::action::Action;
 
-/// A chunk of the stream that is no part of the history.
+/// An action that waits for the results of its response.
 #[derive(Debug)]
 pub(in crate::convert) struct DeferredAction {
     pub action: Action,
-    /// Data parts: their id.
+    /// The id of a data part.
     pub id: Option<String>,
 }
 
@@ -19,32 +20,33 @@ impl DeferredAction {
     }
 }
 
-/// The deferred actions of a response, and where data parts with an id stand in the thread.
+/// The deferred actions of a response, and the locations of data actions with an id.
 #[derive(Debug, Default)]
 pub(in crate::convert) struct DeferredActions {
     /// Actions that wait for the results of the response.
     waiting: Vec<DeferredAction>,
-    /// The index of each data action with an id, by type and id: a later value replaces it.
+    /// The index of each data action with an id, by type and id. A later value replaces it.
     data: HashMap<(String, String), usize>,
 }
 
 impl DeferredActions {
-    /// Starts a new user turn: data ids of the last one are not replaced any more.
+    /// Starts a new user turn: later data never replaces data of the previous turn.
     pub(in crate::convert) fn begin_turn(&mut self) {
         self.data.clear();
     }
 
-    /// What comes when the results of the response are there.
+    /// Adds actions that follow the results of the response.
     pub(in crate::convert) fn defer(&mut self, actions: impl IntoIterator<Item = DeferredAction>) {
         self.waiting.extend(actions);
     }
 
-    /// What waited.
+    /// Removes and returns the waiting actions.
     pub(in crate::convert) fn take(&mut self) -> Vec<DeferredAction> {
         std::mem::take(&mut self.waiting)
     }
 
-    /// The action of a deferred that takes no earlier one's place. `actions` are those of the thread so far.
+    /// Returns the action to append; `None` if it replaced the data of an earlier action. `actions` are the actions of
+    /// the thread so far.
     pub(in crate::convert) fn insert(
         &mut self,
         deferred: DeferredAction,

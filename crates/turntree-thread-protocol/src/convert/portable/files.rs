@@ -1,21 +1,21 @@
-//! Files of content parts: where their data is, and the data of `system.tp.file`.
+//! Files of content parts: their location and the data of `system.tp.file`.
 
 use crate::content::ContentPart;
 use turntree_core::json::{RawJson, RawObject};
 
-/// Names of members of UI parts, and what they are called in `system.tp.*`.
+/// Pairs of names: a member of a UI part, and the same member in `system.tp.*`.
 pub(in crate::convert) type Names = &'static [(&'static str, &'static str)];
 
-/// `file` and `system.tp.file`.
+/// Members of `file` parts and of `system.tp.file`.
 pub(in crate::convert) const FILE: Names =
     &[("mediaType", "media_type"), ("url", "url"), ("filename", "filename")];
-/// `source-url` and `system.tp.source_url`.
+/// Members of `source-url` parts and of `system.tp.source_url`.
 pub(in crate::convert) const SOURCE_URL: Names =
     &[("sourceId", "source_id"), ("url", "url"), ("title", "title")];
-/// `source-document` and `system.tp.source_document`.
+/// Members of `source-document` parts and of `system.tp.source_document`.
 pub(in crate::convert) const SOURCE_DOCUMENT: Names =
     &[("sourceId", "source_id"), ("mediaType", "media_type"), ("title", "title"), ("filename", "filename")];
-/// The approval of a tool part and `system.tp.approval`.
+/// Members of the approval of a tool part and of `system.tp.approval`.
 pub(in crate::convert) const APPROVAL: Names = &[
     ("id", "approval_id"),
     ("approved", "approved"),
@@ -24,7 +24,7 @@ pub(in crate::convert) const APPROVAL: Names = &[
     ("isAutomatic", "is_automatic"),
 ];
 
-/// What every kind of file says.
+/// The fields that all kinds of files share.
 pub(in crate::convert) struct FileDescription<'p> {
     pub url: Option<&'p str>,
     pub base64: Option<&'p str>,
@@ -63,7 +63,7 @@ impl<'p> FileDescription<'p> {
     }
 }
 
-/// The URL of a file, a data URL if it is inline; `None` where only a provider can say what it is.
+/// The URL of a file, or a data URL for inline data; `None` for a file that only a provider stores.
 pub(in crate::convert) fn url_of(part: &ContentPart) -> Option<String> {
     FileDescription::of(part)?.url()
 }

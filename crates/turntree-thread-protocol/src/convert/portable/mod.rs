@@ -1,8 +1,8 @@
-//! The portable profile of ThreadProtocol: what an imported thread holds whatever its source.
+//! The portable profile of ThreadProtocol: the same thread from every source.
 //!
-//! Histories of Pydantic AI and streams of the Vercel AI SDK describe the same runs. In the portable profile both become
-//! the same actions: this module defines the `system.tp.*` actions, their data and their order, and the defaults of
-//! values that a source does not have.
+//! Histories of Pydantic AI and streams of the Vercel AI SDK describe the same runs. In the portable profile both
+//! become the same actions. This module defines the `system.tp.*` actions, their data and their order, and the default
+//! values for fields that a source does not have.
 
 mod defaults;
 mod deferred;

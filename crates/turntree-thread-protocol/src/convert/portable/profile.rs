@@ -1,11 +1,11 @@
-//! The two profiles of an imported thread.
+//! The profiles of an imported thread.
 
-/// How much of a history a thread keeps. Decision 1.
+/// How much of the source a thread preserves. Decision 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProfileKind {
-    /// Core actions, system actions, and in metadata what is needed to invert them exactly.
+    /// Core actions, system actions, and metadata for a lossless round trip.
     #[default]
     Full,
-    /// Core actions and system actions, nothing else.
+    /// Core actions and system actions only.
     Portable,
 }

@@ -1,12 +1,13 @@
-//! System actions that every conversion writes alike: names of `system.*` types, their data, and portable payloads.
-//! Specification: UI message stream, §10 to §12.
+//! System actions that every conversion writes in the same way: their types, their data, and normalized payloads.
+//!
+//! Spec: UI message stream, §10 to §12.
 
 use crate::action::{Action, SystemAction};
 use crate::roundtrip_metadata::is_private;
 use turntree_core::json::canonical;
 use turntree_core::json::{RawJson, RawObject};
 
-/// A system action.
+/// Creates a system action.
 pub(in crate::convert) fn system(action_type: &str, timestamp: &str, data: RawJson) -> Action {
     Action::System(SystemAction {
         action_type: action_type.into(),
@@ -16,7 +17,7 @@ pub(in crate::convert) fn system(action_type: &str, timestamp: &str, data: RawJs
     })
 }
 
-/// The action type of data with this name in a stream.
+/// The action type of a stream's data part with this name.
 pub(in crate::convert) fn data_action_type(name: &str) -> String {
     match name.strip_prefix("tp-") {
         Some(fact) => format!("system.tp.{fact}"),
@@ -24,12 +25,13 @@ pub(in crate::convert) fn data_action_type(name: &str) -> String {
     }
 }
 
-/// The action type of data that is called so in a stream; `None` for names that are reserved for servers.
+/// The action type of a stream's data part with this name; `None` for names that are reserved for servers.
 pub(in crate::convert) fn data_name(name: &str) -> Option<String> {
     Some(data_action_type(name)).filter(|action_type| !is_private(action_type))
 }
 
-/// Arguments as an object: what is no object, and no text of one, is a member of it.
+/// Converts arguments to an object. A string with the JSON of an object becomes that object; any other value becomes a
+/// member.
 pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     if raw.is_null() {
         return RawJson::empty_object();
@@ -47,7 +49,7 @@ pub(in crate::convert) fn object_arguments(raw: &RawJson) -> RawJson {
     }
 }
 
-/// Spells an action as the stream does.
+/// Normalizes an action to the form in a stream: arguments are objects, errors are strings.
 pub(in crate::convert) fn normalize(action: &mut Action) {
     match action {
         Action::ToolCall(call) if !call.args.is_object() => call.args = object_arguments(&call.args),
@@ -60,7 +62,7 @@ pub(in crate::convert) fn normalize(action: &mut Action) {
     }
 }
 
-/// An object of these members.
+/// Creates an object from members.
 pub(in crate::convert) fn object(members: &[(&str, RawJson)]) -> RawJson {
     let object: RawObject = members.iter().map(|(key, value)| (*key, value.clone())).collect();
     RawJson::from_value(&object).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Blocks of the provider layer and content parts of the protocol.
+//! Content blocks of UPP to content parts of ThreadProtocol, and back.
 
 use crate::action::UserMessageAction;
 use crate::content::{
@@ -11,7 +11,7 @@ use turntree_core::message::content::{
 };
 use turntree_core::message::media::Binary;
 
-/// The content of blocks: text where they are one text.
+/// The content of blocks: plain text for a single text block, a list of parts otherwise.
 pub(super) fn content_of<'b>(blocks: impl ExactSizeIterator<Item = &'b ContentBlock>) -> MessageContent {
     let one = blocks.len() == 1;
     let mut parts: Vec<ContentPart> = blocks.filter_map(part_of).collect();
@@ -24,7 +24,7 @@ pub(super) fn content_of<'b>(blocks: impl ExactSizeIterator<Item = &'b ContentBl
     }
 }
 
-/// The content part of a block that has one.
+/// The content part of a block; `None` for reasoning and unknown blocks.
 fn part_of(block: &ContentBlock) -> Option<ContentPart> {
     let binary = |data: &Binary| Some(data.to_base64());
     Some(match block {
@@ -72,7 +72,7 @@ fn part_of(block: &ContentBlock) -> Option<ContentPart> {
     })
 }
 
-/// The blocks of what a user said, and of what came with it.
+/// The blocks of a user message, including its attachments.
 pub(super) fn user_blocks(message: &UserMessageAction) -> Vec<ContentBlock> {
     let attached = message.attachments.iter().flatten().filter_map(Attachment::part);
     let mut blocks = blocks_of(&message.content);
@@ -88,7 +88,7 @@ pub(super) fn blocks_of(content: &MessageContent) -> Vec<ContentBlock> {
     }
 }
 
-/// The block of a content part that has one: files that only a provider keeps have none.
+/// The block of a content part; `None` for unknown parts and files without data.
 fn block_of(part: &ContentPart) -> Option<ContentBlock> {
     let extra = Extra::new;
     Some(match part {
@@ -158,7 +158,7 @@ fn file_block(file: &FileContent) -> Option<ContentBlock> {
     }))
 }
 
-/// The bytes of base64; `None` where it is missing or malformed.
+/// Decodes base64; `None` if it is missing or malformed.
 fn decoded(base64: Option<&String>) -> Option<Binary> {
     Binary::from_base64(base64?).ok()
 }

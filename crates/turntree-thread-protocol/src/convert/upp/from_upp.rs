@@ -1,4 +1,4 @@
-//! Messages to actions.
+//! Imports messages: each message becomes one or more actions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,25 +20,25 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::{Body, Message};
 use turntree_core::time::Timestamp;
 
-/// The tool of a result whose call is not there.
+/// The tool name of a result without a call.
 const UNKNOWN_TOOL: &str = "unknown";
-/// How to make a thread of messages.
+/// Options of [`from_upp`].
 #[derive(Debug, Clone)]
 pub struct UppOptions {
-    /// Who the assistant of the messages is.
+    /// The agent of the assistant messages.
     pub agent: AgentConfig,
-    /// The thread's id.
+    /// The id of the thread.
     pub thread_id: String,
-    /// The thread's title; else the beginning of the first user text.
+    /// The title; by default the beginning of the first user text.
     pub title: Option<String>,
-    /// Whether to keep what the exact way back needs.
+    /// Whether to store the metadata for a lossless round trip.
     pub full: bool,
 }
 
-/// Makes a thread of messages.
+/// Converts messages to a thread.
 ///
-/// With `full`, [`Thread::to_upp`] gives back messages equal to these. Blocks that the protocol has no content for are
-/// kept whole there, and left out otherwise.
+/// With `full`, [`Thread::to_upp`] returns equal messages. Blocks without a content part are then preserved verbatim in
+/// metadata; otherwise they are left out.
 pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, options: &UppOptions) -> Thread {
     let mut open_calls = OpenCalls::default();
     let mut thread = Thread::new(options.thread_id.clone(), "", "");
@@ -65,7 +65,7 @@ pub fn from_upp<'m>(messages: impl IntoIterator<Item = &'m Arc<Message>>, option
     thread
 }
 
-/// The agent of messages that name none.
+/// The default agent.
 pub fn assistant() -> AgentConfig {
     let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"urn:turntree:thread-protocol:assistant");
     AgentConfig {
@@ -76,11 +76,11 @@ pub fn assistant() -> AgentConfig {
     }
 }
 
-/// Puts into metadata what the actions of a message do not say.
+/// Stores in metadata what the actions of a message do not hold.
 fn attach_metadata(index: usize, message: &Arc<Message>, actions: &mut Vec<Action>) {
     let position = u64::try_from(index).unwrap_or(u64::MAX);
     if actions.is_empty() {
-        // Something has to stand for the message.
+        // A message needs at least one action.
         actions.push(Action::System(SystemAction {
             action_type: "system.turntree.message".into(),
             timestamp: message.timestamp.to_string().into(),
@@ -170,7 +170,7 @@ fn encode(message: &Message, agent_id: &str, open_calls: &mut OpenCalls) -> Vec<
     actions
 }
 
-/// The tools of calls that wait for their results. Ids repeat: the first call of an id is answered first.
+/// Tool names of open calls. Ids are not unique: the first call with an id gets the first result.
 #[derive(Default)]
 struct OpenCalls(HashMap<String, VecDeque<String>>);
 

@@ -1,21 +1,21 @@
-//! `metadata.turntree` of an action: what no action holds of the message it belongs to.
+//! `metadata.turntree` of an action: the fields of its source message that no action holds.
 
 use turntree_core::json::{RawJson, RawObject, json_object};
 
-/// The namespace of what the way back needs.
+/// The namespace of the round-trip metadata.
 pub(super) const NAMESPACE: &str = "turntree";
 
 json_object! {
-    /// What an action says about the message it belongs to.
+    /// Round-trip metadata of an action.
     #[derive(Debug, Clone, PartialEq)]
     pub(super) struct MessageMetadata {
-        /// The place of the message in the history.
+        /// The index of the message in the history.
         pub m: u64 = "m",
-        /// In the first action of a message: its id.
+        /// The id of the message, in its first action.
         pub id: Option<String> = "id",
-        /// In the first action of a message: vendor facts.
+        /// The provider metadata of the message, in its first action.
         pub metadata: Option<RawObject> = "metadata",
-        /// The whole message, where nothing else gives it back.
+        /// The whole message, if the actions cannot reproduce it.
         pub raw: Option<RawJson> = "raw",
     }
 }

@@ -1,8 +1,10 @@
-//! Messages of the provider layer (UPP-1.2 §3–4): in, out, and nothing lost.
+//! Lossless conversion from and to the messages of UPP.
 //!
-//! A message becomes the actions of what is said in it: thinking, text and files in order, calls and results one action
-//! each. The first action of a message keeps in `metadata.turntree` what no action says (ids, vendor facts), the others
-//! the place of their message. A message that does not come back equal from that is kept whole.
+//! A message becomes one action for each run of texts and files, each reasoning block, each call and each result, in
+//! order. The first action of a message stores the message's id and provider metadata in `metadata.turntree`; the other
+//! actions store the index of their message. A message that its actions cannot reproduce is stored verbatim.
+//!
+//! Spec: UPP-1.2 §3, §4.
 
 mod blocks;
 mod from_upp;

@@ -1,4 +1,4 @@
-//! From a thread to messages: the way back of [`super::from_upp`], and what one agent hears.
+//! Exports a thread to messages: the whole history, or one agent's view.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::{Body, Message};
 use turntree_core::message::tool::{ToolCall, ToolResult};
 
-/// Whose voice an action without an envelope is in.
+/// The role of an action without metadata.
 #[derive(PartialEq, Eq, Clone, Copy)]
 enum Speaker<'t> {
     User,
@@ -34,13 +34,14 @@ fn speaker(action: &Action) -> Option<Speaker<'_>> {
 }
 
 impl Thread {
-    /// The messages that the thread holds: equal to those it was made of, or made of what its actions say; with an agent
-    /// in the options, what that one hears.
+    /// Converts the thread to messages.
     ///
-    /// Message ids that no metadata gives follow from the thread's id and the place of the message.
+    /// Without an agent in the options, these are the messages that were imported; messages without round-trip metadata
+    /// are built from the actions. With an agent, these are the messages of its view. A message id that is not in the
+    /// metadata is derived from the thread's id and the index of the message.
     ///
     /// # Errors
-    /// [`ThreadError::RoundtripMetadata`] when metadata that the way back needs is damaged; [`ThreadError::UnknownAgent`] when the
+    /// [`ThreadError::RoundtripMetadata`] if round-trip metadata is damaged; [`ThreadError::UnknownAgent`] if the
     /// registry does not have the agent.
     pub fn to_upp(&self, options: &ViewOptions) -> Result<Vec<Message>, ThreadError> {
         let thread = self.unhoisted();
@@ -72,12 +73,12 @@ impl Thread {
 
 /// The actions of one message.
 struct ActionGroup<'t> {
-    /// The place of the first one in the thread.
+    /// The index of its first action in the thread.
     index: usize,
     actions: Vec<(Cow<'t, Action>, Option<MessageMetadata>)>,
 }
 
-/// Every action that a message was made of, or that says something.
+/// Groups all actions by message.
 fn all_groups(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<ActionGroup<'_>> {
     let mut groups: Vec<ActionGroup<'_>> = Vec::new();
     for (index, (action, stored)) in thread.actions.iter().zip(envelopes).enumerate() {
@@ -93,7 +94,7 @@ fn all_groups(thread: &Thread, envelopes: Vec<Option<MessageMetadata>>) -> Vec<A
     groups
 }
 
-/// What one agent hears.
+/// Groups the actions of one agent's view by message.
 fn agent_groups<'t>(
     thread: &'t Thread,
     agent_id: &str,
@@ -104,7 +105,8 @@ fn agent_groups<'t>(
     let mut groups = Vec::new();
     for message in agent_view::messages(thread, agent_id, options, &origins, true)? {
         let answers = message.speaker.is_some();
-        // Results of one message stay together, and so do an agent's words; a user's messages are one each.
+        // Results of one source message and the actions of one response form one message. Each user message is a
+        // message of its own.
         let together = |one: &ViewItem<'_>, other: &ViewItem<'_>| {
             let is_return = |item: &ViewItem<'_>| matches!(item.rendering, Rendering::Return { .. });
             let origin = |item: &ViewItem<'_>| origins.get(item.index).and_then(|origin| origin.message);
@@ -126,7 +128,7 @@ fn agent_groups<'t>(
     Ok(groups)
 }
 
-/// Of which message each action was.
+/// The source message of each action.
 fn origins(envelopes: &[Option<MessageMetadata>]) -> Vec<ActionOrigin> {
     let mut head: Option<(usize, u64)> = None;
     let origin = |(index, stored): (usize, &Option<MessageMetadata>)| {
@@ -139,7 +141,7 @@ fn origins(envelopes: &[Option<MessageMetadata>]) -> Vec<ActionOrigin> {
     envelopes.iter().enumerate().map(origin).collect()
 }
 
-/// Whether an action is the agent's own, or a user's, so that what was kept of its message holds.
+/// True if the action keeps its round-trip metadata: it belongs to the agent or to a user.
 fn is_unchanged(item: &ViewItem<'_>) -> bool {
     !matches!(
         item.rendering,
@@ -150,7 +152,7 @@ fn is_unchanged(item: &ViewItem<'_>) -> bool {
     )
 }
 
-/// Whether items are all that their message was made of, as they were.
+/// True if the items are all actions of their source message, unchanged.
 fn is_complete(items: &[ViewItem<'_>], origins: &[ActionOrigin], thread: &Thread) -> bool {
     let origin = |index: usize| origins.get(index).and_then(|origin| origin.message);
     let Some(first) = items.first().and_then(|item| origin(item.index)) else { return false };
@@ -164,7 +166,7 @@ fn is_complete(items: &[ViewItem<'_>], origins: &[ActionOrigin], thread: &Thread
     items.iter().all(as_it_is) && all.eq(items.iter().map(|item| item.index))
 }
 
-/// An action that says what is rendering.
+/// The action as it appears in the view.
 fn as_rendered<'t>(item: &ViewItem<'t>, answers: bool) -> Cow<'t, Action> {
     let mut action = Cow::Borrowed(item.action);
     let user = |content: MessageContent| {
@@ -223,7 +225,7 @@ fn damaged(index: usize, message: String) -> ThreadError {
     ThreadError::RoundtripMetadata { pointer: format!("/actions/{index}/metadata/{NAMESPACE}"), message }
 }
 
-/// Whether an action belongs to the message of the actions before it.
+/// True if the action belongs to the same message as the group.
 fn continues_message(
     group: &[(Cow<'_, Action>, Option<MessageMetadata>)],
     item: &(Cow<'_, Action>, Option<MessageMetadata>),
@@ -236,7 +238,7 @@ fn continues_message(
                 let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
                 let calls = group.iter().any(|(action, _)| matches!(&**action, Action::ToolCall(_)));
                 let said = group.iter().any(|(action, _)| says(action));
-                // Calls end what a model says at once.
+                // Calls end a response.
                 one == other
                     && (matches!(&*item.0, Action::ToolCall(_)) || !calls)
                     && !(said && says(&item.0))
@@ -248,7 +250,7 @@ fn continues_message(
     }
 }
 
-/// The message that actions are; `None` when they say nothing.
+/// Builds the message of a group of actions; `None` if it has no content.
 pub(super) fn decode<'t>(
     group: impl Iterator<Item = (&'t Action, Option<MessageMetadata>)>,
 ) -> Result<Option<Message>, String> {
@@ -291,7 +293,7 @@ pub(super) fn decode<'t>(
     Ok(message)
 }
 
-/// What an action says, as the body of a message of its own.
+/// The body of a message with this action only.
 fn body_of(action: &Action) -> Option<Body> {
     Some(match action {
         Action::UserMessage(message) => Body::User { content: user_blocks(message) },

@@ -1,7 +1,9 @@
-//! Chunks in, the message out: the reducer that server and client share. UI message stream, §4 and §5.
+//! The assembler: chunks in, a message out. Server and client use the same algorithm.
 //!
-//! It does what the real client does, also where that surprises: a part keeps its place forever, an output looks for its
-//! call in the current step first, and metadata is merged deeply.
+//! It follows the real client in all details: a part never moves, an output prefers a call of the current step, and
+//! metadata is merged deeply.
+//!
+//! Spec: UI message stream, §4, §5.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +13,18 @@ use super::message::{DYNAMIC_TOOL, Optional, STEP_START, UiMessage, UiPart};
 use super::tool_update::{StreamedCall, ToolUpdate};
 use turntree_core::json::{RawJson, RawObject};
 
-/// A message that is being assembled.
+/// Assembles the chunks of a stream into a message.
 #[derive(Debug, Clone)]
 pub struct Assembler {
     message: UiMessage,
     texts: HashMap<String, usize>,
     reasonings: HashMap<String, usize>,
     inputs: HashMap<String, StreamedCall>,
-    /// The calls whose arguments have grown since their parts were written.
+    /// Calls with new arguments that are not yet in their parts.
     grown: HashSet<String>,
-    /// Where the parts of the current step begin.
+    /// The index of the first part of the current step.
     step: usize,
-    /// The place of each tool part, latest last, by call.
+    /// The indices of tool parts, by call id, in order.
     calls: HashMap<String, Vec<usize>>,
 }
 
@@ -33,7 +35,7 @@ impl Default for Assembler {
 }
 
 impl Assembler {
-    /// Goes on with a message; a new one has no parts.
+    /// Continues a message. A new message has no parts.
     pub fn new(message: UiMessage) -> Self {
         let mut assembler = Self {
             message: UiMessage::default(),
@@ -86,13 +88,13 @@ impl Assembler {
         &self.message
     }
 
-    /// The message so far, and nothing that waits for more.
+    /// The final message.
     pub fn into_message(mut self) -> UiMessage {
         self.message();
         self.message
     }
 
-    /// Calls without a result, by their ids.
+    /// Tool parts without a result.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &UiPart> {
         self.message.parts.iter().filter(|part| {
             part.is_tool()
@@ -103,12 +105,12 @@ impl Assembler {
         })
     }
 
-    /// Takes the next chunk.
+    /// Adds the next chunk.
     ///
     /// # Errors
-    /// What the real client would end with: a piece of something that never started, a result of a call that nobody
-    /// made, a member that is missing. Kinds that are not known are passed over, and a result, an input or data may be
-    /// missing: servers send such, though clients with schemas end there.
+    /// The errors of the real client: a delta of a block that did not start, a result without a call, a missing member.
+    /// Unknown types are ignored. A missing result, input or data is accepted, because servers send such chunks,
+    /// although clients with schemas reject them.
     pub fn push(&mut self, chunk: &Chunk) -> Result<(), String> {
         match chunk.kind.as_str() {
             "start" => self.start(chunk)?,
@@ -139,7 +141,7 @@ impl Assembler {
                 self.plain(chunk)?;
             }
             kind if kind.starts_with("data-") => self.data(chunk),
-            // A client without schemas passes over what it does not know, and so does a recorder of newer servers.
+            // Clients without schemas ignore unknown types.
             _ => {}
         }
         Ok(())
@@ -166,7 +168,7 @@ impl Assembler {
     }
 
     fn reset_step(&mut self) {
-        // Arguments that arrive in an earlier step stay as they are.
+        // Streaming arguments of earlier steps do not change any more.
         self.message();
         self.texts.clear();
         self.reasonings.clear();
@@ -264,7 +266,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// More of the arguments of a call.
+    /// Appends to the arguments of a call.
     fn tool_piece(&mut self, id: &str, piece: &str) -> Result<(), String> {
         let Some((dynamic, part)) = self.inputs.get(id).map(|input| (input.dynamic, input.part)) else {
             return Err(format!("no call \"{id}\" whose input arrives; send its tool-input-start first"));
@@ -272,7 +274,7 @@ impl Assembler {
         let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
         let arrives =
             |index: &usize| self.message.parts.get(*index).is_some_and(|part| part.is("input-streaming"));
-        // Between a start and what follows nothing else of the part can change.
+        // While the arguments stream, no other member of the part changes.
         let goes_on = index.filter(arrives) == Some(part);
         if !goes_on {
             self.message();
@@ -316,7 +318,7 @@ impl Assembler {
             name: &name,
             state: if is_error { "output-error" } else { "output-available" },
             input: part.input.clone(),
-            // Dynamic tools lose it.
+            // The client drops it for dynamic tools.
             raw_input: if is_error && part.kind != DYNAMIC_TOOL {
                 part.raw_input.clone()
             } else {
@@ -334,7 +336,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Writes what a chunk says over what was said before.
+    /// Applies the changes of a chunk to a tool part.
     fn update(&mut self, index: usize, chunk: &Chunk, update: ToolUpdate<'_>) {
         let Some(part) = self.message.parts.get_mut(index) else { return };
         if part.kind == DYNAMIC_TOOL {
@@ -370,7 +372,7 @@ impl Assembler {
         index
     }
 
-    /// The first part of a call in the current step.
+    /// The first matching part of a call in the current step.
     fn in_step(&self, id: &str, fits: impl Fn(&UiPart) -> bool) -> Option<usize> {
         let indices = self.calls.get(id)?.iter().copied();
         indices
@@ -378,7 +380,7 @@ impl Assembler {
             .find(|index| self.message.parts.get(*index).is_some_and(&fits))
     }
 
-    /// The part of the call that a chunk answers: of the current step, else the latest.
+    /// The part of the call that a chunk belongs to: in the current step, otherwise the latest.
     fn called(&self, chunk: &Chunk) -> Result<usize, String> {
         let id = need(chunk.tool_call_id.as_ref(), chunk, "toolCallId")?;
         let latest = || self.calls.get(id).and_then(|indices| indices.last().copied());
@@ -440,7 +442,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Chunks that are parts already. A client takes of each kind what it knows of it, and no more.
+    /// Chunks that become a part unchanged, with the members that the client knows.
     fn plain(&mut self, chunk: &Chunk) -> Result<(), String> {
         let required =
             |member: &Option<String>, name: &str| need(member.as_ref(), chunk, name).cloned().map(Some);
@@ -481,7 +483,7 @@ impl Assembler {
         Ok(())
     }
 
-    /// Data of the application: the chunk is the part, whatever else it says.
+    /// Data of the application: the chunk becomes the part.
     fn data(&mut self, chunk: &Chunk) {
         if chunk.transient == Some(true) {
             return;
@@ -493,7 +495,7 @@ impl Assembler {
             part.data.clone_from(&chunk.data);
             return;
         }
-        // What stands there under the name of a part's member must be able to be that member.
+        // A member with the name of a part's member must have its type.
         let whole = RawJson::from_value(chunk).and_then(|whole| whole.to());
         let part = whole.unwrap_or_else(|_| UiPart {
             id: chunk.id.clone(),
@@ -512,7 +514,7 @@ fn missing(chunk: &Chunk, name: &str) -> String {
     format!("a {} chunk needs \"{name}\"; the client gives a stream up without it", chunk.kind)
 }
 
-/// A later value that says something replaces the whole earlier one.
+/// Replaces the old value, unless the new one is missing or `null`.
 fn replace(old: &mut Optional, new: &Optional) {
     if new.get().is_some_and(|value| !value.is_null()) {
         old.clone_from(new);

@@ -1,5 +1,5 @@
-//! Attachments of user messages. A client knows files alone: there they stand behind what the user says, and the sidecar
-//! says how many of them were attachments. A18.
+//! Attachments of user messages. Clients only have file parts, so attachments become the last file parts of the
+//! message, and the sidecar stores how many of them are attachments. Decision S18.
 
 use super::content;
 use super::message::UiPart;
@@ -9,7 +9,8 @@ use crate::action::{Action, UserMessageAction};
 use crate::content::{Attachment, ContentPart, MessageContent};
 use turntree_core::json::{RawJson, RawObject};
 
-/// The parts of a user message: its content, then its attachments; an empty text only where there is nothing else.
+/// The parts of a user message: its content, then its attachments. An empty text is written only if there is nothing
+/// else.
 pub(super) fn to_parts(message: &UserMessageAction, sdk: Sdk) -> Vec<UiPart> {
     let attached = parts_of(message);
     let says_nothing = matches!(&message.content, MessageContent::Text(text) if text.is_empty());
@@ -22,14 +23,14 @@ pub(super) fn to_parts(message: &UserMessageAction, sdk: Sdk) -> Vec<UiPart> {
     parts
 }
 
-/// The attachments of a user message that a client can show.
+/// The attachments that a client can show, as parts.
 pub(super) fn parts_of(message: &UserMessageAction) -> Vec<UiPart> {
     let attached = message.attachments.iter().flatten();
     attached.filter_map(Attachment::part).filter_map(|part| content::to_part(&part)).collect()
 }
 
-/// What the sidecar says of the attachments of `wanted`, one entry for each: what its file does not say, or all of it
-/// where it has none. `read`, the message without a sidecar, becomes what a reader of the entries makes of it.
+/// The sidecar entries of the attachments of `wanted`: the fields that its file part does not hold, or the whole
+/// attachment if it has no file part. Updates `read`, the message without a sidecar, to what these entries restore.
 pub(super) fn told(wanted: &Action, read: &mut Action) -> Option<RawJson> {
     let (Action::UserMessage(wanted), Action::UserMessage(read)) = (wanted, read) else { return None };
     let attachments = wanted.attachments.as_deref().filter(|attachments| !attachments.is_empty())?;
@@ -47,8 +48,7 @@ pub(super) fn told(wanted: &Action, read: &mut Action) -> Option<RawJson> {
     Some(entries)
 }
 
-/// The message with those of its files as attachments that the entries of a sidecar are about; `None` where they are not
-/// about this message.
+/// Restores the attachments of a message from sidecar entries; `None` if the entries do not match the message.
 pub(super) fn restored(read: &Action, entries: &RawJson) -> Option<Action> {
     let Action::UserMessage(read) = read else { return None };
     moved(read, entries).map(Action::UserMessage)
@@ -72,7 +72,7 @@ fn moved(read: &UserMessageAction, entries: &RawJson) -> Option<UserMessageActio
     })
 }
 
-/// The last parts of a content as attachments; `None` where not all of them are files.
+/// The last parts of a content as attachments; `None` if not all of them are files.
 fn last_files(content: &MessageContent, count: usize) -> Option<Vec<Attachment>> {
     let MessageContent::Parts(parts) = content else { return (count == 0).then(Vec::new) };
     let last = parts.get(parts.len().checked_sub(count)?..)?;

@@ -1,4 +1,6 @@
-//! One chunk of a UI message stream. UI message stream, §3.
+//! The chunks of a UI message stream.
+//!
+//! Spec: UI message stream, §3.
 
 use super::message::{Optional, UiPart};
 use turntree_core::json::object::Field;
@@ -6,30 +8,30 @@ use turntree_core::json::{RawJson, RawObject, json_object};
 use turntree_core::sse::Event;
 
 json_object! {
-    /// One chunk: the members of every kind in one struct, those of other kinds missing.
+    /// One chunk. The struct has the members of all types of chunks.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Chunk {
-        /// Its kind: `start`, `text-delta`, `tool-output-available`, `data-NAME` …
+        /// The type: `start`, `text-delta`, `tool-output-available`, `data-NAME` …
         pub kind: String = "type",
         /// Text, reasoning, data and steering messages: the id.
         pub id: Option<String> = "id",
-        /// Text and reasoning: the new piece.
+        /// Text and reasoning: the new text.
         pub delta: Option<String> = "delta",
         /// `start`: the id of the message.
         pub message_id: Option<String> = "messageId",
-        /// Facts of the application about the message.
+        /// Metadata of the application about the message.
         pub message_metadata: Optional = "messageMetadata",
-        /// `finish`: why the model ended.
+        /// `finish`: why the model stopped.
         pub finish_reason: Option<String> = "finishReason",
-        /// Approvals and aborts: why.
+        /// Approvals and aborts: the reason.
         pub reason: Option<String> = "reason",
-        /// Errors: what went wrong.
+        /// Errors: the message.
         pub error_text: Option<String> = "errorText",
-        /// Tools: the call.
+        /// Tools: the id of the call.
         pub tool_call_id: Option<String> = "toolCallId",
-        /// Tools: the tool.
+        /// Tools: the name of the tool.
         pub tool_name: Option<String> = "toolName",
-        /// Tools: a new piece of the arguments.
+        /// Tools: new text of the arguments.
         pub input_text_delta: Option<String> = "inputTextDelta",
         /// Tools: `json` or `text`.
         pub input_encoding: Option<String> = "inputEncoding",
@@ -37,31 +39,31 @@ json_object! {
         pub input: Optional = "input",
         /// Tools: the result.
         pub output: Optional = "output",
-        /// Tools: whether the result is not the last one.
+        /// Tools: whether another result follows.
         pub preliminary: Option<bool> = "preliminary",
         /// Tools: whether the provider runs it.
         pub provider_executed: Option<bool> = "providerExecuted",
-        /// Tools: whether the client does not know the tool.
+        /// Tools: whether the client does not define the tool.
         pub dynamic: Option<bool> = "dynamic",
-        /// Tools and sources: a name for people.
+        /// Tools and sources: the display name.
         pub title: Option<String> = "title",
-        /// Tools: outcome of the application.
+        /// Tools: metadata of the application.
         pub tool_metadata: Optional = "toolMetadata",
-        /// Approvals: the id of the question.
+        /// Approvals: the id of the request.
         pub approval_id: Option<String> = "approvalId",
-        /// Approvals: the answer.
+        /// Approvals: the response.
         pub approved: Option<bool> = "approved",
-        /// Approvals: whether a rule answers, not a person.
+        /// Approvals: whether a rule responds, not a human.
         pub is_automatic: Option<bool> = "isAutomatic",
-        /// Approvals: the server's proof of the question.
+        /// Approvals: the server's signature of the request.
         pub signature: Option<String> = "signature",
-        /// Approvals: what the application says about the question.
+        /// Approvals: the application's description of the request.
         pub approval_descriptor: Optional = "approvalDescriptor",
-        /// Approvals: the arguments as the schema reads them.
+        /// Approvals: the arguments as parsed by the schema.
         pub input_schema_input: Optional = "inputSchemaInput",
-        /// Text: where it comes from.
+        /// Text: the citations.
         pub citations: Optional = "citations",
-        /// Files and sources: where, often as a data URL.
+        /// Files and sources: the URL, often a data URL.
         pub url: Option<String> = "url",
         /// Files and sources: the media type.
         pub media_type: Option<String> = "mediaType",
@@ -75,9 +77,9 @@ json_object! {
         pub parts: Option<Vec<UiPart>> = "parts",
         /// Data: the data.
         pub data: Optional = "data",
-        /// Data: whether it is heard once and not kept.
+        /// Data: whether the client discards it after handling.
         pub transient: Option<bool> = "transient",
-        /// Facts of the provider.
+        /// Provider metadata.
         pub provider_metadata: Optional = "providerMetadata",
     }
 }
@@ -85,43 +87,43 @@ json_object! {
 impl Field for Chunk {}
 
 impl Chunk {
-    /// A chunk of a kind, with nothing in it.
+    /// Creates an empty chunk of a type.
     pub fn of(kind: impl Into<String>) -> Self {
         Self { kind: kind.into(), ..Self::default() }
     }
 
-    /// A chunk of a text or a reasoning: `text-start`, `reasoning-end` …
+    /// Creates a chunk of a text or reasoning block: `text-start`, `reasoning-end` …
     pub(super) fn block(kind: &str, id: &str) -> Self {
         Self { id: Some(id.to_owned()), ..Self::of(kind) }
     }
 
-    /// A chunk of a tool call.
+    /// Creates a chunk of a tool call.
     pub(super) fn tool(kind: &str, call_id: &str) -> Self {
         Self { tool_call_id: Some(call_id.to_owned()), ..Self::of(kind) }
     }
 
-    /// A chunk of data.
+    /// Creates a data chunk.
     pub(super) fn data(name: &str, data: RawJson) -> Self {
         Self { data: data.into(), ..Self::of(format!("data-{name}")) }
     }
 
-    /// A chunk that says that something went wrong.
+    /// Creates an error chunk.
     pub(super) fn error(text: &str) -> Self {
         Self { error_text: Some(text.to_owned()), ..Self::of("error") }
     }
 
-    /// Whether it is data of the application.
+    /// True for data of the application.
     pub fn is_data(&self) -> bool {
         self.kind.starts_with("data-")
     }
 
     /// The chunk as JSON.
     pub fn to_json(&self) -> RawJson {
-        // Members are strings, booleans or JSON already: nothing of it can fail.
+        // Serialization cannot fail: all members are strings, booleans or JSON.
         RawJson::from_value(self).unwrap_or_default()
     }
 
-    /// Appends the chunk as a server-sent event, with the empty line that a client needs.
+    /// Appends the chunk as a server-sent event, including the final empty line.
     pub fn write_frame(&self, out: &mut Vec<u8>) {
         Event { data: self.to_json().get().into(), ..Event::default() }.encode(out);
     }
@@ -202,7 +204,7 @@ const MEMBERS: &[(&[&str], &[&str])] = &[
     (&["steering-message"], &["id", "parts"]),
 ];
 
-/// The members that a client's schema knows of a chunk type.
+/// The known members of a chunk type.
 fn known_members(kind: &str) -> &'static [&'static str] {
     if kind.starts_with("data-") {
         return &["id", "data", "transient"];
@@ -210,7 +212,7 @@ fn known_members(kind: &str) -> &'static [&'static str] {
     MEMBERS.iter().find(|(kinds, _)| kinds.contains(&kind)).map_or(&[], |(_, members)| members)
 }
 
-/// The JSON of a chunk with nothing in it that its kind does not know; `None` if it has no kind.
+/// The JSON of a chunk without members that its type does not have; `None` if it has no type.
 pub(super) fn with_known_members(text: &str) -> Option<RawJson> {
     let mut members = RawObject::from_raw(&RawJson::from_text(text.to_owned()).ok()?)?;
     let kind = members.get("type")?.as_string()?;
@@ -224,7 +226,9 @@ pub(super) fn with_known_members(text: &str) -> Option<RawJson> {
 /// The frame that ends a stream.
 pub const DONE_FRAME: &[u8] = b"data: [DONE]\n\n";
 
-/// The response headers of a UI message stream, in lower case. UI message stream, §2.
+/// The response headers of a UI message stream, in lower case.
+///
+/// Spec: UI message stream, §2.
 pub const HEADERS: &[(&str, &str)] = &[
     ("content-type", "text/event-stream"),
     ("cache-control", "no-cache"),
@@ -233,11 +237,11 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("x-accel-buffering", "no"),
 ];
 
-/// Takes out of a value what makes the real client give up a stream: members named `__proto__`, and `constructor`s that
-/// hold a `prototype`. `None` when there is nothing to take out, which a search of the text tells.
+/// Removes the members on which the real client gives up: members named `__proto__`, and `constructor` members that
+/// contain a `prototype`. `None` if there are none.
 pub(super) fn without_prototypes(value: &RawJson) -> Option<RawJson> {
     let text = value.get();
-    // An escape could spell either name.
+    // An escape sequence may spell either name.
     if !text.contains("__proto__") && !text.contains("constructor") && !text.contains("\\u") {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Text and files of messages: UI parts as content parts, and back; and the outcome whose names both sides know.
+//! Texts and files: UI parts to content parts, and back.
 
 use super::message::UiPart;
 use super::options::Sdk;
@@ -8,7 +8,7 @@ use crate::content::{
 use crate::convert::portable::{FileDescription, Names};
 use turntree_core::json::{RawJson, RawObject};
 
-/// The named members of a part as the data of a system action.
+/// The named members of a part, as the data of a system action.
 pub(super) fn fields(part: &UiPart, names: Names) -> RawJson {
     let members =
         RawJson::from_value(part).ok().and_then(|part| RawObject::from_raw(&part)).unwrap_or_default();
@@ -17,7 +17,7 @@ pub(super) fn fields(part: &UiPart, names: Names) -> RawJson {
     RawJson::from_value(&fields).unwrap_or_default()
 }
 
-/// A text or a file of a message; `None` for any other part.
+/// The content part of a text or file part; `None` for other parts.
 pub(super) fn of_part(part: &UiPart) -> Option<ContentPart> {
     match part.kind.as_str() {
         "text" => Some(ContentPart::text(part.text.clone().unwrap_or_default())),
@@ -35,7 +35,7 @@ fn of_file(part: &UiPart) -> ContentPart {
     let (provider, file_id) = reference(part).unzip();
     let (url, base64) = match inline {
         Some(data) => (None, Some(data.to_owned())),
-        // Clients of 7 leave it empty where a provider keeps the file.
+        // Major 7 leaves it empty if a provider stores the file.
         None if url.is_empty() && file_id.is_some() => (None, None),
         None => (Some(url.to_owned()), None),
     };
@@ -62,17 +62,17 @@ fn of_file(part: &UiPart) -> ContentPart {
     }
 }
 
-/// The member in which clients of 7 say which providers keep a file, and under which ids.
+/// The member of major 7 with the ids of a file at its providers.
 const REFERENCE: &str = "providerReference";
 
-/// Who keeps the file of a part, and its id there: the first of them by name.
+/// The provider of the file and the file's id there; the first provider by name.
 fn reference(part: &UiPart) -> Option<(String, String)> {
     let kept = RawObject::from_raw(part.extra.get(REFERENCE)?)?;
     let ids = kept.iter().filter_map(|(provider, id)| Some((provider.to_owned(), id.as_string()?)));
     ids.min()
 }
 
-/// The file part of a file at a URL.
+/// Creates a file part with a URL.
 fn file_part(file: &FileDescription<'_>, url: String) -> UiPart {
     UiPart {
         url: Some(url),
@@ -82,7 +82,7 @@ fn file_part(file: &FileDescription<'_>, url: String) -> UiPart {
     }
 }
 
-/// A content part as the part of a message; `None` where a client could not show it.
+/// The UI part of a content part; `None` if a client cannot show it.
 pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     if let ContentPart::Text(TextContent { text, .. }) = part {
         return Some(UiPart { text: Some(text.clone()), ..UiPart::of("text") });
@@ -91,7 +91,7 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
     Some(file_part(&file, file.url()?))
 }
 
-/// A file that a provider keeps as the part of a message for clients of 7; `None` where nobody says who keeps it.
+/// The UI part of a file at a provider, for major 7; `None` if the provider is unknown.
 fn referring(part: &ContentPart) -> Option<UiPart> {
     let file = FileDescription::of(part)?;
     let kept: RawObject = [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
@@ -100,7 +100,7 @@ fn referring(part: &ContentPart) -> Option<UiPart> {
     Some(part)
 }
 
-/// The parts of what a user says.
+/// The UI parts of a user message.
 pub(super) fn to_parts(content: &MessageContent, sdk: Sdk) -> Vec<UiPart> {
     let referring = |part| if sdk == Sdk::V7 { referring(part) } else { None };
     match content {

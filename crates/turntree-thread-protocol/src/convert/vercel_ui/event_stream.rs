@@ -1,5 +1,6 @@
-//! A run that is happening, as chunks: what models and tools stream, as a client shows it. UPP-1.2 §11.1 on one side, UI
-//! message stream §3 and §4 on the other.
+//! A running model or agent as a UI message stream: stream events in, chunks out.
+//!
+//! Spec: UPP-1.2 §11.1; UI message stream §3, §4.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +13,10 @@ use crate::convert::portable::object;
 use turntree_core::json::RawJson;
 use turntree_core::message::{Delta, StreamEvent};
 
-/// What a call says that was cut short by an error of the run.
+/// The result of a call that an error interrupted.
 const CUT_SHORT: &str = "Tool execution was interrupted by an error.";
 
-/// A block of the answer that is open.
+/// An open block of the response.
 #[derive(Debug)]
 enum Block {
     Text(String),
@@ -24,9 +25,9 @@ enum Block {
     Call { id: String, name: String, arguments: String },
 }
 
-/// Turns the events of one run into the chunks of one stream.
+/// Converts the events of one run to the chunks of one stream.
 ///
-/// A step is a model's answer and the tools it called. Nothing is kept but the blocks that are open.
+/// A step is a model response and the results of its tool calls. The converter only stores open blocks and calls.
 #[derive(Debug, Default)]
 pub struct EventStream {
     message_id: Option<String>,
@@ -35,18 +36,18 @@ pub struct EventStream {
     ended: bool,
     in_step: bool,
     blocks: BTreeMap<u32, Block>,
-    /// Calls that were named, and whether they have a result.
+    /// Announced calls, and whether they have a result.
     calls: HashMap<String, bool>,
     count: usize,
 }
 
 impl EventStream {
-    /// A stream that has not begun.
+    /// Creates a stream that has not started.
     pub fn new(message_id: Option<String>, metadata: Option<RawJson>) -> Self {
         Self { message_id, metadata, ..Self::default() }
     }
 
-    /// The first chunk. Sent by itself before anything else, so that a client sees life.
+    /// The first chunk. Send it immediately, so that the client sees a response.
     pub fn start(&mut self) -> Vec<Chunk> {
         if std::mem::replace(&mut self.started, true) {
             return Vec::new();
@@ -59,7 +60,7 @@ impl EventStream {
         }]
     }
 
-    /// The chunks of an event; none once the stream has ended.
+    /// The chunks of an event; none after the end of the stream.
     pub fn event(&mut self, event: &StreamEvent) -> Vec<Chunk> {
         if self.ended {
             return Vec::new();
@@ -93,7 +94,7 @@ impl EventStream {
         chunks
     }
 
-    /// The last chunks of a run that came to its end.
+    /// The last chunks of a successful run.
     pub fn finish(&mut self) -> Vec<Chunk> {
         let waits = self.calls.values().any(|answered| !answered);
         self.end(|stream, chunks| {
@@ -103,7 +104,7 @@ impl EventStream {
         })
     }
 
-    /// The last chunks of a run that failed; calls that wait are closed, so that no client waits for them.
+    /// The last chunks of a failed run. Open calls get an error result, so that no client waits for them.
     pub fn error(&mut self, text: &str) -> Vec<Chunk> {
         self.end(|stream, chunks| {
             stream.close_blocks(chunks);
@@ -120,7 +121,7 @@ impl EventStream {
         })
     }
 
-    /// The last chunks of a run that was stopped.
+    /// The last chunks of an aborted run.
     pub fn abort(&mut self) -> Vec<Chunk> {
         self.end(|stream, chunks| {
             stream.close_step(chunks);
@@ -233,7 +234,7 @@ impl EventStream {
         chunks.push(Chunk { input_text_delta, ..Chunk::tool("tool-input-delta", id) });
     }
 
-    /// Makes sure that a client knows the call: it gives up a stream that answers one it does not.
+    /// Announces a call if needed: clients give up on a result without a call.
     fn called(&mut self, id: &str, name: &str, chunks: &mut Vec<Chunk>) {
         let is_this = |block: &Block| matches!(block, Block::Call { id: open, .. } if open == id);
         if let Some(index) = self.blocks.iter().find(|(_, block)| is_this(block)).map(|(index, _)| *index) {
@@ -261,7 +262,7 @@ fn result(id: &str, value: &RawJson, is_error: bool) -> Chunk {
     Chunk { output: output.into(), ..Chunk::tool("tool-output-available", id) }
 }
 
-/// Arguments as a client gets them: an object, whatever the model wrote.
+/// The arguments as an object.
 fn input(arguments: &str) -> RawJson {
     if arguments.trim().is_empty() {
         return RawJson::empty_object();
@@ -272,7 +273,7 @@ fn input(arguments: &str) -> RawJson {
     }
 }
 
-/// The media type of data by its first bytes, else the usual one of its kind.
+/// The media type by the first bytes of the data, otherwise the default of the kind.
 fn media_type(kind: &str, data: &[u8]) -> &'static str {
     match (kind, data) {
         ("image", [0xFF, 0xD8, ..]) => "image/jpeg",

@@ -1,4 +1,4 @@
-//! Imports of the Vercel AI SDK: streams, chunks or messages in, a thread out.
+//! Imports from the Vercel AI SDK: response bodies, lists of chunks, and messages.
 
 use super::message::UiMessage;
 use super::options::UiImportOptions;
@@ -10,10 +10,10 @@ use crate::error::ThreadError;
 use turntree_core::json::{RawJson, check_utf8, parse};
 use turntree_core::limits::Limits;
 
-/// Makes a thread of the body of a UI message stream response.
+/// Converts the body of a UI message stream response to a thread.
 ///
 /// # Errors
-/// [`ThreadError::UiStream`] for what ends the stream in the real client; [`ThreadError::Parse`] for what passes a
+/// [`ThreadError::UiStream`] for input on which the real client gives up; [`ThreadError::Parse`] for input over a
 /// limit.
 pub fn from_ui_stream_bytes(bytes: &[u8], options: &UiImportOptions) -> Result<Thread, ThreadError> {
     let mut reader = UiStreamReader::new(Vec::new(), options.clone());
@@ -21,12 +21,12 @@ pub fn from_ui_stream_bytes(bytes: &[u8], options: &UiImportOptions) -> Result<T
     Ok(reader.thread())
 }
 
-/// Makes a thread of the chunks of a UI message stream: a list of them as JSON.
+/// Converts a JSON list of UI message stream chunks to a thread.
 ///
 /// # Errors
-/// As [`from_ui_stream_bytes`], and [`ThreadError::Parse`] for what is no list of JSON values.
+/// As [`from_ui_stream_bytes`], and [`ThreadError::Parse`] for input that is not a list of JSON values.
 pub fn from_ui_chunks_json(bytes: &[u8], options: &UiImportOptions) -> Result<Thread, ThreadError> {
-    // Each chunk is held to the limits by itself.
+    // The other limits apply to each chunk.
     let all = Limits { bytes: options.limits.bytes, ..Limits::default() };
     let chunks: Vec<RawJson> = parse(&mended(check_utf8(bytes)?), &all)?;
     let mut reader = UiStreamReader::new(Vec::new(), options.clone());
@@ -36,15 +36,16 @@ pub fn from_ui_chunks_json(bytes: &[u8], options: &UiImportOptions) -> Result<Th
     Ok(reader.thread())
 }
 
-/// Makes a thread of the messages of a chat.
+/// Converts the messages of a chat to a thread.
 pub fn from_ui_messages(messages: &[UiMessage], options: &UiImportOptions) -> Thread {
     thread_of(messages, &StreamOutcome::default(), options)
 }
 
-/// Reads a list of messages as JSON, as a client posts it.
+/// Reads a JSON list of messages, as a client posts it.
 ///
 /// # Errors
-/// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or no list of messages; names the place.
+/// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or not a list of messages. The error
+/// has the JSON pointer.
 pub fn ui_messages_from_json(bytes: &[u8], limits: &Limits) -> Result<Vec<UiMessage>, ThreadError> {
     let text = check_utf8(bytes)?;
     Ok(parse(&mended(text), limits)?)

@@ -1,9 +1,9 @@
-//! Deep merge of message metadata, as the client does it.
+//! Deep merge of message metadata with the semantics of the client.
 
 use turntree_core::json::{RawJson, RawObject};
 
-/// Metadata over metadata, as JavaScript spreads it: members are merged deeply where both sides are objects, lists and
-/// strings have their elements as members, and names that would change an object's class are left out.
+/// Merges metadata as JavaScript spreads it. Objects are merged deeply. The elements of lists and strings are their
+/// members. Names that change an object's prototype are left out.
 pub(super) fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
     let mut merged = members_of(old);
     let added = members_of(new);
@@ -26,14 +26,14 @@ pub(super) fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
     Ok(RawJson::from_value(&merged).unwrap_or_default())
 }
 
-/// What JavaScript takes for the members of a value.
+/// The members of a value in JavaScript.
 fn members_of(value: &RawJson) -> RawObject {
     if let Some(object) = RawObject::from_raw(value) {
         return object;
     }
     let elements: Vec<RawJson> = match value.as_string() {
         Some(text) => {
-            // Halves of surrogate pairs stand alone there, and cannot here.
+            // JavaScript splits surrogate pairs into halves, which Rust strings cannot hold.
             let unit = |unit| char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER);
             let units = text.encode_utf16().map(unit);
             units.map(|unit| RawJson::from_str_value(unit.encode_utf8(&mut [0; 4]))).collect()

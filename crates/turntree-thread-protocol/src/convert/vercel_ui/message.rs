@@ -1,7 +1,9 @@
-//! A `UIMessage` as the Vercel AI SDK keeps, sends and receives it. UI message stream, §5.
+//! The `UIMessage` of the Vercel AI SDK.
 //!
-//! One struct holds the members of every kind of part: kinds that are not known, and members that are not, are carried
-//! as they are. What may be any JSON is a [`Optional`], because a member that is `null` is not a member that is missing.
+//! One struct has the members of all types of parts. Unknown types and unknown members are preserved. Members that
+//! accept any JSON are an [`Optional`], which distinguishes `null` from a missing member.
+//!
+//! Spec: UI message stream, §5.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +11,12 @@ use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{RawJson, RawObject, json_object};
 
-/// A member that may be any JSON, or missing.
+/// A member that accepts any JSON and may be missing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Optional(pub Option<RawJson>);
 
 impl Optional {
-    /// The value, if the member is there.
+    /// The value, if the member exists.
     pub const fn get(&self) -> Option<&RawJson> {
         self.0.as_ref()
     }
@@ -68,49 +70,49 @@ json_object! {
     /// One part of a [`UiMessage`].
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct UiPart {
-        /// Its kind: `text`, `reasoning`, `tool-NAME`, `dynamic-tool`, `data-NAME`, `file`, `step-start` …
+        /// The type: `text`, `reasoning`, `tool-NAME`, `dynamic-tool`, `data-NAME`, `file`, `step-start` …
         pub kind: String = "type",
-        /// Reasoning, data and steering parts: their id.
+        /// Reasoning, data and steering parts: the id.
         pub id: Option<String> = "id",
         /// Text and reasoning: the text so far.
         pub text: Option<String> = "text",
-        /// How far it is: `streaming`, `done`, or the state of a tool.
+        /// The state: `streaming`, `done`, or the state of a tool.
         pub state: Option<String> = "state",
-        /// Dynamic tools: the tool's name.
+        /// Dynamic tools: the name of the tool.
         pub tool_name: Option<String> = "toolName",
-        /// Tools: the call.
+        /// Tools: the id of the call.
         pub tool_call_id: Option<String> = "toolCallId",
-        /// Tools: a name for people.
+        /// Tools: the display name.
         pub title: Option<String> = "title",
         /// Tools: the arguments.
         pub input: Optional = "input",
-        /// Tools: the arguments as the model spelled them, while they arrive or where they are wrong.
+        /// Tools: the arguments as the model wrote them, while they stream or if they are invalid.
         pub raw_input: Optional = "rawInput",
         /// Tools: `json` or `text`.
         pub input_encoding: Option<String> = "inputEncoding",
         /// Tools: the result.
         pub output: Optional = "output",
-        /// Tools: what went wrong.
+        /// Tools: the error message.
         pub error_text: Option<String> = "errorText",
-        /// Tools: whether the result is not the last one.
+        /// Tools: whether another result follows.
         pub preliminary: Option<bool> = "preliminary",
-        /// Tools: whether the provider ran it.
+        /// Tools: whether the provider ran the tool.
         pub provider_executed: Option<bool> = "providerExecuted",
-        /// Tools: what a person was asked and answered.
+        /// Tools: the approval request and its response.
         pub approval: Option<RawObject> = "approval",
-        /// Tools: outcome of the application.
+        /// Tools: metadata of the application.
         pub tool_metadata: Optional = "toolMetadata",
-        /// Tools: outcome of the provider about the call.
+        /// Tools: provider metadata of the call.
         pub call_provider_metadata: Optional = "callProviderMetadata",
-        /// Tools: outcome of the provider about the result.
+        /// Tools: provider metadata of the result.
         pub result_provider_metadata: Optional = "resultProviderMetadata",
-        /// Other parts: outcome of the provider.
+        /// Other parts: provider metadata.
         pub provider_metadata: Optional = "providerMetadata",
-        /// Text: where it comes from.
+        /// Text: the citations.
         pub citations: Optional = "citations",
         /// Data parts: the data.
         pub data: Optional = "data",
-        /// Files and sources: where, often as a data URL.
+        /// Files and sources: the URL, often a data URL.
         pub url: Option<String> = "url",
         /// Files and sources: the media type.
         pub media_type: Option<String> = "mediaType",
@@ -125,18 +127,18 @@ json_object! {
 
 impl Field for UiPart {}
 
-/// The type of the part that begins a step.
+/// The type of the part that starts a step.
 pub(super) const STEP_START: &str = "step-start";
-/// The type of a part for a tool that the client does not know.
+/// The type of a part for a tool that the client does not define.
 pub(super) const DYNAMIC_TOOL: &str = "dynamic-tool";
 
 impl UiPart {
-    /// A part of a kind, with nothing in it.
+    /// Creates an empty part of a type.
     pub fn of(kind: impl Into<String>) -> Self {
         Self { kind: kind.into(), ..Self::default() }
     }
 
-    /// The name of the tool, for the parts of tools.
+    /// The name of the tool, for tool parts.
     pub fn tool(&self) -> Option<&str> {
         if self.kind == DYNAMIC_TOOL {
             return self.tool_name.as_deref();
@@ -144,39 +146,39 @@ impl UiPart {
         self.kind.strip_prefix("tool-")
     }
 
-    /// Whether it is the part of a tool.
+    /// True for tool parts.
     pub fn is_tool(&self) -> bool {
         self.kind == DYNAMIC_TOOL || self.kind.starts_with("tool-")
     }
 
-    /// Whether this is the state of the part.
+    /// True if the part has this state.
     pub(super) fn is(&self, state: &str) -> bool {
         self.state.as_deref() == Some(state)
     }
 }
 
 json_object! {
-    /// One message of a chat of the Vercel AI SDK.
+    /// A chat message of the Vercel AI SDK.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct UiMessage {
-        /// Its id, given by whoever made it first.
+        /// The id, assigned by the creator of the message.
         pub id: String = "id", default,
         /// `system`, `user` or `assistant`.
         pub role: String = "role",
-        /// Facts of the application.
+        /// Metadata of the application.
         pub metadata: Optional = "metadata",
-        /// Its parts, in order.
+        /// The parts, in order.
         pub parts: Vec<UiPart> = "parts",
     }
 }
 
 impl UiMessage {
-    /// An assistant's message without parts.
+    /// Creates an assistant message without parts.
     pub fn assistant(id: impl Into<String>) -> Self {
         Self { id: id.into(), role: "assistant".to_owned(), ..Self::default() }
     }
 
-    /// The member of the metadata with this name, if the metadata is an object that has it.
+    /// The member of the metadata with this name; `None` if the metadata is not an object.
     pub(super) fn metadata_member(&self, name: &str) -> Option<RawJson> {
         let metadata = RawObject::from_raw(self.metadata.get()?)?;
         metadata.get(name).cloned()

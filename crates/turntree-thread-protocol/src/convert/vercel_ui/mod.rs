@@ -1,14 +1,20 @@
-//! The Vercel AI SDK, both ways: UI message streams and `UIMessage`s, majors 5 to 7. UI message stream, §2 to §15.
+//! Conversion from and to the Vercel AI SDK: UI message streams and `UIMessage`s of majors 5 to 7.
 //!
 //! ```text
-//! bytes ── reader ──► chunk ── assemble ──► message ── to_actions, to_thread ──► Thread     content   texts and files
-//! bytes ◄──────────── chunk ◄─ to_chunks ────────────────────────────────────── Thread     residue   what actions do not say
-//!                              assemble of these ──► message ◄── to_messages ── Thread     sidecar   what parts do not say
-//! StreamEvent ── live ──► chunk
+//! bytes ── stream_reader ──► chunk ── assembler ──► message ── to_actions, to_thread ──► Thread
+//! bytes ◄─────────────────── chunk ◄─ to_chunks ──────────────────────────────────────── Thread
+//!                                     to_chunks, assembler ──► message ◄── to_messages ── Thread
+//! StreamEvent ── event_stream ──► chunk
+//!
+//! content              texts and files
+//! roundtrip_metadata   fields of a message that no action holds: metadata.ui of actions
+//! sidecar              fields of an action that no part holds: metadata.thread_protocol of messages
 //! ```
 //!
-//! There is one reducer: a stream is assembled into a message, and messages become actions, whoever reads them. What
-//! comes from a client is not trusted: see [`UiImportOptions::sidecar`].
+//! The same assembler serves imports and exports: chunks are assembled into a message, and messages become actions.
+//! Input from clients is not trusted; see [`UiImportOptions::sidecar`].
+//!
+//! Spec: UI message stream, §2 to §15.
 
 mod assembler;
 mod attachments;

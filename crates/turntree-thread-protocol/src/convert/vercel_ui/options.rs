@@ -4,76 +4,78 @@ use crate::convert::portable::ProfileKind;
 use crate::document::AgentConfig;
 use turntree_core::limits::Limits;
 
-/// What a client may send: less deep than a document, so that a thread made of it can be written and read again.
+/// Limits for input from clients. The depth is lower than that of documents, so that the resulting thread can be
+/// written and read again.
 pub const LIMITS: Limits = Limits { depth: 200, ..Limits::PAYLOAD };
 
-/// A major version of the SDK that will read. Each knows what the ones before it know.
+/// The major version of the client's SDK. Each major supports everything that its predecessors support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sdk {
-    /// 5: no approvals, no denials.
+    /// Major 5: no approvals, no denials.
     V5,
-    /// 6.
+    /// Major 6.
     #[default]
     V6,
-    /// 7: answers to approvals, custom parts, steering messages.
+    /// Major 7: approval responses, custom parts, steering messages.
     V7,
 }
 
-/// What goes into the sidecar of messages that are not the client's own.
+/// The content of sidecars in messages that did not come from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SidecarLevel {
-    /// Nothing: times, agents and sequence are lost.
+    /// No sidecar: times, agents and sequences are lost.
     None,
-    /// What makes the core of the thread come back ([`Thread::core`]); nothing that only a server should see.
+    /// Restores the core of the thread ([`Thread::core`](crate::Thread::core)) and exposes no data that is private to
+    /// the server.
     #[default]
     Portable,
-    /// What makes the whole thread come back, metadata and system prompts included: for trusted readers only.
+    /// Restores the whole thread, with metadata and system prompts. For trusted readers only.
     Full,
 }
 
-/// Which actions a stream tells.
+/// The actions of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Turns {
-    /// All of them.
+    /// All actions.
     #[default]
     All,
-    /// Those after the last user message.
+    /// The actions after the last user message.
     Last,
 }
 
-/// How a thread is written for a client.
+/// Options of an export to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExportOptions {
-    /// Who reads.
+    /// The client's SDK.
     pub sdk: Sdk,
-    /// What goes into the sidecar.
+    /// The content of the sidecar.
     pub sidecar: SidecarLevel,
-    /// Which actions a stream tells.
+    /// The actions of a stream.
     pub turns: Turns,
-    /// Write the parts of tools as `dynamic-tool`, for clients that do not know the tools.
+    /// Write tool parts as `dynamic-tool`, for clients that do not define the tools.
     pub dynamic_tools: bool,
 }
 
-/// How messages and streams of a client are read.
+/// Options of an import from a client.
 #[derive(Debug, Clone)]
 pub struct UiImportOptions {
-    /// How much to keep: with [`ProfileKind::Full`], messages come back as they were.
+    /// How much to preserve. With [`ProfileKind::Full`], an export returns the original messages.
     pub profile: ProfileKind,
-    /// Who answers where nothing says it; else one agent called `assistant`.
+    /// The agent of assistant messages without a sidecar; by default one agent named `assistant`.
     pub agent: Option<AgentConfig>,
-    /// The thread's id.
+    /// The id of the thread.
     pub thread_id: Option<String>,
-    /// The id of the chat, from which the thread's follows.
+    /// The id of the chat; the thread's id is derived from it.
     pub chat_id: Option<String>,
-    /// The thread's title; else the beginning of the first user text.
+    /// The title; by default the beginning of the first user text.
     pub title: Option<String>,
-    /// The time of messages that say none; else 1970.
+    /// The timestamp of messages without one; by default 1970-01-01.
     pub timestamp: Option<String>,
-    /// Which sidecars are read. A client can forge them as it can forge anything it sends; the digest in them only says
-    /// that message and sidecar belong together. So what a model would be told as a system prompt, and what else lives in
-    /// metadata, is only taken from the full ones, which are for those who wrote the messages themselves.
+    /// The accepted sidecars. Clients can forge sidecars; the digest in a sidecar only proves that it matches its
+    /// message. For this reason system prompts and metadata are restored from full sidecars only. Accept those only
+    /// from sources that write the messages themselves.
     pub sidecar: SidecarLevel,
-    /// What a chunk, and a whole stream, may cost to read.
+    /// Limits of each chunk and of the whole stream.
     pub limits: Limits,
 }
 

@@ -1,14 +1,16 @@
-//! Arguments that are arriving, as a client shows them: the text so far, mended and read. UI message stream, §3.
+//! Partial JSON of streaming arguments, parsed as the client parses it.
 //!
-//! A client mends in its own way, also what is no JSON, and shows nothing where that does not help. This is the same
-//! machine, so that the same is shown; [`PartialJson`](turntree_core::json::PartialJson) reads more of some texts.
+//! The client completes incomplete JSON with its own state machine and shows nothing if the result is invalid. This is
+//! the same state machine. [`PartialJson`](turntree_core::json::PartialJson) accepts more inputs.
+//!
+//! Spec: UI message stream, §3.
 
 use super::chunk::without_prototypes;
 use super::surrogates::mended;
 use turntree_core::json::{RawJson, parse};
 use turntree_core::limits::Limits;
 
-/// Where in the text the machine is: in a value, or in a place of the container around it.
+/// The state of the parser: inside a value, or between the elements of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ParserState {
     Root,
@@ -29,19 +31,19 @@ enum ParserState {
     Word,
 }
 
-/// Words of JSON, in the order in which a client completes them.
+/// JSON literals, in the order in which the client completes them.
 const WORDS: [&str; 3] = ["true", "false", "null"];
 
-/// The text of arguments so far. Each character is looked at once, in however many pieces they come.
+/// The text of streaming arguments. Each character is scanned once.
 #[derive(Debug, Clone)]
 pub(super) struct PartialInput {
     text: String,
     stack: Vec<ParserState>,
-    /// Up to here the text is kept.
+    /// The end of the longest prefix that can be completed.
     valid: usize,
-    /// Digits of the `\u` that is open.
+    /// Digits of the open `\u` escape.
     digits: u8,
-    /// Where the word began that is open.
+    /// The start of the open literal.
     word: usize,
 }
 
@@ -52,29 +54,29 @@ impl Default for PartialInput {
 }
 
 impl PartialInput {
-    /// The text as it came.
+    /// The text as received.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Takes the next piece.
+    /// Appends text.
     pub(super) fn push(&mut self, piece: &str) {
         let before = self.text.len();
         self.text.push_str(piece);
         for (offset, character) in piece.char_indices() {
             let start = before + offset;
-            // Characters are halves of them where they are two in JavaScript.
+            // JavaScript counts UTF-16 code units.
             for _ in 0..character.len_utf16() {
                 self.step(character, start, start + character.len_utf8());
             }
         }
     }
 
-    /// What a client shows of it.
+    /// The value that the client shows.
     pub(super) fn read(&self) -> Option<RawJson> {
         let read = |text: &str| {
             let value = parse::<RawJson>(&mended(text.trim_ascii()), &Limits::PAYLOAD).ok();
-            // A client reads nothing in which something passes for a class.
+            // The client rejects objects with prototype members.
             value.filter(|value| without_prototypes(value).is_none())
         };
         let is_whole = match self.stack.as_slice() {
@@ -86,7 +88,7 @@ impl PartialInput {
         is_whole.or_else(|| read(&self.closed()))
     }
 
-    /// The text with what is open closed.
+    /// The text with all open containers closed.
     fn closed(&self) -> String {
         let mut closed = self.text.get(..self.valid).unwrap_or_default().to_owned();
         for index in self.stack.iter().rev() {
@@ -156,7 +158,7 @@ impl PartialInput {
         }
     }
 
-    /// A value begins, if this begins one; `then` is the place behind it.
+    /// Starts a value if the character can start one; `then` is the state after the value.
     fn begin(&mut self, character: char, start: usize, end: usize, then: ParserState) {
         let value = match character {
             '"' => ParserState::Text,

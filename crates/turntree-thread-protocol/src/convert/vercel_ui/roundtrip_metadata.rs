@@ -1,7 +1,8 @@
-//! What a message says beyond its actions, kept in `metadata.ui` of its first action so that the message comes back as
-//! it was: its id and metadata, the order of its parts, titles, states, outcome of providers. Decision 2.
+//! `metadata.ui`: fields of a message that no action holds, stored in its first action: id, metadata, order of parts,
+//! titles, states, provider metadata. Decision 2.
 //!
-//! Texts, arguments, results and files are not kept twice: a part names the action that holds them in its `$`.
+//! Texts, arguments, results and files are not stored twice: the `$` member of a part refers to the action that holds
+//! them.
 
 use super::message::{UiMessage, UiPart};
 use super::to_actions::Payload;
@@ -12,40 +13,40 @@ use turntree_core::json::{Extra, RawJson, RawObject, json_object};
 
 /// The namespace in the metadata of actions.
 pub(super) const NAMESPACE: &str = "ui";
-/// The action of a message without any other.
+/// The type of the action of a message without other actions.
 pub(super) const MESSAGE: &str = "system.ui.message";
 
 json_object! {
-    /// What `metadata.ui` of a first action says.
+    /// The value of `metadata.ui`.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub(super) struct RoundtripMetadata {
-        /// How many actions the message became.
+        /// The number of actions of the message.
         pub actions: u64 = "actions",
-        /// The message, payloads taken out.
+        /// The message without its payloads.
         pub message: RawJson = "message",
-        /// Whether the message is whole, because taking out would not have come back.
+        /// True if the message includes its payloads, because it could not be restored without them.
         pub whole: Option<bool> = "whole",
     }
 }
 
 json_object! {
-    /// Where the payload of a part is.
+    /// The location of a part's payload.
     #[derive(Debug, Clone, PartialEq, Default)]
     struct Reference {
-        /// The action; of a tool, the call.
+        /// The action; for tools, the call.
         pub action: Option<u64> = "a",
         /// The content part.
         pub part: Option<u64> = "c",
-        /// The first byte of the piece.
+        /// The first byte of the text.
         pub start: Option<u64> = "s",
-        /// Bytes of the piece.
+        /// The length of the text in bytes.
         pub length: Option<u64> = "l",
         /// The result.
         pub result: Option<u64> = "r",
     }
 }
 
-/// The residue of a message whose actions are these.
+/// Builds the round-trip metadata of a message with these actions.
 pub(super) fn of(message: &UiMessage, actions: &[Action], payloads: &[(usize, Payload)]) -> RawJson {
     let count = u64::try_from(actions.len()).unwrap_or(u64::MAX);
     let residue = |message: RawJson, whole: Option<bool>| RoundtripMetadata {
@@ -140,12 +141,12 @@ fn text_at(action: Option<&Action>, part: Option<usize>) -> Option<&str> {
     }
 }
 
-/// The residue that an action holds.
+/// The round-trip metadata of an action.
 pub(super) fn in_action(action: &Action) -> Option<RoundtripMetadata> {
     action.metadata()?.get(NAMESPACE)?.to().ok()
 }
 
-/// The message of a residue and its actions; `None` when they do not fit each other any more.
+/// Restores a message from its metadata and actions; `None` if they do not match any more.
 pub(super) fn rebuild(residue: &RoundtripMetadata, actions: &[&Action]) -> Option<UiMessage> {
     let mut message: UiMessage = residue.message.to().ok()?;
     if residue.whole == Some(true) {
@@ -158,7 +159,7 @@ pub(super) fn rebuild(residue: &RoundtripMetadata, actions: &[&Action]) -> Optio
     Some(message)
 }
 
-/// `None` when there is one that cannot be read.
+/// `None` if a reference cannot be resolved.
 #[expect(clippy::option_option, reason = "failure, absence and presence")]
 fn take_reference(part: &mut UiPart) -> Option<Option<Reference>> {
     let Some(raw) = part.extra.get("$").cloned() else { return Some(None) };
@@ -232,7 +233,7 @@ fn tool_back(part: &mut UiPart, reference: &Reference, actions: &[&Action]) -> O
     Some(())
 }
 
-/// Puts a residue into the metadata of an action.
+/// Stores round-trip metadata in an action.
 pub(super) fn attach(action: &mut Action, residue: RawJson) {
     let metadata: &mut RawObject = action.metadata_mut().get_or_insert_default();
     metadata.insert(NAMESPACE, residue);

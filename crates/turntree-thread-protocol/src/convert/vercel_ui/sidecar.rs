@@ -1,8 +1,10 @@
-//! The sidecar: what parts cannot say, in `metadata.thread_protocol` of a message, so that a thread that went to a client
-//! and came back is the thread it was. UI message stream, §15.
+//! The sidecar: `metadata.thread_protocol` of a message holds the fields of actions that parts do not hold. With it, a
+//! thread that was sent to a client and posted back is restored exactly.
 //!
-//! It is made by reading the message that will be sent and writing down what differs from the actions it stands for, so
-//! that nothing can be forgotten. A digest of these actions says whether the message is still the one that was sent.
+//! A sidecar is built by importing the message that will be sent and storing the differences from its actions, so it
+//! cannot be incomplete. A digest of the actions detects whether the message was changed since.
+//!
+//! Spec: UI message stream, §15.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,31 +18,31 @@ use crate::document::Thread;
 use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject, canonical, json_object};
 
-/// The member of the message's metadata.
+/// The name of the metadata member.
 pub(super) const MEMBER: &str = "thread_protocol";
 const VERSION: &str = "1.0.0";
 
 json_object! {
-    /// What `metadata.thread_protocol` says.
+    /// The value of `metadata.thread_protocol`.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub(super) struct Sidecar {
-        /// The version of the protocol.
+        /// The protocol version.
         pub v: String = "v", default,
-        /// The thread.
+        /// The id of the thread.
         pub thread_id: Option<String> = "thread_id",
-        /// Who speaks in this message.
+        /// The agent of this message.
         pub agent_id: Option<String> = "agent_id",
         /// The sequence of the first action.
         pub base: Option<u64> = "base",
-        /// What an action says that its part does not, by its place in the message.
+        /// Differences between actions and parts, by index in the message.
         pub a: Option<RawObject> = "a",
-        /// The actions, where parts cannot tell them.
+        /// The actions verbatim, if the parts do not match them.
         pub raw: Option<RawJson> = "raw",
         /// Actions before the message that no message shows.
         pub lead: Option<RawJson> = "lead",
         /// Actions after the message that no message shows.
         pub tail: Option<RawJson> = "tail",
-        /// Whether actions of the message stand before it in the thread.
+        /// True if the message has actions that precede it in the thread.
         pub moved: Option<bool> = "moved",
         /// The thread without its actions; in the first message.
         pub thread: Option<RawObject> = "thread",
@@ -49,7 +51,7 @@ json_object! {
     }
 }
 
-/// The sidecar of a message: `wanted` are the actions it stands for, `read` those that a reader finds in it.
+/// Builds the sidecar of a message. `wanted` are its actions, `read` are the actions that an import finds in it.
 pub(super) fn of(wanted: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thread_id: &str) -> Sidecar {
     Sidecar {
         v: VERSION.to_owned(),
@@ -60,7 +62,7 @@ pub(super) fn of(wanted: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thre
     }
 }
 
-/// What is known of the sidecar before the message is: the other half of it is [`rest`].
+/// The part of a sidecar that is known before the message is complete. [`rest`] builds the other part.
 pub(super) fn beginning(base: u64, source: &Thread) -> Sidecar {
     Sidecar {
         v: VERSION.to_owned(),
@@ -75,7 +77,7 @@ fn base_of(wanted: &[Arc<Action>]) -> u64 {
     wanted.first().map_or(1, |action| action.sequence())
 }
 
-/// What the parts of a message do not say, and the digest of what they and this say.
+/// The differences between the parts of a message and its actions, with the digest of the actions.
 pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     let base = base_of(wanted);
     let mut sidecar = Sidecar {
@@ -111,7 +113,7 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     sidecar
 }
 
-/// What has to be said so that `read` becomes `wanted`.
+/// The entry that restores `wanted` from `read`.
 fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
     read.set_sequence(sequence);
     let attachments = attachments::told(wanted, &mut read);
@@ -122,13 +124,14 @@ fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
     entry
 }
 
-/// The sidecar of a message, if it has one.
+/// Reads the sidecar of a message; `None` if it is invalid or of another version.
 pub(super) fn read(value: &RawJson) -> Option<Sidecar> {
     value.to::<Sidecar>().ok().filter(|sidecar| sidecar.v == VERSION)
 }
 
 impl Sidecar {
-    /// The actions of the message, if it still is the message that was sent. `read` are those a reader finds in it.
+    /// Restores the actions of the message; `None` if the message was changed. `read` are the actions that an import
+    /// finds in it.
     pub(super) fn restore(&self, read: Vec<Action>) -> Option<Vec<Action>> {
         let actions = match &self.raw {
             Some(raw) => raw.to::<Vec<Action>>().ok()?,
@@ -168,7 +171,7 @@ impl Sidecar {
         (read(&self.lead), read(&self.tail))
     }
 
-    /// The time that the message says for its actions, for when they are not those that were sent.
+    /// The timestamp of the first entry, for messages that were changed.
     pub(super) fn timestamp(&self) -> Option<String> {
         let (_, first) = self.a.as_ref()?.iter().next()?;
         RawObject::from_raw(first)?.get("ts")?.as_string()
@@ -186,14 +189,14 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
     RawJson::from_value(&amended(members, patch)?).ok()?.to().ok()
 }
 
-/// SHA-256 over the canonical form of a list of actions, in hexadecimal.
+/// SHA-256 of the canonical form of a list of actions, in hexadecimal.
 pub(super) fn digest<'a>(actions: impl Iterator<Item = &'a Action>) -> String {
     let list = serde_json::to_string(&actions.collect::<Vec<_>>()).unwrap_or_default();
     let digest = Sha256::digest(canonical::canonical(&list));
     format!("{digest:x}")
 }
 
-/// A thread without its actions.
+/// The thread without its actions.
 pub(super) fn header(thread: &Thread) -> RawObject {
     let mut bare = thread.clone();
     bare.actions = crate::document::Actions::default();
@@ -203,7 +206,7 @@ pub(super) fn header(thread: &Thread) -> RawObject {
     header
 }
 
-/// The thread of a header, without actions.
+/// Restores a thread, without actions, from a header.
 pub(super) fn from_header(header: &RawObject) -> Option<Thread> {
     let mut members = header.clone();
     members.insert("actions", RawJson::from_text("[]".to_owned()).ok()?);

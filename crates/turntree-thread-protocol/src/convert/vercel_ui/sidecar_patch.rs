@@ -1,10 +1,10 @@
-//! Differences between two objects as a sidecar stores them: changed members under short names, and removed ones.
+//! Differences between two objects, as a sidecar stores them: changed members under short names, and removed members.
 
 use serde::Serialize;
 
 use turntree_core::json::{RawJson, RawObject};
 
-/// What one action says beyond its part.
+/// Short names of members.
 const SHORT: &[(&str, &str)] = &[
     ("timestamp", "ts"),
     ("finish_reason", "fr"),
@@ -14,16 +14,16 @@ const SHORT: &[(&str, &str)] = &[
     ("sequence", "seq"),
 ];
 
-/// The members of a value that is written as an object.
+/// The members of a value that serializes to an object.
 pub(super) fn members<T: Serialize>(value: &T) -> RawObject {
     RawJson::from_value(value).ok().and_then(|value| RawObject::from_raw(&value)).unwrap_or_default()
 }
 
-/// What has to be said so that these members become the wanted ones.
+/// The patch that changes `read` to `wanted`.
 pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
     let (mut entry, mut other) = (RawObject::new(), RawObject::new());
     for (key, value) in wanted.iter() {
-        // Numbers that differ only in their spelling are the same for a browser, not for a document.
+        // Browsers treat different spellings of a number as equal; documents do not.
         if read.get(key).is_some_and(|read| read.get() == value.get()) {
             continue;
         }
@@ -42,7 +42,7 @@ pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
     entry
 }
 
-/// The members with what [`changes`] said.
+/// Applies a patch from [`changes`].
 pub(super) fn amended(mut members: RawObject, patch: &RawObject) -> Option<RawObject> {
     if let Some(gone) = patch.get("gone") {
         for key in gone.to::<Vec<String>>().ok()? {

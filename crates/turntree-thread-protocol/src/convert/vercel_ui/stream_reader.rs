@@ -1,4 +1,4 @@
-//! A stream that is still arriving: bytes or chunks in, the message and the thread so far out.
+//! Incremental reader of UI message streams.
 
 use super::assembler::Assembler;
 use super::chunk::{Chunk, with_known_members};
@@ -12,26 +12,26 @@ use turntree_core::json::{ParseError, ParseErrorKind, RawJson, RawObject, parse}
 use turntree_core::limits::Limits;
 use turntree_core::sse::{Decoder, SseError};
 
-/// Reads one UI message stream as it arrives.
+/// Reads one UI message stream incrementally: bytes or chunks in, the message and the thread so far out.
 ///
-/// The result depends on the chunks alone, never on how their bytes were cut. After an error the stream is over, as it
-/// is for the real client, and what was read before it stays readable.
+/// The result does not depend on how the bytes are split. After an error the stream is closed, as in the real client;
+/// what was read before the error remains available.
 #[derive(Debug)]
 pub struct UiStreamReader {
     decoder: Decoder,
     assembler: Assembler,
-    /// The conversation before the stream.
+    /// The messages before the stream.
     prior: Vec<UiMessage>,
     outcome: StreamOutcome,
     options: UiImportOptions,
-    /// Chunks read.
+    /// The number of chunks.
     count: u64,
-    /// Bytes of JSON read.
+    /// The number of bytes of JSON.
     bytes: usize,
     failed: bool,
 }
 
-/// What ends a push.
+/// The error of a push.
 struct PushError(ThreadError);
 
 impl From<SseError> for PushError {
@@ -41,8 +41,8 @@ impl From<SseError> for PushError {
 }
 
 impl UiStreamReader {
-    /// A reader at the beginning of a stream. `prior` is the conversation before it; a stream that begins without a
-    /// message id, or with that of the last message, goes on with that message.
+    /// Creates a reader. `prior` are the messages before the stream. A stream that starts without a message id, or with
+    /// the id of the last message, continues that message.
     pub fn new(prior: Vec<UiMessage>, options: UiImportOptions) -> Self {
         let last = prior.last().filter(|message| message.role == "assistant").cloned();
         Self {
@@ -57,11 +57,11 @@ impl UiStreamReader {
         }
     }
 
-    /// Takes the next bytes of the response body, cut anywhere. An event is read when its empty line has come. Bytes that
-    /// are no UTF-8 are U+FFFD, as they are for the real client.
+    /// Reads the next bytes of the response body, split anywhere. An event is read when its empty line arrives. Invalid
+    /// UTF-8 becomes U+FFFD, as in the real client.
     ///
     /// # Errors
-    /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for what ends the stream in the real client.
+    /// [`ThreadError::UiStream`] or [`ThreadError::Parse`] for input on which the real client gives up.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), ThreadError> {
         self.check_open()?;
         let mut decoder = std::mem::take(&mut self.decoder);
@@ -78,7 +78,7 @@ impl UiStreamReader {
         })
     }
 
-    /// Takes the next chunk as JSON.
+    /// Reads the next chunk as JSON.
     ///
     /// # Errors
     /// As [`Self::push_bytes`].
@@ -99,7 +99,7 @@ impl UiStreamReader {
         }
     }
 
-    /// Takes the next chunk.
+    /// Reads the next chunk.
     ///
     /// # Errors
     /// As [`Self::push_bytes`].
@@ -113,12 +113,12 @@ impl UiStreamReader {
         Ok(())
     }
 
-    /// What is in no message.
+    /// Records what no message holds: finish reason, errors and aborts.
     fn record(&mut self, chunk: &Chunk) {
         match chunk.kind.as_str() {
             "finish" => self.outcome.finish_reason.clone_from(&chunk.finish_reason),
             "abort" => {
-                // Clients of 5 are not told the reason.
+                // Major 5 does not send the reason.
                 let is_told = self
                     .told("data-tp-abort", "reason")
                     .is_some_and(|told| chunk.reason.is_none() || told == chunk.reason);
@@ -142,7 +142,7 @@ impl UiStreamReader {
         }
     }
 
-    /// What a data part at the end of the message says already.
+    /// The member of a data part of this type at the end of the message.
     #[expect(clippy::option_option, reason = "no such part, and a part without the member")]
     fn told(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
         let last = self.assembler.message().parts.last().filter(|part| part.kind == kind)?;
@@ -150,19 +150,19 @@ impl UiStreamReader {
         Some(data.get(member).and_then(RawJson::as_string))
     }
 
-    /// How many chunks were read.
+    /// The number of chunks so far.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The message so far; `None` before anything came.
+    /// The message so far; `None` before the first chunk.
     pub fn message(&mut self) -> Option<&UiMessage> {
         let message = self.assembler.message();
         let is_empty = message.parts.is_empty() && message.id.is_empty() && message.metadata.get().is_none();
         (!is_empty).then_some(message)
     }
 
-    /// The conversation so far, the message of the stream last.
+    /// The messages so far, including the message of the stream.
     pub fn messages(&mut self) -> Vec<UiMessage> {
         let mut messages = self.prior.clone();
         if let Some(message) = self.message().cloned() {
@@ -180,7 +180,7 @@ impl UiStreamReader {
     pub fn thread(&mut self) -> Thread {
         let messages = self.messages();
         if self.message().is_none() {
-            // Errors of a stream without a message are still told.
+            // Errors of a stream without a message are recorded in an empty one.
             let mut messages = messages;
             if self.outcome != StreamOutcome::default() {
                 messages.push(UiMessage::assistant(""));
@@ -212,7 +212,7 @@ impl UiStreamReader {
     }
 }
 
-/// A chunk, whatever stands in it under names that its kind does not know.
+/// Reads a chunk. Members of other chunk types that are malformed are ignored.
 fn read_chunk(text: &str, limits: &Limits) -> Result<Chunk, ParseError> {
     parse::<Chunk>(text, limits).or_else(|error| match error.kind {
         ParseErrorKind::Limit => Err(error),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Halves of surrogate pairs, which JavaScript writes and text cannot hold, as U+FFFD. A24.
+/// Replaces lone surrogates with U+FFFD: JavaScript writes them, Rust strings cannot hold them. Decision S24.
 pub(super) fn mended(text: &str) -> Cow<'_, str> {
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);

@@ -1,8 +1,10 @@
-//! One message as actions. UI message stream, §12; decisions 5 to 8.
+//! One message to actions.
 //!
-//! A response is what stands between two `step-start`s. Its texts, thoughts and calls keep their order; the results of
-//! its calls follow in the order of the calls, those that the provider ran directly behind theirs; data, sources and
-//! files that stood behind a call come last.
+//! The parts between two `step-start` parts are a response. Texts, reasoning and calls stay in order. Results follow in
+//! the order of their calls; results of provider tools directly follow their calls. Data, sources and files after a
+//! call come last.
+//!
+//! Spec: UI message stream, §12; decisions 5 to 8.
 
 use super::content;
 use super::message::{STEP_START, UiMessage, UiPart};
@@ -16,33 +18,33 @@ use crate::convert::portable::{
 use crate::roundtrip_metadata::{is_private, is_private_action};
 use turntree_core::json::{RawJson, RawObject};
 
-/// The result that Pydantic AI gives a call that was cut short.
+/// The result that Pydantic AI writes for interrupted calls.
 const INTERRUPTED: &str = "The tool call was interrupted before a result was produced.";
-/// What a denied call says when nobody gave a reason.
+/// The result of a denied call without a reason.
 pub(super) const DENIED: &str = "The tool call was denied.";
-/// Data of a client whose name is reserved for servers.
+/// The action type of client data whose name is reserved for servers.
 const RESERVED: &str = "system.tp.reserved";
-/// Where providers keep the proof of a thought, in the order they are looked for.
+/// Members with the signature of reasoning, by priority.
 const SIGNATURES: &[&str] =
     &["signature", "redactedData", "reasoningEncryptedContent", "encryptedContent", "thoughtSignature"];
 
-/// Who speaks, when, and how much is recorded.
+/// Agent, time and detail of the recorded actions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SenderContext<'c> {
     pub agent_id: &'c str,
     pub timestamp: &'c str,
-    /// Whether approvals are recorded (the full profile).
+    /// True to record approvals (full profile).
     pub approvals: bool,
 }
 
-/// Where in the actions of its message the payload of a part is.
+/// The location of a part's payload in the actions of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// A piece of the content of a message.
+    /// A part of a message's text.
     Text { action: usize, part: Option<usize>, start: usize, length: usize },
-    /// The content of a thought.
+    /// The content of a thinking action.
     Thought { action: usize },
-    /// Arguments and result of a call.
+    /// The arguments and result of a call.
     Tool { call: usize, result: Option<usize> },
     /// The data of a system action.
     Data { action: usize },
@@ -50,20 +52,20 @@ pub(super) enum Payload {
     File { action: usize, part: usize },
 }
 
-/// The actions of a message, and where the payloads of its parts went.
+/// The actions of a message, and the locations of its payloads.
 #[derive(Debug, Default)]
 pub(super) struct MessageActions {
     pub actions: Vec<Action>,
     pub payloads: Vec<(usize, Payload)>,
-    /// Where the last response begins.
+    /// The index of the first action of the last response.
     pub last_response: usize,
 }
 
-/// An action on its way, with the parts whose payload it holds.
+/// An action with the parts whose payloads it holds.
 struct ActionDraft {
     action: Action,
     payloads: Vec<(usize, Payload)>,
-    /// The call it is about.
+    /// The part of its call.
     call: Option<usize>,
 }
 
@@ -72,7 +74,7 @@ impl ActionDraft {
         Self { action, payloads: Vec::new(), call: None }
     }
 
-    /// An action of a data part; a reserved one says all itself.
+    /// The action of a data part. An action of reserved data holds the whole part.
     fn of_data(action: Action, part: usize) -> Self {
         if action.action_type() == RESERVED {
             Self::new(action)
@@ -93,24 +95,24 @@ struct ResponseDraft {
     returns: Vec<ActionDraft>,
     late: Vec<ActionDraft>,
     called: bool,
-    /// The message that a text or a file that comes next is added to.
+    /// The open assistant message: the next text or file is appended to it.
     answer: Option<OpenMessage>,
 }
 
-/// A message that may go on: its content so far, and where its pieces come from.
+/// An assistant message under construction: its content and the locations of its payloads.
 #[derive(Default)]
 struct OpenMessage {
     parts: Vec<ContentPart>,
     payloads: Vec<(usize, Payload)>,
 }
 
-/// The actions of a message, without sequence.
+/// Converts a message to actions without sequence.
 pub(super) fn actions_of(message: &UiMessage, context: SenderContext<'_>) -> MessageActions {
     let mut builder =
         ActionBuilder { context, output: MessageActions::default(), response: ResponseDraft::default() };
     match message.role.as_str() {
         "user" => builder.user(message),
-        // Decision 9: what a system message says belongs to the configuration of agents.
+        // Decision 9: a system message is part of the configuration of agents.
         "system" => {}
         _ => {
             for (position, part) in message.parts.iter().enumerate() {
@@ -177,7 +179,7 @@ impl ActionBuilder<'_> {
             }
             "custom" => self.fact("custom", custom(part)),
             "steering-message" => self.steering(part),
-            // What a call will be called with is not known before its arguments are whole.
+            // The arguments are unknown until they are complete.
             _ if part.is_tool() && part.is("input-streaming") => {}
             _ if part.is_tool() => self.tool(position, part),
             kind => {
@@ -191,7 +193,7 @@ impl ActionBuilder<'_> {
     fn text(&mut self, position: usize, part: &UiPart) {
         let text = part.text.as_deref().unwrap_or_default();
         if text.is_empty() {
-            // An empty text makes no action, and does not part its neighbours.
+            // An empty text has no action and does not separate its neighbours.
             return;
         }
         let answer = self.response.answer.get_or_insert_default();
@@ -341,7 +343,7 @@ impl ActionBuilder<'_> {
     fn data_action(&self, name: &str, part: &UiPart) -> Action {
         let name = data_action_type(name);
         if is_private(&name) {
-            // A client must not make what a server would take for its own.
+            // Clients must not create actions that servers trust.
             return self.system(
                 RESERVED,
                 object(&[("name", RawJson::from_str_value(&name)), ("data", part.data.or_null())]),
@@ -360,7 +362,7 @@ impl ActionBuilder<'_> {
         self.response.late.push(ActionDraft::new(action));
     }
 
-    /// Data stands where it stood, but never between calls and their results.
+    /// Adds data: in its position before the first call, otherwise after the results.
     fn push_data(&mut self, draft: ActionDraft) {
         let list = if self.response.called { &mut self.response.late } else { &mut self.response.head };
         list.push(draft);
@@ -386,7 +388,7 @@ impl ActionBuilder<'_> {
         }
     }
 
-    /// Gives a draft its place.
+    /// Appends a draft and resolves the locations of its payloads.
     fn add(&mut self, draft: ActionDraft) {
         let index = self.output.actions.len();
         for (part, mut payload) in draft.payloads {
@@ -409,7 +411,7 @@ impl ActionBuilder<'_> {
     }
 }
 
-/// The content of these parts: a single text is that text. Payloads in it then name no part.
+/// The content of parts: plain text for a single text part. Its payloads then have no part index.
 fn as_content(parts: Vec<ContentPart>, payloads: &mut [(usize, Payload)]) -> MessageContent {
     match <[ContentPart; 1]>::try_from(parts) {
         Ok([ContentPart::Text(text)]) => {
@@ -425,13 +427,13 @@ fn as_content(parts: Vec<ContentPart>, payloads: &mut [(usize, Payload)]) -> Mes
     }
 }
 
-/// What a call was called with. A model may have written anything; ThreadProtocol wants an object.
+/// The arguments of a call as an object.
 fn arguments(part: &UiPart) -> RawJson {
     let raw = part.input.get().filter(|value| !value.is_null()).or(part.raw_input.get());
     raw.map_or_else(RawJson::empty_object, object_arguments)
 }
 
-/// Status and content of a result; `None` while there is none.
+/// The status and content of a result; `None` without a result.
 fn outcome(part: &UiPart) -> Option<(&'static str, RawJson)> {
     match part.state.as_deref()? {
         "output-available" if part.preliminary == Some(true) => None,
@@ -452,7 +454,8 @@ fn outcome(part: &UiPart) -> Option<(&'static str, RawJson)> {
     }
 }
 
-/// Whose a thought is, its proof and its id: as Pydantic AI says it, else as the first provider that left a proof.
+/// Provider, signature and id of reasoning: from Pydantic AI's metadata, otherwise of the first provider with a
+/// signature.
 fn proof(about: &RawObject) -> (Option<String>, Option<String>, Option<String>) {
     let text = |object: &RawObject, key: &str| object.get(key).and_then(RawJson::as_string);
     if let Some(said) = about.get("pydantic_ai").and_then(RawObject::from_raw) {

@@ -1,7 +1,9 @@
-//! Actions as chunks, so that a real client assembles what was recorded. UI message stream, §9, §10 and §13.
+//! Actions to chunks that a real client assembles without error.
 //!
-//! Never sent: a result of a call that the stream has not named, a second result of one call, members that a client's
-//! schema refuses, what only a later major of the SDK knows. Such actions travel as data parts, which every client keeps.
+//! Some chunks are never written: a result without a call, a second result of a call, members that the client's schema
+//! rejects, and chunks of later majors. Such actions become data parts, which all clients accept.
+//!
+//! Spec: UI message stream, §9, §10, §13.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -21,18 +23,18 @@ use crate::roundtrip_metadata::is_private_action;
 use turntree_core::intern::InternedStr;
 use turntree_core::json::{RawJson, RawObject};
 
-/// The step that is open.
+/// The open step.
 #[derive(Default)]
 struct OpenStep {
-    /// Whether a call of it has its result.
+    /// True if a call of the step has a result.
     returned: bool,
-    /// Whether the last thing in it is an answer.
+    /// True if the last action is an assistant message.
     answered: bool,
-    /// The calls in it.
+    /// The calls of the step.
     calls: HashSet<InternedStr>,
 }
 
-/// How the stream ends.
+/// The outcome of the stream.
 #[derive(Debug, Default)]
 struct StreamEnding {
     finish_reason: Option<String>,
@@ -41,23 +43,23 @@ struct StreamEnding {
     abort: Option<Option<String>>,
 }
 
-/// Turns actions into chunks, one action after another; what has been written is taken with [`Self::next`].
+/// Converts actions to chunks, one action at a time. [`Self::next`] takes the chunks.
 ///
-/// Knows of the stream so far the calls and the step that is open, and keeps no chunk.
+/// It stores the calls of the stream and the open step, but no chunks.
 pub(super) struct ChunkEmitter {
     sdk: Sdk,
-    /// What an action became and nobody took yet.
+    /// Chunks that were not taken yet.
     chunks: VecDeque<Chunk>,
     step: Option<OpenStep>,
-    /// Calls of the stream, and whether they have their result.
+    /// The calls of the stream, and whether they have a result.
     calls: HashMap<InternedStr, bool>,
-    /// Denials whose results come next.
+    /// Denied calls whose results follow.
     denied: HashSet<InternedStr>,
     blocks: usize,
     ending: StreamEnding,
 }
 
-/// Gives the chunks between `start` and `finish`, steps closed.
+/// Passes the chunks between `start` and `finish` to `take`. All steps are closed.
 pub(super) fn body(actions: &[Arc<Action>], sdk: Sdk, mut take: impl FnMut(Chunk)) {
     let mut emitter = ChunkEmitter::new(sdk);
     for (index, action) in actions.iter().enumerate() {
@@ -81,7 +83,7 @@ impl ChunkEmitter {
         }
     }
 
-    /// The next chunk that was written.
+    /// Takes the next chunk.
     pub(super) fn next(&mut self) -> Option<Chunk> {
         self.chunks.pop_front()
     }
@@ -90,7 +92,7 @@ impl ChunkEmitter {
     pub(super) fn end(&mut self) {
         let ending = std::mem::take(&mut self.ending);
         if let Some(reason) = ending.abort {
-            // The reason is a member of later majors.
+            // Major 5 does not have the reason.
             let reason = reason.filter(|_| self.sdk != Sdk::V5);
             self.chunks.push_back(Chunk { reason, ..Chunk::of("abort") });
             return;
@@ -101,7 +103,7 @@ impl ChunkEmitter {
         self.chunks.push_back(Chunk { finish_reason, ..Chunk::of("finish") });
     }
 
-    /// Closes the step that is open.
+    /// Closes the open step.
     pub(super) fn close_step(&mut self) {
         if self.step.take().is_some() {
             self.chunks.push_back(Chunk::of("finish-step"));
@@ -114,7 +116,7 @@ impl ChunkEmitter {
         self.step.insert(OpenStep::default())
     }
 
-    /// The step in which a model acts: the open one, unless `ends` says that it is over.
+    /// The step for the next model output: the open one, unless it has results or `ends` is true.
     fn model_step(&mut self, ends: impl Fn(&OpenStep) -> bool) -> &mut OpenStep {
         let is_over = self.step.as_ref().is_none_or(|step| step.returned || ends(step));
         if is_over {
@@ -123,7 +125,7 @@ impl ChunkEmitter {
         self.step.get_or_insert_default()
     }
 
-    /// Writes an action; `rest` are those that follow it.
+    /// Writes an action; `rest` are the actions after it.
     pub(super) fn action(&mut self, action: &Action, rest: &[Arc<Action>]) {
         self.ending = StreamEnding::default();
         if is_private_action(action) {
@@ -164,7 +166,7 @@ impl ChunkEmitter {
     fn answer(&mut self, message: &AssistantMessageAction) {
         let has_files = matches!(&message.content, MessageContent::Parts(parts)
             if parts.iter().any(|part| part.as_text().is_none()));
-        // A file behind a call would be taken for one that a tool made.
+        // A file after a call would be taken for a file of the tool.
         self.model_step(|step| step.answered || (has_files && !step.calls.is_empty()));
         match &message.content {
             MessageContent::Text(text) => self.text(text),
@@ -241,7 +243,7 @@ impl ChunkEmitter {
         let id = &returned.tool_call_id;
         match self.calls.get_mut(id) {
             Some(answered) if !*answered => *answered = true,
-            // The client knows no such call, or would write over its result.
+            // The client does not know the call, or would overwrite its result.
             _ => return self.verbatim(action),
         }
         if let Some(step) = &mut self.step {
@@ -261,8 +263,8 @@ impl ChunkEmitter {
         self.chunks.push_back(chunk);
     }
 
-    /// The refusal of a call. Before 7 a stream cannot say that a person answered, and a refusal without an answer is no
-    /// valid message: then it is an error, and a data part says of which kind.
+    /// Writes the denial of a call. Before major 7 a stream cannot contain a human response, and a denial without one
+    /// is invalid: the denial becomes an error, with a data part that identifies it.
     fn denial(&mut self, id: &str, reason: &str) {
         if self.sdk != Sdk::V7 {
             let error_text = Some(reason.to_owned());
@@ -327,13 +329,13 @@ impl ChunkEmitter {
         }
     }
 
-    /// Whether the next action is the result of a call that waits for it.
+    /// True if the next action is the result of this open call.
     fn is_answered_next(&self, id: &str, rest: &[Arc<Action>]) -> bool {
         self.calls.get(id) == Some(&false)
             && matches!(rest.first().map(AsRef::as_ref), Some(Action::ToolReturn(returned)) if returned.tool_call_id == id)
     }
 
-    /// A fact that has a chunk of its own, if it says what that needs.
+    /// Writes a fact as a chunk of its own type, if it has the required members.
     fn known(&mut self, kind: &str, names: Names, required: &[&str], fact: &str, system: &SystemAction) {
         let data = RawObject::from_raw(&system.data).unwrap_or_default();
         let is_text = |name: &&str| data.get(name).is_some_and(RawJson::is_string);
@@ -368,7 +370,7 @@ impl ChunkEmitter {
         let has_result = rest.iter().any(|action| {
             matches!(&**action, Action::ToolReturn(returned) if Some(&*returned.tool_call_id) == call_id.as_deref())
         });
-        // What was not approved has no result, and an answer can only be told to clients that know it.
+        // A rejected call has no result, and only major 7 accepts a response.
         let fits = match (self.sdk, approved) {
             (Sdk::V5, _) | (Sdk::V6, Some(_)) => false,
             (Sdk::V6, None) | (Sdk::V7, None | Some(false)) => !has_result,
@@ -399,7 +401,7 @@ impl ChunkEmitter {
         self.chunks.push_back(Chunk::data(name, clean(data)));
     }
 
-    /// An action that no chunk can say.
+    /// Writes an action that no chunk can represent, as data.
     fn verbatim(&mut self, action: &Action) {
         let mut action = action.clone();
         *action.metadata_mut() = None;
@@ -411,7 +413,7 @@ fn clean(value: &RawJson) -> RawJson {
     without_prototypes(value).unwrap_or_else(|| value.clone())
 }
 
-/// A finish reason as the stream spells it.
+/// The finish reason of the stream.
 fn finish_reason(reason: &str) -> Option<String> {
     let reason = match reason {
         "stop" | "length" => reason,
@@ -422,7 +424,7 @@ fn finish_reason(reason: &str) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// A finish reason as ThreadProtocol spells it; reasons it does not have are left out.
+/// The finish reason of ThreadProtocol; `None` for reasons that it does not have.
 pub(super) fn recorded_reason(reason: &str) -> Option<String> {
     let reason = match reason {
         "stop" | "length" => reason,

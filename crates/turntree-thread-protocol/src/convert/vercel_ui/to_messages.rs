@@ -1,4 +1,6 @@
-//! A thread as the messages and the stream that a client shows. UI message stream, §13.
+//! A thread to the messages and the stream of a client.
+//!
+//! Spec: UI message stream, §13.
 
 use std::sync::Arc;
 
@@ -15,16 +17,16 @@ use crate::document::Thread;
 use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 
-/// A run of actions that becomes one message.
+/// Actions that become one message.
 #[derive(Default)]
 struct MessageRun {
     actions: Vec<Arc<Action>>,
-    /// Where they are in the thread.
+    /// The indices of the actions in the thread.
     indices: Vec<usize>,
     agent_id: Option<String>,
-    /// The message that was recorded, where there is one.
+    /// The original message, if it was imported.
     recorded: Option<UiMessage>,
-    /// Whether actions that come earlier in the thread are among them.
+    /// True if the run has actions that precede the previous message.
     moved: bool,
 }
 
@@ -36,10 +38,10 @@ impl MessageRun {
 }
 
 impl Thread {
-    /// The conversation as `UIMessage`s, as `useChat` takes them.
+    /// Converts the thread to `UIMessage`s for `useChat`.
     ///
-    /// A message that came from a client comes back as the client had it. Any other is what the stream of its actions
-    /// assembles to, with a sidecar in its metadata as far as the options say.
+    /// An imported message is returned unchanged. Any other message is assembled from the stream of its actions, with a
+    /// sidecar in its metadata as the options require.
     pub fn to_ui_messages(&self, options: &ExportOptions) -> Vec<UiMessage> {
         let source = exported(self, *options);
         let indices = indices(self, &source);
@@ -58,7 +60,7 @@ impl Thread {
                 moved |= run.moved;
                 continue;
             }
-            // What a client sent is not written over, unless everything has to come back.
+            // Imported messages are unchanged, except with the full sidecar.
             if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
                 let mut sidecar = sidecar_of(&message, &wanted, &source, run.agent_id.as_deref());
                 sidecar.lead = list(&std::mem::take(&mut lead));
@@ -73,29 +75,29 @@ impl Thread {
         messages
     }
 
-    /// What agents did as one UI message stream, chunk by chunk.
+    /// Converts the thread to one UI message stream.
     ///
-    /// User messages before the first action of an agent are not part of it; later ones are steering messages. The
-    /// stream is never one that the real client of [`ExportOptions::sdk`] gives up.
+    /// User messages before the first action of an agent are left out; later ones become steering messages. The real
+    /// client of [`ExportOptions::sdk`] accepts the stream.
     pub fn to_ui_stream(&self, options: &ExportOptions) -> UiStream {
         UiStream::new(self, *options)
     }
 }
 
-/// The chunks of a thread, written as they are taken: each call writes no more than one action.
+/// The chunks of a thread as a lazy iterator. Each call of `next` converts at most one action.
 ///
-/// With a sidecar, the message that the client assembles is assembled here too: the first chunk says which thread it is,
-/// and a `message-metadata` before the last ones what its parts do not say. Without, nothing of the stream is kept.
+/// With a sidecar, the stream also assembles the client's message: the first chunk identifies the thread, and a
+/// `message-metadata` chunk near the end holds the differences. Without a sidecar, the stream stores nothing.
 pub struct UiStream {
     emitter: to_chunks::ChunkEmitter,
     actions: Vec<Arc<Action>>,
-    /// The action to be written next.
+    /// The index of the next action.
     index: usize,
     stage: StreamStage,
     sidecar: Option<SidecarBuilder>,
 }
 
-/// How far a stream is.
+/// The progress of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamStage {
     Start,
@@ -105,7 +107,7 @@ enum StreamStage {
     Over,
 }
 
-/// What the sidecar of a stream is made of.
+/// The data for the sidecar of a stream.
 struct SidecarBuilder {
     message: Assembler,
     source: Thread,
@@ -153,7 +155,7 @@ impl SidecarBuilder {
         agent_of(&self.source, self.agent_id.as_deref())
     }
 
-    /// What the parts of the message, which is whole, do not say.
+    /// The `message-metadata` chunk with the differences between the complete message and its actions.
     fn chunk(self, actions: &[Arc<Action>]) -> Chunk {
         let Self { message, source, agent_id, .. } = self;
         let agent_id = agent_of(&source, agent_id.as_deref());
@@ -220,7 +222,7 @@ impl std::fmt::Debug for UiStream {
     }
 }
 
-/// The metadata of a message with this sidecar alone.
+/// Message metadata with this sidecar only.
 fn as_metadata(sidecar: &Sidecar) -> RawJson {
     let member = RawJson::from_value(sidecar).unwrap_or_default();
     let object: RawObject = [(sidecar::MEMBER, clean(member))].into_iter().collect();
@@ -231,12 +233,12 @@ fn clean(value: RawJson) -> RawJson {
     super::chunk::without_prototypes(&value).unwrap_or(value)
 }
 
-/// The thread of which a client may know everything.
+/// The thread that the client may see.
 fn exported(thread: &Thread, options: ExportOptions) -> Thread {
     if options.sidecar == SidecarLevel::Full { thread.clone() } else { thread.core() }
 }
 
-/// The exported form of each action of a thread; the exported thread has those that are not hidden, in order.
+/// The exported form of each action; `None` for private actions.
 fn indices(thread: &Thread, source: &Thread) -> Vec<Option<Arc<Action>>> {
     let all = source.actions.len() == thread.actions.len();
     let mut exported = source.actions.iter();
@@ -252,9 +254,9 @@ fn list(actions: &[Arc<Action>]) -> Option<RawJson> {
     (!actions.is_empty()).then(|| RawJson::from_value(&actions).unwrap_or_default())
 }
 
-/// The runs of a thread: recorded messages, user messages, and what one agent did without interruption.
+/// Splits a thread into runs: imported messages, user messages, and consecutive actions of one agent.
 ///
-/// System actions between user messages belong to no agent yet: they go with the next answer.
+/// System actions between user messages belong to the next response.
 fn runs(actions: &[Arc<Action>]) -> Vec<MessageRun> {
     let mut runs: Vec<MessageRun> = Vec::new();
     let (mut open, mut leading) = (None::<MessageRun>, None::<MessageRun>);
@@ -294,7 +296,7 @@ fn runs(actions: &[Arc<Action>]) -> Vec<MessageRun> {
     runs
 }
 
-/// The run of a message whose first action remembers it, if its actions are still there.
+/// The run of an imported message, if all its actions still exist.
 fn recorded(actions: &[Arc<Action>]) -> Option<MessageRun> {
     let first = actions.first()?;
     if first.action_type() == roundtrip_metadata::MESSAGE {
@@ -310,13 +312,13 @@ fn recorded(actions: &[Arc<Action>]) -> Option<MessageRun> {
     let count = usize::try_from(residue.actions).ok()?;
     let actions = actions.get(..count)?;
     let held: Vec<&Action> = actions.iter().map(AsRef::as_ref).collect();
-    // The first action of another message among them: somebody took actions away.
+    // The first action of another message: some actions of this one were removed.
     if held.iter().skip(1).any(|action| roundtrip_metadata::in_action(action).is_some()) {
         return None;
     }
     let mut message = roundtrip_metadata::rebuild(&residue, &held)?;
     if let ("user", Action::UserMessage(said)) = (message.role.as_str(), &**first) {
-        // A client attaches nothing: somebody did so since.
+        // Clients have no attachments, so these were added after the import.
         message.parts.extend(attachments::parts_of(said));
     }
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
@@ -331,7 +333,7 @@ fn message_of(run: &MessageRun, options: ExportOptions) -> UiMessage {
     {
         let mut parts = attachments::to_parts(said, options.sdk);
         if parts.is_empty() {
-            // A user message without parts is no valid message.
+            // A user message needs at least one part.
             parts.extend(content::to_parts(&"".into(), options.sdk));
         }
         return UiMessage { id, role: "user".to_owned(), parts, ..UiMessage::default() };
@@ -350,13 +352,13 @@ fn message_of(run: &MessageRun, options: ExportOptions) -> UiMessage {
     message
 }
 
-/// Takes one of our chunks, of which none is refused.
+/// Adds one of our own chunks, which the assembler always accepts.
 fn take(assembler: &mut Assembler, chunk: &Chunk) {
     let taken = assembler.push(chunk);
     debug_assert!(taken.is_ok(), "{taken:?}: {chunk:?}");
 }
 
-/// Whose a message is that says nothing: the thread's first agent's.
+/// The agent of a message; by default the first agent of the thread.
 fn agent_of<'t>(source: &'t Thread, agent_id: Option<&'t str>) -> &'t str {
     agent_id.unwrap_or_else(|| source.agents.iter().next().map_or("", |(id, _)| id))
 }
@@ -378,7 +380,7 @@ fn set(message: &mut UiMessage, sidecar: &Sidecar) {
     message.metadata = RawJson::from_value(&metadata).unwrap_or_default().into();
 }
 
-/// The first message with a sidecar says what the thread is, the last one what comes after it.
+/// Adds the thread's header to the first sidecar and the remaining actions to the last one.
 fn finish(messages: &mut Vec<UiMessage>, source: &Thread, rest: &[Arc<Action>], moved: bool) {
     let sidecar_in = |message: &UiMessage| {
         message.metadata_member(sidecar::MEMBER).and_then(|found| sidecar::read(&found))

@@ -1,4 +1,6 @@
-//! Messages as a thread. UI message stream, §12; decisions 1, 2, 10, 11 and 13.
+//! Messages to a thread.
+//!
+//! Spec: UI message stream, §12; decisions 1, 2, 10, 11 and 13.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -16,17 +18,19 @@ use crate::roundtrip_metadata::is_private_action;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
 
-/// What a stream said that is in no message. UI message stream, §12.
+/// The outcome of a stream: finish reason, errors and aborts, which no message holds.
+///
+/// Spec: UI message stream, §12.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct StreamOutcome {
     pub finish_reason: Option<String>,
-    /// Errors, and the call each one ended.
+    /// Error messages, with the id of the call that each one ended.
     pub errors: Vec<(String, Option<String>)>,
-    /// Aborts, and why.
+    /// Reasons of aborts.
     pub aborts: Vec<Option<String>>,
 }
 
-/// The thread of these messages. `outcome` are about the last one.
+/// Converts messages to a thread. `outcome` belongs to the last message.
 pub(super) fn thread_of(
     messages: &[UiMessage],
     outcome: &StreamOutcome,
@@ -44,12 +48,12 @@ struct ThreadBuilder<'o> {
     options: &'o UiImportOptions,
     agent: AgentConfig,
     actions: Vec<Action>,
-    /// The thread that a sidecar describes.
+    /// The thread from the header of a sidecar.
     described: Option<Thread>,
     thread_id: Option<String>,
-    /// Whether every message is the one that was sent.
+    /// True if all messages are unchanged.
     exact: bool,
-    /// Whether actions stand in messages after theirs.
+    /// True if actions are in a later message than their position in the thread.
     moved: bool,
     timestamp: String,
 }
@@ -98,7 +102,7 @@ impl<'o> ThreadBuilder<'o> {
             && self.described.is_none()
         {
             let full = self.options.sidecar == SidecarLevel::Full;
-            // What a portable sidecar says is the core of a thread, and no more is taken from one.
+            // Only the core of a thread is restored from portable sidecars.
             self.described =
                 sidecar::from_header(header).map(|thread| if full { thread } else { thread.core() });
         }
@@ -138,7 +142,7 @@ impl<'o> ThreadBuilder<'o> {
         self.actions.append(&mut actions);
     }
 
-    /// Keeps what the message says beyond its actions.
+    /// Stores the round-trip metadata of a message.
     fn remember(
         &self,
         message: &UiMessage,
@@ -167,7 +171,7 @@ impl<'o> ThreadBuilder<'o> {
         })
     }
 
-    /// What the stream said: why the model ended, and what went wrong. A1, A7, A17.
+    /// Adds the finish reason, errors and aborts of the stream. Decisions S1, S7, S17.
     fn add_facts(&self, actions: &mut Vec<Action>, outcome: &StreamOutcome, last_response: Option<usize>) {
         let reason = outcome.finish_reason.as_deref().and_then(recorded_reason);
         if let (Some(reason), Some(begin)) = (reason, last_response) {
@@ -193,7 +197,7 @@ impl<'o> ThreadBuilder<'o> {
         }
     }
 
-    /// The result of the call that an error ended, unless it has one.
+    /// The result of a call that an error ended; `None` if it has a result.
     fn failed(&self, id: &str, text: &str, actions: &[Action]) -> Option<Action> {
         let mut tool_name = None;
         for action in actions {
@@ -252,12 +256,13 @@ impl<'o> ThreadBuilder<'o> {
         thread
     }
 
-    /// A thread that came back whole and had no agents keeps having none.
+    /// True for a restored thread without agents: it stays without agents.
     fn exact_and_empty(&self, thread: &Thread) -> bool {
         self.exact && thread.agents.is_empty() && self.thread_id.is_some()
     }
 
-    /// Decision 13; the id of a chat is a UUID, or one follows from it.
+    /// The id of the thread: decision 13. The id of a chat is used if it is a UUID; otherwise the thread's id is
+    /// derived from it.
     fn id(&self, messages: &[UiMessage]) -> String {
         if let Some(id) = self.options.thread_id.clone().or_else(|| self.thread_id.clone()) {
             return id;
@@ -272,7 +277,7 @@ impl<'o> ThreadBuilder<'o> {
     }
 }
 
-/// The message as the client would have it without us.
+/// The message without its sidecar.
 fn without_sidecar(message: &UiMessage) -> UiMessage {
     let mut message = message.clone();
     let metadata = message.metadata.get().and_then(RawObject::from_raw);
@@ -284,7 +289,7 @@ fn without_sidecar(message: &UiMessage) -> UiMessage {
     message
 }
 
-/// The time that Pydantic AI's server gives a message.
+/// The timestamp that a Pydantic AI server adds to a message.
 fn told_time(message: &UiMessage) -> Option<String> {
     let said = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
     let time = said.get("timestamp")?.as_string()?;

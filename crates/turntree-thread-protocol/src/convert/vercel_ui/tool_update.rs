@@ -1,10 +1,10 @@
-//! What one chunk changes of a tool part, and the calls whose arguments still stream.
+//! Updates of tool parts: the changes of one chunk, and the calls whose arguments are streaming.
 
 use super::message::{DYNAMIC_TOOL, Optional, UiPart};
 use super::partial_input::PartialInput;
 
-/// Arguments that are arriving, and what was said when they began. A client never forgets them, so that a piece that
-/// comes late begins the part anew.
+/// A call whose arguments are streaming. It is never removed, so that a late delta starts the part again, as in the
+/// client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StreamedCall {
     pub arrived: PartialInput,
@@ -14,12 +14,12 @@ pub(super) struct StreamedCall {
     pub encoding: Option<String>,
     pub title: Option<String>,
     pub metadata: Optional,
-    /// Whether the part shows no text yet: a client that begins a dynamic part with a late piece leaves it out.
+    /// True if the part has no `rawInput` yet: the client leaves it out when a late delta starts a dynamic part.
     pub hides_text: bool,
 }
 
 impl StreamedCall {
-    /// Goes on with arguments of which a message holds the beginning.
+    /// Continues the partial arguments of a part.
     pub(super) fn of(index: usize, part: &UiPart) -> Self {
         let mut arrived = PartialInput::default();
         arrived.push(&part.raw_input.as_string().unwrap_or_default());
@@ -40,7 +40,7 @@ impl StreamedCall {
     }
 }
 
-/// What a chunk says about the call of a tool part.
+/// The changes of a tool part by one chunk.
 pub(super) struct ToolUpdate<'c> {
     pub name: &'c str,
     pub state: &'static str,
