@@ -1,4 +1,4 @@
-"""Records the files beside it; see the README there."""
+"""Record the files in this folder; see its README."""
 
 import asyncio
 from pathlib import Path
