@@ -29,7 +29,7 @@ use crate::thread::history_from;
 use crate::upp::config::config_from;
 use crate::upp::model::ModelReference;
 use crate::upp::request::system_from;
-use turntree_agents::driver::{Driver, drive};
+use turntree_agents::driver::Driver;
 use turntree_agents::host::RunContext;
 use turntree_agents::machine::Machine;
 use turntree_agents::sub_agent::{result_of, task_of};
@@ -273,7 +273,7 @@ pub(super) async fn perform(
     driver: Driver,
     callables: Arc<Mutex<Callables>>,
 ) -> PyResult<Py<PyAny>> {
-    let turn = drive(&mut machine, &driver).await;
+    let turn = driver.run(&mut machine).await;
     gil::require_held(|py| match turn {
         Ok(turn) => show_turn(py, &callables, turn),
         Err(error) => Err(crate::upp::error::to_exception(py, &error)),

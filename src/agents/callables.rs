@@ -203,7 +203,7 @@ impl Callables {
         let of_tools = HOOKS.into_iter().filter(|(name, _)| OF_TOOLS.contains(name));
         let set = of_tools
             .filter(|(_, flag)| self.set.contains(*flag))
-            .fold(HookSet::NONE, |set, (_, flag)| set | flag);
+            .fold(HookSet::empty(), |set, (_, flag)| set | flag);
         let callables = Self {
             tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
             hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),

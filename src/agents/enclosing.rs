@@ -10,7 +10,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::bridge::context::CallerContext;
-use turntree_agents::host::{Host, ParentRun, RunContext};
+use turntree_agents::host::{Host, RunContext};
+use turntree_agents::types::ParentRun;
 
 /// What the variable holds.
 #[pyclass(frozen, module = "turntree._core")]

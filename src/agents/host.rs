@@ -28,13 +28,16 @@ use crate::raised::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use crate::to_python::ToPython;
 use turntree_agents::driver::{Span, Tracer};
+use turntree_agents::host::CustomStrategy;
 use turntree_agents::host::HostFuture;
+use turntree_agents::host::StrategyScope;
 use turntree_agents::host::{
-    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, ParentRun, StepResult, ToolInvocation,
+    Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
-use turntree_agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
 use turntree_agents::types::ExecutionState;
-use turntree_agents::{Agent as CoreAgent, Violation};
+use turntree_agents::types::ParentRun;
+use turntree_agents::types::StrategyOutcome;
+use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
@@ -167,7 +170,7 @@ impl PyHost {
 
     /// Where a tool is called.
     fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
-        let caller = match (&invocation.enclosing, self.inside.get()) {
+        let caller = match (&invocation.parent_run, self.inside.get()) {
             (None, _) => self.place.caller(py)?,
             (Some(_), Some(place)) => place.caller(py)?,
             (Some(enclosing), None) => {
@@ -396,7 +399,11 @@ impl Host for PyHost {
         })
     }
 
-    fn execute(&self, _: &dyn CustomStrategy, context: OwnContext) -> HostFuture<'_, StrategyOutcome> {
+    fn execute(
+        &self,
+        _: &dyn CustomStrategy,
+        context: Arc<dyn StrategyScope>,
+    ) -> HostFuture<'_, StrategyOutcome> {
         let lease = Lease::new(context);
         let guard = lease.guard();
         let started = self.hook(EXECUTE, |py| {
@@ -412,7 +419,7 @@ impl Host for PyHost {
 
     fn sub_host(
         &self,
-        _agent: &CoreAgent,
+        _tools: &Arc<[CoreTool]>,
         invocation: &ToolInvocation,
         metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {

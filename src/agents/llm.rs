@@ -29,8 +29,8 @@ use crate::upp::model::ModelReference;
 use crate::upp::request::system_from;
 use turntree_agents::driver::Driver;
 use turntree_agents::host::RunContext;
+use turntree_agents::host::StrategyScope;
 use turntree_agents::machine::Machine;
-use turntree_agents::machine::OwnContext;
 use turntree_agents::{Llm, LlmOptions, ToolUseStrategy};
 use turntree_core::ids::RandomIds;
 use turntree_core::message::message::History;
@@ -111,7 +111,7 @@ impl LlmCore {
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
         let mut context = RunContext::new(Arc::new(host));
-        context.enclosing = enclosing::current(py)?;
+        context.parent_run = enclosing::current(py)?;
         context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
         let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
@@ -141,17 +141,17 @@ impl LlmCore {
     ///
     /// # Errors
     /// `UPPError` where the model cannot do what the agent wants of it.
-    pub(super) fn of_run(py: Python<'_>, run: &OwnContext, agent: &Py<AgentCore>) -> PyResult<Self> {
+    pub(super) fn of_run(py: Python<'_>, run: &dyn StrategyScope, agent: &Py<AgentCore>) -> PyResult<Self> {
         let core = agent.get().agent();
         let options = core.options();
         let options = LlmOptions {
-            params: Arc::clone(&run.setup.params),
+            params: Arc::clone(&run.setup().params),
             system: options.system.clone(),
             tools: options.tools.clone(),
             tool_strategy: options.tool_strategy,
             structure: options.structure.clone(),
             structure_repair: options.structure_repair,
-            ..LlmOptions::new(Arc::clone(&run.drive.model))
+            ..LlmOptions::new(Arc::clone(run.model()))
         };
         let llm =
             Llm::new(options, &RandomIds).map_err(|error| crate::upp::error::to_exception(py, &error))?;
@@ -174,7 +174,7 @@ impl LlmCore {
         let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
         let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
         let mut context = RunContext::new(Arc::new(host));
-        context.enclosing = enclosing::current(slf.py())?;
+        context.parent_run = enclosing::current(slf.py())?;
         context.middleware = this.middleware.get().for_call(kept);
         let started = this.llm.start(history, inputs, context);
         started.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))

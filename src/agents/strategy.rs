@@ -22,8 +22,10 @@ use crate::data::extract;
 use crate::records::{StreamEvent, Turn as PyTurn};
 use crate::thread::history_from;
 use crate::to_python::ToPython;
+use turntree_agents::host::CustomStrategy;
 use turntree_agents::host::HostError;
-use turntree_agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
+use turntree_agents::host::StrategyScope;
+use turntree_agents::types::StrategyOutcome;
 use turntree_agents::types::{AgentStreamEvent as CoreEvent, UapEvent as CoreUapEvent};
 use turntree_agents::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
 use turntree_core::ids::RandomIds;
@@ -81,7 +83,7 @@ impl CustomStrategy for PyStrategy {
         &self.name
     }
 
-    fn execute(&self, _: OwnContext) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
+    fn execute(&self, _: Arc<dyn StrategyScope>) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
         let words = "a strategy that is written in Python runs with its own agent only";
         Box::pin(ready(Err(HostError::raised("RuntimeError", words))))
     }
@@ -103,12 +105,12 @@ pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<StrategyOutcome> {
 /// The context of one run, as long as that lasts.
 #[derive(Clone)]
 pub(super) struct Lease {
-    context: Arc<Mutex<Option<OwnContext>>>,
+    context: Arc<Mutex<Option<Arc<dyn StrategyScope>>>>,
     ended: CancellationToken,
 }
 
 impl Lease {
-    pub(super) fn new(context: OwnContext) -> Self {
+    pub(super) fn new(context: Arc<dyn StrategyScope>) -> Self {
         Self { context: Arc::new(Mutex::new(Some(context))), ended: CancellationToken::new() }
     }
 
@@ -125,7 +127,7 @@ impl Lease {
         End(self.clone())
     }
 
-    fn get(&self) -> PyResult<OwnContext> {
+    fn get(&self) -> PyResult<Arc<dyn StrategyScope>> {
         let context = lock(&self.context).clone();
         context.ok_or_else(|| {
             PyRuntimeError::new_err("the run of this context is over; a context serves one run")
@@ -147,7 +149,7 @@ impl StrategyContext {
     }
 
     fn push(slf: &Bound<'_, Self>, event: CoreEvent) -> PyResult<Coroutine> {
-        let events = slf.get().lease.get()?.events;
+        let events = slf.get().lease.get()?.events().cloned();
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         Ok(Coroutine::new("emit", kept, async move {
             if let Some(events) = events {
@@ -163,13 +165,13 @@ impl StrategyContext {
     /// What was said before.
     #[getter]
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.setup.history.iter().cloned().collect::<Vec<_>>().to_python(py)
+        self.lease.get()?.setup().history.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// What is to be answered.
     #[getter]
     fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.lease.get()?.state.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
+        self.lease.get()?.state().messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
     /// The run's own dict.
@@ -181,7 +183,7 @@ impl StrategyContext {
     /// Whether somebody listens to the run.
     #[getter]
     fn listened(&self) -> PyResult<bool> {
-        Ok(self.lease.get()?.events.is_some())
+        Ok(self.lease.get()?.events().is_some())
     }
 
     /// Whether the run is over, by its end or by an abort.
@@ -192,7 +194,7 @@ impl StrategyContext {
 
     /// The agent's model with the agent's tools, and without its hooks of steps.
     fn llm(&self, py: Python<'_>) -> PyResult<LlmCore> {
-        LlmCore::of_run(py, &self.lease.get()?, &self.agent)
+        LlmCore::of_run(py, &*self.lease.get()?, &self.agent)
     }
 
     /// Runs one of our strategies as a part of this run; the coroutine gives its turn.
@@ -206,18 +208,18 @@ impl StrategyContext {
         let strategy = strategy_from(execution)?;
         let history: History = match history {
             Some(history) => history_from(history, "history")?,
-            None => context.setup.history.clone(),
+            None => context.setup().history.clone(),
         };
         let input: History = match input {
             Some(input) => {
-                let provider = context.drive.model.provider();
+                let provider = context.model().provider();
                 let messages = into_messages([input_from(input)?], provider, &RandomIds, &SystemClock);
                 messages
                     .map_err(|error| crate::upp::error::to_exception(slf.py(), &error))?
                     .into_iter()
                     .collect()
             }
-            None => context.state.messages.clone(),
+            None => context.state().messages.clone(),
         };
         let callables = Arc::clone(slf.get().agent.get().callables());
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);

@@ -1,10 +1,20 @@
-//! Agents: a model, tools, and a strategy that says how to use them. UAP-1.0 §4, §5, §11, §12.
+//! Agents of the Unified Agent Protocol: a model, tools, and a strategy.
 //!
-//! [`agent`] is the door: an [`Agent`] runs, or streams. [`llm`] is the door beside it: UPP's `llm()`, the same loop
-//! without an agent around it. [`middleware`] stands around an agent's runs. [`run`] holds one run of it: a machine that decides, a driver
-//! that performs, a host that is the application. [`strategy`] holds what tells one kind of run from another. [`tree`]
-//! keeps conversations as trees; a [`session`] is an agent with such a tree, and [`session::checkpoint`]s to go back to.
-//! [`structure`] is what a structured answer must look like. [`sub_agent`] makes an agent a tool of another one.
+//! The modules are layers: each one uses only those above it in this table.
+//!
+//! | module | contains |
+//! |---|---|
+//! | [`types`] | actions, events, approvals, execution state, structure: plain data |
+//! | [`tree`] | conversations as trees of threads |
+//! | [`machine`] | a run as a state machine without I/O, and the built-in strategies |
+//! | [`host`] | the application behind a run, and the ports that it or a session implements |
+//! | [`middleware`] | hooks around the runs of an agent: budget, guardrails, logging, memory |
+//! | [`spec`] | [`AgentSpec`], the definition of an agent |
+//! | [`driver`] | the async code that drives a machine |
+//! | [`agent`], [`sub_agent`], [`llm`] | the handles: [`Agent`], an agent as a tool, a model with tools |
+//! | [`session`] | an agent with a thread tree, checkpoints and runs that can be resumed |
+//!
+//! Spec: UAP-1.0; UPP-1.2 §10 for [`llm`]
 
 pub mod agent;
 pub mod driver;
@@ -14,15 +24,17 @@ pub mod machine;
 pub mod middleware;
 pub mod options;
 pub mod session;
+pub mod spec;
 pub mod sub_agent;
 pub mod tree;
 pub mod types;
 
 pub use agent::Agent;
-pub use host::{Tool, ToolFunction};
+pub use host::{CustomStrategy, FunctionHost, Host, Strategy, Tool, ToolFunction};
 pub use llm::{Llm, LlmOptions, LlmStream};
-pub use machine::{CustomStrategy, LoopOptions, ObservationFormat, PlanOptions, ReactOptions, Strategy};
+pub use machine::{LoopOptions, ObservationFormat, PlanOptions, ReactOptions};
 pub use options::{AgentOptions, ToolUseStrategy};
 pub use session::{Checkpoint, Session, SessionError, SessionOptions};
+pub use spec::AgentSpec;
 pub use sub_agent::{SubAgent, ToToolOptions};
 pub use types::{Structure, Violation};

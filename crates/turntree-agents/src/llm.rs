@@ -2,7 +2,7 @@
 //!
 //! An [`Llm`] is the tool loop of an agent that keeps UPP's rules instead of UAP's ([`Protocol::Upp`]): any number of
 //! inputs, no hooks of steps, no events of steps, and an aborted call fails. A call starts in `Llm::start`, its events
-//! pass through [`LlmStream`], and it ends in [`drive()`].
+//! pass through [`LlmStream`], and it ends in [`Driver::run`].
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use futures_util::{Stream, StreamExt as _, ready};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
+use crate::driver::driver::{Driver, DriverConfig, DriverPorts, Protocol};
 use crate::driver::model_layer::ModelMiddlewareLayer;
-use crate::driver::run_loop::{Driver, Protocol, drive};
 use crate::driver::stream::AgentStream;
 use crate::host::run_context::RunContext;
 use crate::host::tool::Tool;
@@ -106,7 +106,7 @@ impl Llm {
             ..AgentOptions::default()
         };
         let agent = Agent::new(options, ids);
-        agent.check_tool_names(model.provider())?;
+        agent.spec().check_tool_names(model.provider())?;
         Ok(Self { model, agent, middleware })
     }
 
@@ -140,7 +140,7 @@ impl Llm {
     ///
     /// # Errors
     /// [`turntree_upp::ErrorCode::InvalidRequest`], before anything is sent, for media that the model does not take,
-    /// for a structure that is no JSON Schema, and for a call that says nothing. Then those of [`drive()`].
+    /// for a structure that is no JSON Schema, and for a call that says nothing. Then those of [`Driver::run`].
     ///
     /// # Cancel safety
     /// Dropping the future stops the call: request and tools are dropped.
@@ -151,7 +151,7 @@ impl Llm {
         context: RunContext,
     ) -> Result<Arc<Turn>, UppError> {
         let (mut machine, driver) = self.start(history, inputs, context)?;
-        drive(&mut machine, &driver).await
+        driver.run(&mut machine).await
     }
 
     /// As [`Self::generate`], with somebody listening. Nothing is sent before the stream is polled.
@@ -195,16 +195,18 @@ impl Llm {
         }
         let middleware = context.middleware.clone();
         // It is no agent: it has no place of its own among those that run inside one another.
-        let enclosing = context.enclosing.take();
+        let parent = context.parent_run.take();
         let nothing_before = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
         if nothing_before && machine.state().messages().is_empty() {
             let words = "there is nothing to answer; give an input, or a history that ends with one";
             return Err(UppError::invalid_request(self.model.provider(), words));
         }
-        let passage = (!middleware.is_empty())
+        let model_middleware = (!middleware.is_empty())
             .then(|| ModelMiddlewareLayer::new(middleware, &machine, &driver, streaming));
-        Ok((machine, Driver { protocol: Protocol::Upp, middleware: passage, enclosing, ..driver }))
+        let config = DriverConfig { protocol: Protocol::Upp, ..driver.config.clone() };
+        let ports = DriverPorts { model_middleware, parent, ..driver.ports.clone() };
+        Ok((machine, Driver { config, ports, ..driver }))
     }
 }
 
@@ -250,7 +252,7 @@ impl LlmStream {
     /// Drives the call to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
     ///
     /// # Errors
-    /// As [`drive()`].
+    /// As [`Driver::run`].
     ///
     /// # Cancel safety
     /// As [`AgentStream::turn`].

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::host::strategy::Strategy;
 use crate::host::tool::Tool;
-use crate::machine::strategies::Strategy;
 use crate::machine::strategies::loop_::LoopOptions;
 use crate::middleware::stack::AgentMiddlewareStack;
 use turntree_core::json::{RawJson, RawObject};

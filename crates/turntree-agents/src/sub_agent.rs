@@ -14,10 +14,12 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::agent::Agent;
-use crate::driver::run_loop::Driver;
-use crate::host::host::{Host, HostError, ToolInvocation};
+use crate::host::agent_tool::{AgentTool, CallerRun};
+use crate::host::error::HostError;
+use crate::host::host::Host;
 use crate::host::run_context::RunContext;
 use crate::host::tool::Tool;
+use crate::host::tool_invocation::ToolInvocation;
 use crate::types::event::SubAgentRun;
 use crate::types::structure::{Structure, Violation, unwrapped};
 use turntree_core::json::{Extra, RawJson, RawObject};
@@ -49,7 +51,7 @@ pub struct SubAgent {
 
 impl fmt::Debug for SubAgent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SubAgent").field("agent", &self.agent.label()).finish_non_exhaustive()
+        formatter.debug_struct("SubAgent").field("agent", &self.agent.spec().label()).finish_non_exhaustive()
     }
 }
 
@@ -94,58 +96,28 @@ impl SubAgent {
         &self.agent
     }
 
-    /// Runs the agent for a call.
-    ///
-    /// # Errors
-    /// Arguments that break the schema, a run too deep inside of others, and whatever the run failed with.
-    ///
-    /// # Cancel safety
-    /// Dropping the future stops the run; a session keeps how far it was.
-    pub(crate) fn answer<'a>(
-        &'a self,
-        drive: &'a Driver,
-        invocation: &'a ToolInvocation,
-    ) -> BoxFuture<'a, Result<RawJson, HostError>> {
-        Box::pin(async move {
-            let task = self.task(&invocation.call.arguments)?;
-            let mut context = Self::context(drive, invocation);
-            let failure = |error| drive.host.sub_agent_failure(error);
-            self.agent.check_depth(&context).map_err(failure)?;
-            let run = Arc::new(self.run_of(drive, invocation, &context));
-            context.turn_id = Some(Arc::clone(&run.turn_id));
-            let keeper = drive.keeper.as_ref();
-            let child = keeper.and_then(|keeper| keeper.child(&self.agent, &run, &invocation.message));
-            if let Some(child) = &child {
-                context.metadata = child.metadata_of_run();
-            }
-            context.host = drive.host.sub_host(&self.agent, invocation, &context.metadata)?;
-            let wanted = drive.events.as_ref().filter(|_| drive.sub_agent_events);
-            context.events = wanted.map(|events| Arc::new(events.of_sub_agent(run)));
-            let answer = match child {
-                Some(child) => child.answer(task, context).await,
-                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)),
-            };
-            answer.map_err(failure)
-        })
-    }
-
-    /// Where the run starts from; it has the host of the run that calls it, until it has its own.
-    fn context(drive: &Driver, invocation: &ToolInvocation) -> RunContext {
-        let host: Arc<dyn Host> = Arc::clone(&drive.host);
-        let context = match &invocation.enclosing {
-            Some(enclosing) => RunContext::inside(host, enclosing),
+    /// Where the run starts. The host is that of the calling run until the agent has its own.
+    fn context(caller: CallerRun<'_>, invocation: &ToolInvocation) -> RunContext {
+        let host: Arc<dyn Host> = Arc::clone(caller.host);
+        let context = match &invocation.parent_run {
+            Some(parent_run) => RunContext::inside(host, parent_run),
             None => {
                 RunContext { cancellation: Some(invocation.cancellation.clone()), ..RunContext::new(host) }
             }
         };
-        RunContext { sub_agent_events: drive.sub_agent_events, ..context }
+        RunContext { sub_agent_events: caller.sub_agent_events, ..context }
     }
 
-    fn run_of(&self, drive: &Driver, invocation: &ToolInvocation, context: &RunContext) -> SubAgentRun {
+    fn describe_run(
+        &self,
+        caller: CallerRun<'_>,
+        invocation: &ToolInvocation,
+        context: &RunContext,
+    ) -> SubAgentRun {
         let parent = context.parent.as_ref();
         SubAgentRun {
             agent_id: Arc::clone(self.agent.id()),
-            turn_id: drive.host.ids().string().into(),
+            turn_id: caller.host.ids().string().into(),
             parent_agent_id: parent.map(|parent| Arc::clone(&parent.agent_id)),
             parent_turn_id: parent.map(|parent| Arc::clone(&parent.turn_id)),
             tool_name: invocation.call.tool_name.as_str().into(),
@@ -164,6 +136,35 @@ impl SubAgent {
         }
         let words = Violation::list(&violations, "; ").replace("the answer: ", "");
         Err(HostError::invalid_arguments(words))
+    }
+}
+
+impl AgentTool for SubAgent {
+    fn call<'a>(
+        &'a self,
+        caller: CallerRun<'a>,
+        invocation: &'a ToolInvocation,
+    ) -> BoxFuture<'a, Result<RawJson, HostError>> {
+        Box::pin(async move {
+            let task = self.task(&invocation.call.arguments)?;
+            let mut context = Self::context(caller, invocation);
+            let failure = |error| caller.host.sub_agent_failure(error);
+            self.agent.check_depth(&context).map_err(failure)?;
+            let run = Arc::new(self.describe_run(caller, invocation, &context));
+            context.turn_id = Some(Arc::clone(&run.turn_id));
+            let session =
+                caller.recorder.and_then(|recorder| recorder.open_child(self, &run, &invocation.message));
+            if let Some(session) = &session {
+                context.metadata = session.run_metadata();
+            }
+            context.host = caller.host.sub_host(self.agent.tools(), invocation, &context.metadata)?;
+            context.events = caller.events.map(|events| Arc::new(events.of_sub_agent(run)));
+            let result = match session {
+                Some(session) => session.run(task, context).await,
+                None => self.agent.run(task, context).await.map(|turn| result_of(&turn)),
+            };
+            result.map_err(failure)
+        })
     }
 }
 

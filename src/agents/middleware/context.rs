@@ -177,7 +177,7 @@ impl MiddlewareContext {
     }
 
     fn __repr__(&self) -> String {
-        let (id, messages) = (self.core.agent.id(), self.core.history().len());
+        let (id, messages) = (&self.core.agent.id, self.core.history().len());
         format!("MiddlewareContext(agent=\"{id}\", history={messages} messages)")
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn onion_from(
             list.push(Arc::new(PyMiddleware::of(&item, place, held)?));
         }
     }
-    Ok(list.into_iter().collect::<AgentMiddlewareStack>().with_finisher(Arc::new(PyCleanupExecutor)))
+    Ok(list.into_iter().collect::<AgentMiddlewareStack>().with_cleanup(Arc::new(PyCleanupExecutor)))
 }
 
 /// The functions of one object.
@@ -86,7 +86,7 @@ impl PyMiddleware {
             }
             _ => type_name.clone(),
         };
-        let mut middleware = Self { name, by_name: Vec::new(), hooks: Hooks::NONE };
+        let mut middleware = Self { name, by_name: Vec::new(), hooks: Hooks::empty() };
         for (hook, flag) in HOOKS {
             let Some(function) = object.getattr_opt(hook)?.filter(|hook| !hook.is_none()) else { continue };
             if !function.is_callable() {

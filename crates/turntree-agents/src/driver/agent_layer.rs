@@ -8,99 +8,100 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{Either, select};
 
-use crate::agent::Agent;
-use crate::driver::run_loop::{Driver, perform};
-use crate::driver::trace::open::Trace;
+use crate::driver::driver::{Driver, Next};
 use crate::host::host::Host;
 use crate::machine::machine::Machine;
-use crate::machine::state::Setup;
+use crate::machine::setup::Setup;
 use crate::middleware::budget::Spent;
-use crate::middleware::context::{MiddlewareContext, Taken};
+use crate::middleware::context::{MiddlewareContext, RunStart};
 use crate::middleware::hooks::Hooks;
-use crate::middleware::stack::AgentMiddlewareStack;
+use crate::middleware::stack::{
+    AgentMiddlewareStack, call_after, call_on_error, call_on_event, call_on_model_request,
+    call_on_model_response,
+};
 use crate::types::action::ActionResult;
 use crate::types::approval::approval_required;
 use crate::types::event::AgentStreamEvent;
 use crate::types::failure;
+use crate::types::identity::AgentInfo;
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::{ContentBlock, Delta, Message, StreamEvent, Turn};
 use turntree_upp::llm::capability_check;
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 
-/// The middleware of one run, and what its hooks see.
+/// The middleware of an agent around one run.
 pub(crate) struct AgentMiddlewareLayer {
-    onion: AgentMiddlewareStack,
+    stack: AgentMiddlewareStack,
     context: Arc<MiddlewareContext>,
-    /// Middlewares whose `before` has begun; what fails is told to these.
+    /// How many middlewares have started `before`. If the run fails, `on_error` of these is called.
     begun: AtomicUsize,
-    /// What the model streams and nobody has heard yet.
+    /// Stream events of the current model call that wait for the whole response.
     held: Mutex<Vec<StreamEvent>>,
 }
 
 impl fmt::Debug for AgentMiddlewareLayer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("AgentMiddlewareLayer").field("onion", &self.onion).finish_non_exhaustive()
+        formatter.debug_struct("AgentMiddlewareLayer").field("stack", &self.stack).finish_non_exhaustive()
     }
 }
 
 impl AgentMiddlewareLayer {
-    /// The middleware of a run that has not begun.
-    pub(crate) fn new(agent: &Agent, drive: &Driver, middleware_state: Option<Arc<MiddlewareState>>) -> Self {
-        let (identity, provider) = (Arc::clone(&drive.identity), drive.model.provider());
-        let context =
-            MiddlewareContext::new(agent.clone(), identity, provider, &drive.host, middleware_state);
-        Self {
-            onion: agent.options().middleware.clone(),
-            context: Arc::new(context),
-            begun: AtomicUsize::new(0),
-            held: Mutex::default(),
-        }
+    /// The layer of a run that has not begun.
+    pub(crate) fn new(
+        agent: Arc<AgentInfo>,
+        stack: AgentMiddlewareStack,
+        driver: &Driver,
+        middleware_state: Option<Arc<MiddlewareState>>,
+    ) -> Self {
+        let (identity, provider) = (Arc::clone(&driver.identity), driver.model.provider());
+        let context = MiddlewareContext::new(agent, identity, provider, &driver.host, middleware_state);
+        Self { stack, context: Arc::new(context), begun: AtomicUsize::new(0), held: Mutex::default() }
     }
 
-    /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
-    pub(super) async fn through(
+    /// Runs the machine inside the middleware. If `after` fails, its error carries the turn.
+    pub(super) async fn run(
         &self,
         machine: &mut Machine,
-        drive: &Driver,
-        trace: &Trace,
+        driver: &Driver,
+        next: impl Next + Send,
     ) -> Result<Arc<Turn>, UppError> {
-        let mut unfinished = Unfinished { around: Some(self), host: &drive.host };
-        let outcome = self.inside(machine, drive, trace).await;
-        unfinished.around = None;
-        self.write_down();
+        let mut guard = AbortGuard { layer: Some(self), host: &driver.host };
+        let outcome = self.run_hooks(machine, driver, next).await;
+        guard.layer = None;
+        self.store_usage();
         match outcome {
             Ok(turn) => Ok(turn),
-            // The process is to stop: nobody is asked.
+            // The process stops: no hook is called.
             Err(error) if error.code == ErrorCode::Cancelled && error.host.is_some() => Err(error),
-            // Nothing failed: the run waits, and goes on when it is resumed.
+            // The run has not failed: it waits for approval.
             Err(error) if approval_required(&error).is_some() => Err(error),
             Err(error) => {
                 let begun = self.begun.load(Ordering::Relaxed);
-                self.onion.recover(begun, &self.context, error).await
+                call_on_error(&self.stack, begun, &self.context, error).await
             }
         }
     }
 
-    async fn inside(
+    async fn run_hooks(
         &self,
         machine: &mut Machine,
-        drive: &Driver,
-        trace: &Trace,
+        driver: &Driver,
+        next: impl Next + Send,
     ) -> Result<Arc<Turn>, UppError> {
         let state = machine.state();
         let input = state.messages().front().map(Arc::clone);
         self.context.begin(input, machine.setup().history.clone());
         self.context.open(spent_before(machine));
-        let ran = self.before(drive).await?;
-        self.take_over(machine, drive)?;
-        let made = perform(machine, drive, trace).await?;
-        let outcome = self.onion.after(ran, &self.context, Arc::clone(&made)).await;
-        outcome.map_err(|error| failure::attach(error, Turn::clone(&made)))
+        let finished = self.before(driver).await?;
+        self.apply_changes(machine, driver)?;
+        let turn = next.run(machine, driver).await?;
+        let outcome = call_after(&self.stack, finished, &self.context, Arc::clone(&turn)).await;
+        outcome.map_err(|error| failure::attach(error, Turn::clone(&turn)))
     }
 
     /// Runs `before`, in order; gives how many ran to their end. Aborting the run skips the others.
-    async fn before(&self, drive: &Driver) -> Result<usize, UppError> {
-        let list = self.onion.list();
+    async fn before(&self, driver: &Driver) -> Result<usize, UppError> {
+        let list = self.stack.list();
         for (place, middleware) in list.iter().enumerate() {
             let hook = async {
                 self.begun.store(place + 1, Ordering::Relaxed);
@@ -109,7 +110,7 @@ impl AgentMiddlewareLayer {
                 }
                 Ok(())
             };
-            let Some(cancellation) = &drive.cancellation else {
+            let Some(cancellation) = &driver.cancellation else {
                 hook.await?;
                 continue;
             };
@@ -122,8 +123,8 @@ impl AgentMiddlewareLayer {
     }
 
     /// Starts the machine from what the hooks left. Whether the model takes it is checked only now.
-    fn take_over(&self, machine: &mut Machine, drive: &Driver) -> Result<(), UppError> {
-        let Taken { input, history, is_changed } = self.context.taken();
+    fn apply_changes(&self, machine: &mut Machine, driver: &Driver) -> Result<(), UppError> {
+        let RunStart { input, history, is_changed } = self.context.run_start();
         if is_changed {
             let mut messages = machine.state().messages().clone();
             // What a run that goes on began with was said: the model has answered it.
@@ -135,14 +136,14 @@ impl AgentMiddlewareLayer {
             machine.rewrite(setup, messages);
         }
         let said = machine.setup().history.iter().chain(machine.state().messages());
-        capability_check::check_media(&*drive.model, said.map(AsRef::as_ref))
+        capability_check::check_media(&*driver.model, said.map(AsRef::as_ref))
     }
 
     /// What is sent to the model in place of a request.
     pub(super) async fn request(&self, step: u32, request: ModelRequest) -> Result<ModelRequest, UppError> {
         self.held().clear();
         self.context.call(step);
-        self.onion.request(&self.context, request).await
+        call_on_model_request(&self.stack, &self.context, request).await
     }
 
     /// What counts as the model's answer, and the events of it that were held back.
@@ -151,9 +152,9 @@ impl AgentMiddlewareLayer {
         response: ModelResponse,
     ) -> Result<(ModelResponse, Vec<StreamEvent>), UppError> {
         self.context.count(&response.usage);
-        self.write_down();
+        self.store_usage();
         let message = Arc::clone(&response.message);
-        let response = self.onion.response(&self.context, response).await?;
+        let response = call_on_model_response(&self.stack, &self.context, response).await?;
         let held = std::mem::take(&mut *self.held());
         if Arc::ptr_eq(&message, &response.message) {
             return Ok((response, held));
@@ -163,9 +164,9 @@ impl AgentMiddlewareLayer {
     }
 
     /// What the session has spent goes with it, where somebody wants to know.
-    fn write_down(&self) {
-        if self.onion.has(Hooks::LEDGER) {
-            self.context.write_down();
+    fn store_usage(&self) {
+        if self.stack.has(Hooks::USAGE) {
+            self.context.store_usage();
         }
     }
 
@@ -174,8 +175,8 @@ impl AgentMiddlewareLayer {
     }
 
     /// Whether events of the model wait for the whole answer.
-    pub(super) const fn holds(&self) -> bool {
-        self.onion.has(Hooks::HOLD)
+    pub(super) fn holds(&self) -> bool {
+        self.stack.has(Hooks::HOLD)
     }
 
     pub(super) fn hold(&self, event: StreamEvent) {
@@ -183,17 +184,17 @@ impl AgentMiddlewareLayer {
     }
 
     /// Whether a middleware wants events.
-    pub(super) const fn hears(&self) -> bool {
-        self.onion.has(Hooks::EVENT)
+    pub(super) fn wants_events(&self) -> bool {
+        self.stack.has(Hooks::EVENT)
     }
 
     pub(super) async fn event(&self, event: &AgentStreamEvent) -> Result<(), UppError> {
-        if self.hears() { self.onion.event(&self.context, event).await } else { Ok(()) }
+        if self.wants_events() { call_on_event(&self.stack, &self.context, event).await } else { Ok(()) }
     }
 }
 
 /// What a hook of an event failed with, as the machine hears of it; a cancellation ends the run.
-pub(super) fn reply(error: UppError) -> Result<ActionResult, UppError> {
+pub(super) fn hook_failure(error: UppError) -> Result<ActionResult, UppError> {
     if error.code == ErrorCode::Cancelled { Err(error) } else { Ok(ActionResult::Failed(error)) }
 }
 
@@ -270,26 +271,25 @@ fn with_piece(mut event: StreamEvent, words: &str) -> StreamEvent {
     event
 }
 
-/// A run on its way; dropped there, `on_error` hears that it was cancelled.
-struct Unfinished<'a> {
-    around: Option<&'a AgentMiddlewareLayer>,
+/// Calls `on_error` with a cancellation if the run is dropped before its end.
+struct AbortGuard<'a> {
+    layer: Option<&'a AgentMiddlewareLayer>,
     host: &'a Arc<dyn Host>,
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for AbortGuard<'_> {
     fn drop(&mut self) {
-        let Some(around) = self.around else { return };
-        around.write_down();
-        let begun = around.begun.load(Ordering::Relaxed);
-        if begun == 0 || !around.onion.has(Hooks::ERROR) {
+        let Some(layer) = self.layer else { return };
+        layer.store_usage();
+        let begun = layer.begun.load(Ordering::Relaxed);
+        if begun == 0 || !layer.stack.has(Hooks::ERROR) {
             return;
         }
-        let (onion, context, host) =
-            (around.onion.clone(), Arc::clone(&around.context), Arc::clone(self.host));
+        let (stack, context, host) = (layer.stack.clone(), Arc::clone(&layer.context), Arc::clone(self.host));
         let error = UppError::cancelled(&*context.provider);
-        around.onion.finish(Box::pin(async move {
-            let heard = onion.recover(begun, &context, error).await;
-            drop((heard, host));
+        layer.stack.clean_up(Box::pin(async move {
+            let outcome = call_on_error(&stack, begun, &context, error).await;
+            drop((outcome, host));
         }));
     }
 }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::{Either, select};
 
-use crate::driver::run_loop::{Driver, perform};
-use crate::driver::trace::open::Trace;
-use crate::host::host::{Host, HostError, HostErrorKind};
+use crate::driver::driver::{Driver, Next};
+use crate::host::error::{HostError, HostErrorKind};
+use crate::host::host::Host;
 use crate::machine::machine::Machine;
-use crate::machine::state::Setup;
+use crate::machine::setup::Setup;
 use crate::types::failure;
 use crate::types::structure::Structure;
 use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
@@ -24,14 +24,14 @@ use turntree_upp::{ErrorCode, Modality, ModelRequest, ModelResponse, UppError};
 /// The middleware of one run, and what its hooks see.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelMiddlewareLayer {
-    pub(super) chain: MiddlewareStack,
+    pub(super) stack: MiddlewareStack,
     pub(super) context: Arc<CallContext>,
 }
 
 impl ModelMiddlewareLayer {
     /// The passage of a run that has not begun.
-    pub(crate) fn new(chain: MiddlewareStack, machine: &Machine, drive: &Driver, streaming: bool) -> Self {
-        let model = &drive.model;
+    pub(crate) fn new(stack: MiddlewareStack, machine: &Machine, driver: &Driver, streaming: bool) -> Self {
+        let model = &driver.model;
         let setup = machine.setup();
         let mut messages = setup.history.clone();
         messages.extend(machine.state().messages().iter().map(Arc::clone));
@@ -48,54 +48,58 @@ impl ModelMiddlewareLayer {
             provider: model.provider().into(),
             streaming,
         };
-        let clock = Arc::new(HostClock(Arc::downgrade(&drive.host)));
+        let clock = Arc::new(HostClock(Arc::downgrade(&driver.host)));
         let context = Arc::new(CallContext::llm(called, request, setup.history.len(), clock));
-        Self { chain, context }
+        Self { stack, context }
     }
 
-    /// Runs the machine with the hooks around it. A turn that a hook failed after is attached to its error.
-    pub(super) async fn through(
+    /// Runs the machine inside the middleware. If a hook fails after the run, its error carries the turn.
+    pub(super) async fn run(
         &self,
         machine: &mut Machine,
-        drive: &Driver,
-        trace: &Trace,
+        driver: &Driver,
+        next: impl Next + Send,
     ) -> Result<Arc<Turn>, UppError> {
-        let mut made = None;
-        let kept = &mut made;
+        let mut finished = None;
+        let slot = &mut finished;
         let work = move || async move {
-            let drive = self.take_over(machine, drive)?;
-            let turn = perform(machine, &drive, trace).await?;
-            *kept = Some(Arc::clone(&turn));
-            taken(&drive).await?;
+            let driver = self.apply_changes(machine, driver)?;
+            let turn = next.run(machine, &driver).await?;
+            *slot = Some(Arc::clone(&turn));
+            wait_for_consumer(&driver).await?;
             Ok(turn)
         };
-        let outcome = self.chain.around(&self.context, drive.cancellation.as_ref(), work).await;
-        outcome.map_err(|error| match made {
+        let outcome = self.stack.around(&self.context, driver.cancellation.as_ref(), work).await;
+        outcome.map_err(|error| match finished {
             Some(turn) => failure::attach(error, Arc::unwrap_or_clone(turn)),
             None => error,
         })
     }
 
     /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
-    fn take_over<'a>(&self, machine: &mut Machine, drive: &'a Driver) -> Result<Cow<'a, Driver>, UppError> {
-        let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(drive)) };
+    fn apply_changes<'a>(
+        &self,
+        machine: &mut Machine,
+        driver: &'a Driver,
+    ) -> Result<Cow<'a, Driver>, UppError> {
+        let Some(request) = self.context.llm_request() else { return Ok(Cow::Borrowed(driver)) };
         capability_check::check_features(
-            &*drive.model,
+            &*driver.model,
             request.structure.is_some(),
             !request.tools.is_empty(),
         )?;
-        capability_check::check_media(&*drive.model, request.messages.iter().map(AsRef::as_ref))?;
+        capability_check::check_media(&*driver.model, request.messages.iter().map(AsRef::as_ref))?;
         let start = self.context.turn_start(&request.messages);
         let before = machine.setup();
-        let drive = match (&request.structure, &before.structure) {
-            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => Cow::Borrowed(drive),
-            (None, None) => Cow::Borrowed(drive),
+        let driver = match (&request.structure, &before.structure) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => Cow::Borrowed(driver),
+            (None, None) => Cow::Borrowed(driver),
             (new, _) => {
                 let structure = new.as_ref().map(|schema| Arc::new(Structure::new(schema)));
                 if let Some(structure) = &structure {
-                    structure.check_schema(drive.model.provider())?;
+                    structure.check_schema(driver.model.provider())?;
                 }
-                Cow::Owned(Driver { structure, ..drive.clone() })
+                Cow::Owned(Driver { structure, ..driver.clone() })
             }
         };
         let setup = Setup {
@@ -104,15 +108,15 @@ impl ModelMiddlewareLayer {
             params: request.params,
             // All of them: calls are found by their place. What is offered is said with each request.
             tools: Arc::clone(&before.tools),
-            structure: drive.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            structure: driver.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
             plan_schema: before.plan_schema.clone(),
             plan_rules: before.plan_rules.clone(),
-            is_wrapped: drive.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
+            is_wrapped: driver.structure.as_ref().is_some_and(|structure| structure.is_wrapped()),
             structure_repair: before.structure_repair,
             provider: Arc::clone(&before.provider),
         };
         machine.rewrite(setup, request.messages.skip(start));
-        Ok(drive)
+        Ok(driver)
     }
 
     /// The tools that are offered to the model.
@@ -129,16 +133,18 @@ impl ModelMiddlewareLayer {
     }
 
     pub(super) fn event(&self, event: StreamEvent) -> Result<Emitted, UppError> {
-        self.chain.stream_event(event, &self.context)
+        self.stack.stream_event(event, &self.context)
     }
 }
 
 /// Waits until the listener has taken the last event: until then the call can be aborted.
-async fn taken(drive: &Driver) -> Result<(), UppError> {
-    let (Some(events), Some(cancellation)) = (&drive.events, &drive.cancellation) else { return Ok(()) };
-    let (cancelled, taken) = (pin!(cancellation.cancelled()), pin!(events.taken()));
+async fn wait_for_consumer(driver: &Driver) -> Result<(), UppError> {
+    let (Some(events), Some(cancellation)) = (&driver.ports.events, &driver.cancellation) else {
+        return Ok(());
+    };
+    let (cancelled, taken) = (pin!(cancellation.cancelled()), pin!(events.wait_until_empty()));
     match select(cancelled, taken).await {
-        Either::Left(_) => Err(UppError::cancelled(drive.model.provider())),
+        Either::Left(_) => Err(UppError::cancelled(driver.model.provider())),
         Either::Right(_) => Ok(()),
     }
 }

@@ -3,112 +3,24 @@
 //! The stream drives the run itself: events wait in a bounded queue, and while any wait the run is not polled. So
 //! there is no task, no channel and no wake-up between the model's bytes and the listener.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::future::{BoxFuture, poll_fn};
-use futures_util::task::AtomicWaker;
+use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::run_loop::{Driver, drive};
-use crate::host::progress::TOOL_EXECUTION_PROGRESS;
+use crate::driver::driver::{Driver, DriverPorts};
+use crate::host::event_queue::EventQueue;
 use crate::machine::machine::Machine;
 use crate::types::approval::approval_required;
-use crate::types::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
+use crate::types::event::AgentStreamEvent;
 use crate::types::partial_output::PartialOutput;
 use crate::types::structure::Structure;
-use turntree_core::message::{Delta, Turn};
+use turntree_core::message::Turn;
 use turntree_upp::UppError;
-
-/// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
-const CAPACITY: usize = 256;
-
-/// Events between drivers and the listener. Made by [`AgentStream`]; drivers hand it on.
-#[derive(Debug, Default)]
-pub struct EventQueue {
-    waiting: Arc<Waiting>,
-    /// Whose events are added here, where that is not the agent that is listened to.
-    sub_agent: Option<Arc<SubAgentRun>>,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    events: Mutex<VecDeque<AgentStreamEvent>>,
-    /// The listener, while it waits: for events that do not come from the run it polls.
-    listener: AtomicWaker,
-}
-
-impl EventQueue {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<AgentStreamEvent>> {
-        self.waiting.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same queue for the events of a sub-agent.
-    pub(crate) fn of_sub_agent(&self, run: Arc<SubAgentRun>) -> Self {
-        Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run) }
-    }
-
-    fn attributed(&self, event: AgentStreamEvent) -> AgentStreamEvent {
-        match &self.sub_agent {
-            None => event,
-            Some(run) => AgentStreamEvent::SubAgent(Box::new(SubAgentEvent { run: Arc::clone(run), event })),
-        }
-    }
-
-    /// Adds an event. Never waits: events of tools and steps are few.
-    pub(crate) fn push(&self, event: AgentStreamEvent) {
-        self.lock().push_back(self.attributed(event));
-    }
-
-    /// Adds the progress of a tool, from whichever thread that is on, and wakes the listener. Where too many events wait,
-    /// the new progress takes the place of the last one that waits for the same call.
-    pub(crate) fn push_progress(&self, event: AgentStreamEvent) {
-        let event = self.attributed(event);
-        let mut events = self.lock();
-        let full = events.len() >= CAPACITY;
-        match events.iter_mut().rev().find(|waiting| full && is_same_progress(waiting, &event)) {
-            Some(waiting) => *waiting = event,
-            None => events.push_back(event),
-        }
-        drop(events);
-        self.waiting.listener.wake();
-    }
-
-    /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
-    /// before it polls the driver.
-    pub(crate) async fn room(&self) {
-        poll_fn(|_| if self.has_room() { Poll::Ready(()) } else { Poll::Pending }).await;
-    }
-
-    /// Whether the listener can be given more before it has taken what is there.
-    pub(super) fn has_room(&self) -> bool {
-        self.lock().len() < CAPACITY
-    }
-
-    /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].
-    pub(super) async fn taken(&self) {
-        poll_fn(|_| if self.lock().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
-    }
-
-    fn pop(&self) -> Option<AgentStreamEvent> {
-        self.lock().pop_front()
-    }
-}
-
-/// Whether both tell how far the same call is.
-fn is_same_progress(one: &AgentStreamEvent, other: &AgentStreamEvent) -> bool {
-    let told = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
-        Some(Delta::Unknown { kind, delta }) if **kind == *TOOL_EXECUTION_PROGRESS => {
-            Some((event.sub_agent().map(|run| Arc::clone(&run.turn_id)), delta.get("toolCallId").cloned()))
-        }
-        _ => None,
-    };
-    told(one).is_some_and(|one| Some(one) == told(other))
-}
 
 /// Who listens to a run, and may stop it.
 #[derive(Debug, Clone)]
@@ -119,9 +31,9 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// A driver that tells the listener everything.
-    pub(crate) fn attach(&self, drive: Driver) -> Driver {
-        let (events, cancellation) = (Arc::clone(&self.events), self.cancellation.clone());
-        Driver { events: Some(events), cancellation: Some(cancellation), ..drive }
+    pub(crate) fn attach(&self, driver: Driver) -> Driver {
+        let ports = DriverPorts { events: Some(Arc::clone(&self.events)), ..driver.ports };
+        Driver { cancellation: Some(self.cancellation.clone()), ports, ..driver }
     }
 }
 
@@ -151,11 +63,11 @@ impl fmt::Debug for AgentStream {
 
 impl AgentStream {
     /// A stream of a run that has not started, or goes on.
-    pub fn new(mut machine: Machine, context: Driver) -> Self {
-        let (outer, structure) = (context.cancellation.clone(), context.structure.clone());
+    pub fn new(mut machine: Machine, driver: Driver) -> Self {
+        let (outer, structure) = (driver.cancellation.clone(), driver.structure.clone());
         Self::of(outer.as_ref(), structure.as_deref(), |listener| {
-            let context = listener.attach(context);
-            Box::pin(async move { drive(&mut machine, &context).await })
+            let driver = listener.attach(driver);
+            Box::pin(async move { driver.run(&mut machine).await })
         })
     }
 
@@ -207,7 +119,7 @@ impl AgentStream {
     /// Drives the run to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
     ///
     /// # Errors
-    /// As [`drive()`].
+    /// As [`Driver::run`].
     ///
     /// # Cancel safety
     /// Interrupted, it drops the events that came meanwhile; the run goes on when it is polled again.
@@ -235,7 +147,7 @@ impl AgentStream {
             Poll::Pending => Poll::Pending,
             Poll::Ready(outcome) => {
                 if self.cancellation.is_cancelled() {
-                    self.events.lock().clear();
+                    self.events.clear();
                 }
                 self.outcome = Some(outcome);
                 // What the run holds (connection, tools, host) is given up with it.
@@ -257,7 +169,7 @@ impl Stream for AgentStream {
         let polled = stream.poll_work(context);
         if polled.is_pending() {
             // Before the last look: what comes after it wakes.
-            stream.events.waiting.listener.register(context.waker());
+            stream.events.register(context.waker());
         }
         if let Some(event) = stream.take_buffered() {
             return Poll::Ready(Some(Ok(event)));

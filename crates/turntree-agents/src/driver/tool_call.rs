@@ -11,8 +11,12 @@ use crate::driver::model_layer::{ModelMiddlewareLayer, tool_failure};
 use crate::driver::run_loop::RunLoop;
 use crate::driver::trace::open::Open;
 use crate::driver::trace::{Outcome, Span};
-use crate::host::host::{Approval, BeforeCall, HookSet, HostError, HostErrorKind, ToolInvocation};
+use crate::host::agent_tool::CallerRun;
+use crate::host::error::{HostError, HostErrorKind};
+use crate::host::hook_set::HookSet;
+use crate::host::host::{Approval, BeforeCall};
 use crate::host::progress::Progress;
+use crate::host::tool_invocation::ToolInvocation;
 use crate::types::action::{CallState, ToolOutcome, ToolReturn, ToolRound};
 use crate::types::approval::{ApprovalDecision, Verdict};
 use turntree_core::json::{Extra, RawJson};
@@ -74,7 +78,7 @@ impl RunLoop<'_> {
         let tool = round.tools.get(position).copied().flatten();
         let span = match &mut came {
             Some(came) => std::mem::take(&mut came.span),
-            None => self.trace.tool(self.drive, call, tool),
+            None => self.trace.tool(self.driver, call, tool),
         };
         let outcome = self.go_on(round, position, call, step, came, span.span()).await;
         match outcome {
@@ -130,12 +134,12 @@ impl RunLoop<'_> {
                 tool,
                 position,
                 step,
-                identity: Arc::clone(&self.drive.identity),
-                inheritance: self.inheritance.clone(),
+                identity: Arc::clone(&self.driver.identity),
+                inherited_model: self.inherited_model.clone(),
                 cancellation: self.cancellation.clone(),
                 span: span.cloned(),
                 message: Arc::clone(&round.message),
-                enclosing: self.enclosing.clone(),
+                parent_run: self.parent_run.clone(),
                 progress: self.progress(position),
             })
         };
@@ -158,7 +162,7 @@ impl RunLoop<'_> {
 
     /// Whether the middleware, where there is some, offers the tool to the model.
     fn offers(&self, tool: &str) -> bool {
-        self.drive.middleware.as_ref().is_none_or(|passage| passage.offers(tool))
+        self.driver.ports.model_middleware.as_ref().is_none_or(|layer| layer.offers(tool))
     }
 
     async fn run_known(&self, invocation: Arc<ToolInvocation>) -> Called {
@@ -178,12 +182,12 @@ impl RunLoop<'_> {
 
     async fn run_approved(&self, invocation: Arc<ToolInvocation>, approved: Option<bool>) -> Called {
         self.open().await;
-        let began = self.drive.host.clock().now().milliseconds();
+        let began = self.driver.host.clock().now().milliseconds();
         let answer = self.call(&invocation).await;
-        let ended = self.drive.host.clock().now().milliseconds();
+        let ended = self.driver.host.clock().now().milliseconds();
         let record = Record { approved, duration: ended.abs_diff(began) };
         match answer {
-            Ok(result) if self.has(HookSet::AFTER_CALL) || self.drive.middleware.is_some() => {
+            Ok(result) if self.has(HookSet::AFTER_CALL) || self.driver.ports.model_middleware.is_some() => {
                 Err(CallStop::Returned(Box::new(record.came(&invocation.call, result, None))))
             }
             Ok(result) => Ok(record.outcome(&invocation.call, result, false)),
@@ -211,31 +215,39 @@ impl RunLoop<'_> {
 
     /// Where the tool tells how far it is.
     fn progress(&self, position: usize) -> Option<Arc<Progress>> {
-        let events = self.drive.events.as_ref()?;
+        let events = self.driver.ports.events.as_ref()?;
         Some(Arc::new(Progress::new(Arc::clone(events), index(position))))
     }
 
     /// Calls the tool: an agent runs here, in the future of the run whose tool it is.
     async fn call(&self, invocation: &Arc<ToolInvocation>) -> Result<RawJson, HostError> {
-        let agent = self.drive.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
-        let answer = match agent {
+        let driver = self.driver;
+        let agent = driver.tools.get(invocation.tool).and_then(|tool| tool.agent.as_ref());
+        let result = match agent {
             Some(agent) => {
-                let mut answer = agent.answer(self.drive, invocation);
-                // The last look at a call that is being dropped must not set a whole run going.
+                let events = driver.ports.events.as_deref().filter(|_| driver.config.sub_agent_events);
+                let caller = CallerRun {
+                    host: &driver.host,
+                    recorder: driver.ports.recorder.as_deref(),
+                    events,
+                    sub_agent_events: driver.config.sub_agent_events,
+                };
+                let mut result = agent.call(caller, invocation);
+                // The last poll of a call that is being dropped must not start a run.
                 poll_fn(|context| {
                     if self.closing.load(Ordering::Relaxed) {
                         return Poll::Pending;
                     }
-                    answer.poll_unpin(context)
+                    result.poll_unpin(context)
                 })
                 .await
             }
-            None => self.drive.host.call_tool(Arc::clone(invocation)).await,
+            None => driver.host.call_tool(Arc::clone(invocation)).await,
         };
         if let Some(progress) = &invocation.progress {
             progress.end();
         }
-        answer
+        result
     }
 
     async fn before(
@@ -243,7 +255,7 @@ impl RunLoop<'_> {
         invocation: Arc<ToolInvocation>,
     ) -> Result<Before, (Arc<ToolInvocation>, HostError)> {
         if self.has(HookSet::TOOL_CALL)
-            && let Err(error) = self.drive.host.on_tool_call(Arc::clone(&invocation)).await
+            && let Err(error) = self.driver.host.on_tool_call(Arc::clone(&invocation)).await
         {
             return Err((invocation, error));
         }
@@ -254,7 +266,7 @@ impl RunLoop<'_> {
             return Ok(Before::Go(invocation));
         }
         self.open().await;
-        match self.drive.host.on_before_call(Arc::clone(&invocation)).await {
+        match self.driver.host.on_before_call(Arc::clone(&invocation)).await {
             Ok(BeforeCall::Proceed) => Ok(Before::Go(invocation)),
             Ok(BeforeCall::Skip) => Ok(Before::Skip(invocation)),
             Ok(BeforeCall::ProceedWith(arguments)) => {
@@ -267,12 +279,12 @@ impl RunLoop<'_> {
     }
 
     async fn approve(&self, invocation: &Arc<ToolInvocation>) -> Result<Option<Approval>, CallStop> {
-        let asks = self.drive.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
+        let asks = self.driver.tools.get(invocation.tool).is_some_and(|tool| tool.requires_approval);
         if !asks {
             return Ok(None);
         }
         self.open().await;
-        match self.drive.host.approve(Arc::clone(invocation)).await {
+        match self.driver.host.approve(Arc::clone(invocation)).await {
             Ok(approval) => Ok(Some(approval)),
             Err(error) => Err(self.stopped(error, "the approval handler", &invocation.call)),
         }
@@ -280,7 +292,7 @@ impl RunLoop<'_> {
 
     async fn after(&self, invocation: &Arc<ToolInvocation>, result: RawJson) -> Result<RawJson, HostError> {
         let result = if self.has(HookSet::AFTER_CALL) {
-            let replaced = self.drive.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
+            let replaced = self.driver.host.on_after_call(Arc::clone(invocation), result.clone()).await?;
             replaced.unwrap_or(result)
         } else {
             result
@@ -295,15 +307,16 @@ impl RunLoop<'_> {
         invocation: &ToolInvocation,
         result: Option<&RawJson>,
     ) -> Result<(), HostError> {
-        let (Some(passage), Some(tool)) = (&self.drive.middleware, self.drive.tools.get(invocation.tool))
+        let (Some(layer), Some(tool)) =
+            (&self.driver.ports.model_middleware, self.driver.tools.get(invocation.tool))
         else {
             return Ok(());
         };
         self.open().await;
-        let ModelMiddlewareLayer { chain, context } = passage;
+        let ModelMiddlewareLayer { stack, context } = layer;
         let told = match result {
-            None => chain.tool_call(&tool.definition, &invocation.call.arguments, context).await,
-            Some(result) => chain.tool_result(&tool.definition, result, context).await,
+            None => stack.tool_call(&tool.definition, &invocation.call.arguments, context).await,
+            Some(result) => stack.tool_result(&tool.definition, result, context).await,
         };
         told.map_err(tool_failure)
     }
@@ -321,7 +334,7 @@ impl RunLoop<'_> {
             self.open().await;
         }
         if self.has(HookSet::TOOL_ERROR)
-            && let Err(second) = self.drive.host.on_tool_error(Arc::clone(invocation), error).await
+            && let Err(second) = self.driver.host.on_tool_error(Arc::clone(invocation), error).await
         {
             return Err(self.stopped(second, "on_error of the tool strategy", &invocation.call));
         }
@@ -339,7 +352,7 @@ impl RunLoop<'_> {
         let delta = ToolExecutionStart {
             tool_call_id: call.tool_call_id.clone(),
             tool_name: call.tool_name.clone(),
-            timestamp: self.drive.host.clock().now().milliseconds(),
+            timestamp: self.driver.host.clock().now().milliseconds(),
             extra: Extra::new(),
         };
         StreamEvent::new(index(position), Delta::ToolExecutionStart(delta))
@@ -358,7 +371,7 @@ impl RunLoop<'_> {
             tool_name: call.tool_name.clone(),
             result,
             is_error,
-            timestamp: self.drive.host.clock().now().milliseconds(),
+            timestamp: self.driver.host.clock().now().milliseconds(),
             extra: Extra::new(),
         };
         StreamEvent::new(index(position), Delta::ToolExecutionEnd(delta))

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::agent::Agent;
-use crate::host::host::{Host, HostError, HostFuture, ToolInvocation};
+use crate::host::error::HostError;
+use crate::host::host::{Host, HostFuture};
 use crate::host::tool::Tool;
+use crate::host::tool_invocation::ToolInvocation;
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::{Clock, SystemClock};
@@ -47,12 +48,12 @@ impl Host for FunctionHost {
 
     fn sub_host(
         &self,
-        agent: &Agent,
+        tools: &Arc<[Tool]>,
         _invocation: &ToolInvocation,
         _metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
         let (clock, ids) = (Arc::clone(&self.clock), Arc::clone(&self.ids));
-        Ok(Arc::new(Self { tools: Arc::clone(agent.tools()), clock, ids }))
+        Ok(Arc::new(Self { tools: Arc::clone(tools), clock, ids }))
     }
 
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson> {

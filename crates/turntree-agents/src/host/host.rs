@@ -1,194 +1,27 @@
 //! The application behind a run: its tools, its hooks, its clock. UPP-1.2 §5 and §10.4, UAP-1.0 §11.
 
 use std::any::Any;
-use std::fmt;
-use std::ops::BitOr;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
-use tokio_util::sync::CancellationToken;
 
-use crate::agent::Agent;
-use crate::driver::trace::{Span, Tracer};
+use crate::driver::trace::Tracer;
+use crate::host::error::HostError;
 use crate::host::function_host::FunctionHost;
-use crate::host::progress::Progress;
-use crate::host::run_context::{InheritedModel, ParentRun, RunIdentity};
+use crate::host::hook_set::HookSet;
+use crate::host::strategy::{CustomStrategy, StrategyScope};
+use crate::host::tool::Tool;
+use crate::host::tool_invocation::ToolInvocation;
 use crate::machine::state::RunState;
-use crate::machine::strategies::custom::{CustomStrategy, OwnContext, StrategyOutcome};
 use crate::types::action::Boundary;
 use crate::types::execution_state::ExecutionState;
+use crate::types::strategy_outcome::StrategyOutcome;
 use crate::types::structure::Violation;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
-use turntree_core::message::{Message, ToolCall, ToolResult, Turn};
-use turntree_core::time::{Clock, Timestamp};
-use turntree_upp::error::HostPayload;
-use turntree_upp::{ErrorCode, UppError};
-
-/// What kind of failure a [`HostError`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HostErrorKind {
-    /// The application's code raised.
-    #[default]
-    Raised,
-    /// The arguments do not fit the tool: it was not called.
-    InvalidArguments,
-    /// The process is to stop (as `KeyboardInterrupt`): the run ends at once, and nobody is asked.
-    Fatal,
-}
-
-/// A failure of the application's own code, carried as it is.
-#[derive(Clone)]
-pub struct HostError {
-    /// What kind of failure.
-    pub kind: HostErrorKind,
-    /// The exception's type, as `ValueError`.
-    pub type_name: String,
-    /// Its words; what a model is told of a failed tool.
-    pub message: String,
-    /// The exception itself, where there is one.
-    pub payload: Option<HostPayload>,
-}
-
-impl HostError {
-    /// The application's code raised.
-    pub fn raised(type_name: impl Into<String>, message: impl Into<String>) -> Self {
-        let (type_name, message) = (type_name.into(), message.into());
-        Self { kind: HostErrorKind::Raised, type_name, message, payload: None }
-    }
-
-    /// The arguments do not fit; `message` tells the model what to change.
-    pub fn invalid_arguments(message: impl Into<String>) -> Self {
-        Self { kind: HostErrorKind::InvalidArguments, ..Self::raised("ValidationError", message) }
-    }
-
-    /// With the exception itself.
-    #[must_use]
-    pub fn with_payload(self, payload: HostPayload) -> Self {
-        Self { payload: Some(payload), ..self }
-    }
-
-    /// As the error of a run: `place` names what raised. The exception stays in [`UppError::host`].
-    pub fn into_error(self, place: &str, provider: &str) -> UppError {
-        let words = format!("{place} raised {}: {}", self.type_name, self.message);
-        UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, words) }
-    }
-}
-
-impl fmt::Display for HostError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl fmt::Debug for HostError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {} ({:?})", self.type_name, self.message, self.kind)
-    }
-}
-
-impl std::error::Error for HostError {}
-
-/// Which hooks a host has. What is not in it is never awaited, and nothing is prepared for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HookSet(u32);
-
-impl HookSet {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// [`Host::on_tool_call`].
-    pub const TOOL_CALL: Self = Self(1);
-    /// [`Host::on_before_call`].
-    pub const BEFORE_CALL: Self = Self(1 << 1);
-    /// [`Host::on_after_call`].
-    pub const AFTER_CALL: Self = Self(1 << 2);
-    /// [`Host::on_tool_error`].
-    pub const TOOL_ERROR: Self = Self(1 << 3);
-    /// [`Host::on_max_iterations`].
-    pub const MAX_ITERATIONS: Self = Self(1 << 4);
-    /// [`Host::on_step_start`].
-    pub const STEP_START: Self = Self(1 << 5);
-    /// [`Host::on_act`].
-    pub const ACT: Self = Self(1 << 6);
-    /// [`Host::on_observe`].
-    pub const OBSERVE: Self = Self(1 << 7);
-    /// [`Host::on_step_end`].
-    pub const STEP_END: Self = Self(1 << 8);
-    /// [`Host::stop_condition`].
-    pub const STOP_CONDITION: Self = Self(1 << 9);
-    /// [`Host::on_complete`].
-    pub const COMPLETE: Self = Self(1 << 10);
-    /// [`Host::on_error`].
-    pub const ERROR: Self = Self(1 << 11);
-    /// [`Host::checkpoint`] at [`Boundary::StepEnded`] and [`Boundary::Planned`].
-    pub const CHECKPOINT_STEPS: Self = Self(1 << 12);
-    /// [`Host::checkpoint`] at [`Boundary::Answered`] and [`Boundary::ToolFinished`].
-    pub const CHECKPOINT_WITHIN_STEPS: Self = Self(1 << 13);
-    /// [`Host::changed_metadata`].
-    pub const METADATA: Self = Self(1 << 14);
-    /// [`Host::on_reason`].
-    pub const REASON: Self = Self(1 << 15);
-    /// [`Host::check_answer`].
-    pub const CHECK_ANSWER: Self = Self(1 << 16);
-    /// All.
-    pub const ALL: Self = Self((1 << 17) - 1);
-
-    /// Those that are not in `other`.
-    #[must_use]
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// Whether all hooks of `other` are in it.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for HookSet {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// One call of a tool, as the application gets it.
-#[derive(Debug, Clone)]
-pub struct ToolInvocation {
-    /// The call; its arguments are those in effect, after `on_before_call`.
-    pub call: Arc<ToolCall>,
-    /// The tool's place among the agent's tools.
-    pub tool: usize,
-    /// The call's place in the answer.
-    pub position: usize,
-    /// The step.
-    pub step: u32,
-    /// Who runs.
-    pub identity: Arc<RunIdentity>,
-    /// What a sub-agent without a model of its own runs with.
-    pub inheritance: InheritedModel,
-    /// Fires when the run is aborted or dropped. The future of the call is dropped then; this is for work it started elsewhere.
-    pub cancellation: CancellationToken,
-    /// The call's span, where somebody watches: what the tool starts belongs inside.
-    pub span: Option<Arc<dyn Span>>,
-    /// The answer that makes the call.
-    pub message: Arc<Message>,
-    /// The run of an agent that the call is inside of; none in a call of a bare model that no agent has started.
-    pub enclosing: Option<Arc<ParentRun>>,
-    /// Where the tool tells how far it is; none where nobody listens.
-    pub(crate) progress: Option<Arc<Progress>>,
-}
-
-impl ToolInvocation {
-    /// Tells listeners how far the tool is: they get an event `tool_execution_progress` between the start and the end
-    /// of the call. Has no effect where nobody listens and after the call. May be called on any thread.
-    pub fn report(&self, progress: RawJson, at: Timestamp) {
-        if let Some(listening) = &self.progress {
-            listening.report(&self.call, progress, at);
-        }
-    }
-}
+use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::time::Clock;
+use turntree_upp::UppError;
 
 /// What `on_before_call` decided.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -235,7 +68,7 @@ pub type HostFuture<'a, T> = BoxFuture<'a, Result<T, HostError>>;
 pub trait Host: Send + Sync {
     /// The hooks that it has.
     fn hooks(&self) -> HookSet {
-        HookSet::NONE
+        HookSet::empty()
     }
 
     /// The host itself, for middleware that comes from the same application.
@@ -267,11 +100,11 @@ pub trait Host: Send + Sync {
     /// Why there is none; counts as the tool's failure.
     fn sub_host(
         &self,
-        agent: &Agent,
+        tools: &Arc<[Tool]>,
         _invocation: &ToolInvocation,
         _metadata: &Arc<RawObject>,
     ) -> Result<Arc<dyn Host>, HostError> {
-        Ok(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))))
+        Ok(Arc::new(FunctionHost::new(Arc::clone(tools))))
     }
 
     /// What an agent that is a tool of this one failed with, as the failure of that tool.
@@ -368,8 +201,12 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// What the strategy failed with; `on_error` is asked.
-    fn execute(&self, strategy: &dyn CustomStrategy, context: OwnContext) -> HostFuture<'_, StrategyOutcome> {
-        strategy.execute(context)
+    fn execute(
+        &self,
+        strategy: &dyn CustomStrategy,
+        scope: Arc<dyn StrategyScope>,
+    ) -> HostFuture<'_, StrategyOutcome> {
+        strategy.execute(scope)
     }
 
     /// Saves the state; gives the id of the checkpoint when one was made.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::driver::stream::EventQueue;
+use crate::host::event_queue::EventQueue;
 use crate::types::event::AgentStreamEvent;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{Delta, StreamEvent, ToolCall};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::host::host::{HostError, ToolInvocation};
-use crate::sub_agent::SubAgent;
+use crate::host::agent_tool::AgentTool;
+use crate::host::error::HostError;
+use crate::host::tool_invocation::ToolInvocation;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolDefinition;
 
@@ -24,7 +25,7 @@ pub struct Tool {
     /// What runs it; `None` where the host has its own way, as for functions in Python.
     pub function: Option<ToolFunction>,
     /// The agent that it runs, where it is one: then the driver runs it.
-    pub agent: Option<Arc<SubAgent>>,
+    pub agent: Option<Arc<dyn AgentTool>>,
 }
 
 impl Tool {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::machine::collected::AnswerStatus;
 use crate::machine::json::SavedError;
-use crate::machine::machine::Machine;
-use crate::machine::machine::{ABORTED, stamped};
-use crate::machine::state::{AnswerStatus, Phase, Round};
-use crate::machine::strategies::Purpose;
+use crate::machine::machine::{ABORTED, Machine, stamped};
+use crate::machine::round::Round;
+use crate::machine::state::Phase;
+use crate::machine::strategies::policy::Purpose;
 use crate::types::action::{Abort, Stamp};
 use crate::types::structure::Violation;
 use crate::types::{failure, structure};

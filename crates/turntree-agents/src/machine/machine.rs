@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::machine::json::SavedError;
-use crate::machine::state::{Phase, Round, RunState, Setup, StateError};
-use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{StrategyPolicy, Transition};
+use crate::machine::round::Round;
+use crate::machine::setup::Setup;
+use crate::machine::state::{Phase, RunState, StateError};
+use crate::machine::strategies::policy::{StrategyPolicy, StrategyView, Transition};
 use crate::types::action::{
     Action, ActionResult, Boundary, CallState, Notification, Stamp, ToolOutcome, ToolRound,
 };

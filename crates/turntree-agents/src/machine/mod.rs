@@ -1,16 +1,32 @@
-//! The run of an agent as a state machine without I/O.
+//! A run of an agent as a state machine without I/O.
+//!
+//! The machine is deterministic and serializable: no clock, no ids, no async code. [`Machine::next`] returns the next
+//! [`Action`](crate::types::Action), [`Machine::feed`] takes its [`ActionResult`](crate::types::ActionResult).
+//!
+//! | item | purpose |
+//! |---|---|
+//! | [`Setup`] | the inputs that do not change: history, system prompt, tools, structure |
+//! | [`RunState`] | everything that changes; serialized at checkpoints |
+//! | [`Machine`] | the transitions |
+//! | [`strategies`] | `loop`, `react`, `plan`: which transition comes next |
+//!
+//! Spec: UAP-1.0 §5, UPP-1.2 §10
 
+mod approval;
+pub(crate) mod collected;
 mod ending;
 pub(crate) mod json;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 pub mod machine;
 mod model_call;
+pub(crate) mod round;
+pub mod setup;
 pub mod state;
 pub mod strategies;
 
 pub use machine::{Machine, UnexpectedReply};
-pub use state::{RunState, Setup, StateError};
+pub use setup::Setup;
+pub use state::{RunState, StateError};
 pub use strategies::{
-    ACTION_PROMPT, CustomStrategy, LoopOptions, ObservationFormat, OwnContext, PlanOptions, REASONING_PROMPT,
-    ReactOptions, Strategy, StrategyEvents, StrategyOutcome,
+    ACTION_PROMPT, LoopOptions, ObservationFormat, PlanOptions, REASONING_PROMPT, ReactOptions,
 };

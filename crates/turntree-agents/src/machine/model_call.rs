@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use super::machine::stamped;
-use crate::machine::machine::Machine;
-use crate::machine::state::{AnswerStatus, EphemeralMessage, Phase};
-use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::custom::StrategyOutcome;
-use crate::machine::strategies::{Purpose, StrategyState};
+use crate::machine::collected::{AnswerStatus, EphemeralMessage};
+use crate::machine::machine::{Machine, stamped};
+use crate::machine::state::Phase;
+use crate::machine::strategies::policy::{Purpose, StrategyView};
+use crate::machine::strategies::state::StrategyState;
 use crate::types::action::Stamp;
+use crate::types::strategy_outcome::StrategyOutcome;
 use turntree_core::message::{Body, ContentBlock, Message, MessageKind, Turn};
 use turntree_upp::{ErrorCode, ModelRequest, ModelResponse, UppError};
 

@@ -244,7 +244,7 @@ impl Middleware for Budget {
     }
 
     fn hooks(&self) -> Hooks {
-        if self.by_session { Hooks::MODEL_REQUEST | Hooks::LEDGER } else { Hooks::MODEL_REQUEST }
+        if self.by_session { Hooks::MODEL_REQUEST | Hooks::USAGE } else { Hooks::MODEL_REQUEST }
     }
 
     fn on_model_request<'a>(

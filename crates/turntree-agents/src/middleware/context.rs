@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::agent::Agent;
 use crate::host::host::Host;
-use crate::host::run_context::RunIdentity;
 use crate::middleware::budget::{Accounts, Spent};
+use crate::types::identity::{AgentInfo, RunIdentity};
 use crate::types::middleware_state::MiddlewareState;
 use turntree_core::message::message::History;
 use turntree_core::message::{Message, TokenUsage};
@@ -16,7 +15,7 @@ use turntree_upp::middleware::State;
 #[derive(Debug)]
 pub struct MiddlewareContext {
     /// Whose run.
-    pub agent: Agent,
+    pub agent: Arc<AgentInfo>,
     /// The run, and the session that it belongs to.
     pub identity: Arc<RunIdentity>,
     /// Whose model; in errors.
@@ -25,7 +24,7 @@ pub struct MiddlewareContext {
     pub state: State,
     /// What middleware keeps with the session; lives as long as that.
     pub middleware_state: Option<Arc<MiddlewareState>>,
-    said: Mutex<Said>,
+    conversation: Mutex<Conversation>,
     accounts: Mutex<Accounts>,
     /// Not held: the application may keep the context longer than the run.
     host: HostOfRun,
@@ -43,14 +42,14 @@ impl std::fmt::Debug for HostOfRun {
 
 /// What the run is about.
 #[derive(Debug, Clone, Default)]
-struct Said {
+struct Conversation {
     input: Option<Arc<Message>>,
     history: History,
     is_changed: bool,
 }
 
 /// What a run goes on from, as the hooks left it.
-pub(crate) struct Taken {
+pub(crate) struct RunStart {
     pub(crate) input: Option<Arc<Message>>,
     pub(crate) history: History,
     pub(crate) is_changed: bool,
@@ -59,7 +58,7 @@ pub(crate) struct Taken {
 impl MiddlewareContext {
     /// The context of a run that has not begun, or goes on.
     pub(crate) fn new(
-        agent: Agent,
+        agent: Arc<AgentInfo>,
         identity: Arc<RunIdentity>,
         provider: &str,
         host: &Arc<dyn Host>,
@@ -71,48 +70,48 @@ impl MiddlewareContext {
             provider: provider.into(),
             state: State::default(),
             middleware_state,
-            said: Mutex::default(),
+            conversation: Mutex::default(),
             accounts: Mutex::default(),
             host: HostOfRun(Arc::downgrade(host)),
         }
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn conversation(&self) -> MutexGuard<'_, Conversation> {
+        self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the run answers; `None` where it goes on from the history alone.
     pub fn input(&self) -> Option<Arc<Message>> {
-        self.said().input.clone()
+        self.conversation().input.clone()
     }
 
     /// What was said before.
     pub fn history(&self) -> History {
-        self.said().history.clone()
+        self.conversation().history.clone()
     }
 
     /// Replaces the input; in `before`. The turn starts with it. Without effect on a run that goes on: its input was said.
     pub fn set_input(&self, input: Arc<Message>) {
-        let mut said = self.said();
-        said.is_changed = true;
-        said.input = Some(input);
+        let mut conversation = self.conversation();
+        conversation.is_changed = true;
+        conversation.input = Some(input);
     }
 
     /// Replaces what was said before; in `before`. What is stored stays as it is.
     pub fn set_history(&self, history: History) {
-        let mut said = self.said();
-        said.is_changed = true;
-        said.history = history;
+        let mut conversation = self.conversation();
+        conversation.is_changed = true;
+        conversation.history = history;
     }
 
     /// Starts anew with what a run is about.
     pub(crate) fn begin(&self, input: Option<Arc<Message>>, history: History) {
-        *self.said() = Said { input, history, is_changed: false };
+        *self.conversation() = Conversation { input, history, is_changed: false };
     }
 
-    pub(crate) fn taken(&self) -> Taken {
-        let Said { input, history, is_changed } = self.said().clone();
-        Taken { input, history, is_changed }
+    pub(crate) fn run_start(&self) -> RunStart {
+        let Conversation { input, history, is_changed } = self.conversation().clone();
+        RunStart { input, history, is_changed }
     }
 
     /// The application, while the run lasts.
@@ -162,7 +161,7 @@ impl MiddlewareContext {
     }
 
     /// Writes what the session has spent into its middleware state.
-    pub(crate) fn write_down(&self) {
+    pub(crate) fn store_usage(&self) {
         let Some(state) = &self.middleware_state else { return };
         let spent = self.spent_by_session();
         state.set(Spent::KEY, &spent);

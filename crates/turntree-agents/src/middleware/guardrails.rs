@@ -265,7 +265,7 @@ impl Guardrails {
         }
         // An answer that wants tools is not the one that was asked for.
         if !message.has_tool_calls() {
-            let is_wrapped = context.agent.structure().is_some_and(Structure::is_wrapped);
+            let is_wrapped = context.agent.wraps_output;
             let inner = response.data.as_ref().filter(|_| is_wrapped).and_then(unwrapped);
             judge.data(&message.text(), inner.as_ref().or(response.data.as_ref()))?;
         }
@@ -318,11 +318,11 @@ impl Middleware for Guardrails {
     }
 
     fn hooks(&self) -> Hooks {
-        let input = if self.input.is_empty() { Hooks::NONE } else { Hooks::BEFORE };
+        let input = if self.input.is_empty() { Hooks::empty() } else { Hooks::BEFORE };
         if self.output.is_empty() {
             return input;
         }
-        let hold = if self.hold { Hooks::HOLD } else { Hooks::NONE };
+        let hold = if self.hold { Hooks::HOLD } else { Hooks::empty() };
         input | Hooks::MODEL_RESPONSE | Hooks::AFTER | hold
     }
 

@@ -1,9 +1,9 @@
 //! The hooks of a middleware.
 
 use std::fmt;
-use std::ops::BitOr;
 use std::sync::Arc;
 
+use bitflags::bitflags;
 use futures_util::future::{BoxFuture, ready};
 
 use crate::middleware::context::MiddlewareContext;
@@ -14,42 +14,26 @@ use turntree_upp::{ModelRequest, ModelResponse, UppError};
 /// What a hook gives, when it is over.
 pub type HookFuture<'a, T> = BoxFuture<'a, Result<T, UppError>>;
 
-/// Which hooks a middleware has. What is not in it is never called, and nothing is prepared for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hooks(u16);
-
-impl Hooks {
-    /// None.
-    pub const NONE: Self = Self(0);
-    /// [`Middleware::before`].
-    pub const BEFORE: Self = Self(1);
-    /// [`Middleware::after`].
-    pub const AFTER: Self = Self(1 << 1);
-    /// [`Middleware::on_error`].
-    pub const ERROR: Self = Self(1 << 2);
-    /// [`Middleware::on_event`].
-    pub const EVENT: Self = Self(1 << 3);
-    /// [`Middleware::on_model_request`].
-    pub const MODEL_REQUEST: Self = Self(1 << 4);
-    /// [`Middleware::on_model_response`].
-    pub const MODEL_RESPONSE: Self = Self(1 << 5);
-    /// What a model streams reaches nobody before [`Middleware::on_model_response`] has seen the whole answer.
-    pub const HOLD: Self = Self(1 << 6);
-
-    /// What runs spend is written down with the session.
-    pub const LEDGER: Self = Self(1 << 7);
-
-    /// Whether all hooks of `other` are in it.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Hooks {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+bitflags! {
+    /// The hooks that a middleware implements. The driver does not call the others and prepares nothing for them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct Hooks: u16 {
+        /// [`Middleware::before`].
+        const BEFORE = 1;
+        /// [`Middleware::after`].
+        const AFTER = 1 << 1;
+        /// [`Middleware::on_error`].
+        const ERROR = 1 << 2;
+        /// [`Middleware::on_event`].
+        const EVENT = 1 << 3;
+        /// [`Middleware::on_model_request`].
+        const MODEL_REQUEST = 1 << 4;
+        /// [`Middleware::on_model_response`].
+        const MODEL_RESPONSE = 1 << 5;
+        /// Stream events of a model are held back until [`Middleware::on_model_response`] has seen the whole response.
+        const HOLD = 1 << 6;
+        /// Token usage and cost are stored with the session.
+        const USAGE = 1 << 7;
     }
 }
 

@@ -131,7 +131,7 @@ impl Logging {
     fn begin(&self, context: &MiddlewareContext) {
         let began: Arc<Began> = context.state.of(self);
         *began.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.now());
-        self.write(Level::Info, &format!("Agent {} starting execution", context.agent.id()));
+        self.write(Level::Info, &format!("Agent {} starting execution", context.agent.id));
         if let Some(input) = context.input() {
             self.quote("Input", || said(&input));
         }
@@ -143,20 +143,20 @@ impl Logging {
         let timing = self.timing(if aborted { "after" } else { "in" }, context);
         let tokens = turn.usage.total_tokens;
         self.quote("Output", || said(turn.response()));
-        let id = context.agent.id();
+        let id = &context.agent.id;
         self.write(Level::Info, &format!("Agent {id} {outcome}{timing} ({tokens} tokens)"));
     }
 
     fn fail(&self, error: &UppError, context: &MiddlewareContext) {
         let timing = self.timing("after", context);
-        let message = format!("Agent {} failed{timing}: {}", context.agent.id(), error.message);
+        let message = format!("Agent {} failed{timing}: {}", context.agent.id, error.message);
         if self.writes(Level::Error) {
             (self.sink)(&Line { level: Level::Error, message: &message, error: Some(error) });
         }
     }
 
     fn event(&self, event: &AgentStreamEvent, context: &MiddlewareContext) {
-        let id = context.agent.id();
+        let id = &context.agent.id;
         match event {
             AgentStreamEvent::Uap(event) => match &event.data {
                 UapData::StepStart(_) => {

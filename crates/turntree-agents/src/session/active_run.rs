@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 use futures_util::future::{Either, select};
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::run_loop::{Driver, drive};
+use crate::driver::driver::Driver;
 use crate::driver::stream::{AgentStream, Listener};
 use crate::host::run_context::RunContext;
 use crate::machine::machine::Machine;
@@ -199,7 +199,7 @@ impl Session {
         if let Some(listener) = &listener {
             run.driver = listener.attach(run.driver.clone());
         }
-        let turn = match drive(&mut run.machine, &run.driver).await {
+        let turn = match run.driver.run(&mut run.machine).await {
             Ok(turn) => turn,
             Err(error) => {
                 run.record();
@@ -241,7 +241,7 @@ impl Session {
         cancelled.cancel();
         let context = RunContext { cancellation: Some(cancelled), ..context };
         let (mut machine, driver) = self.shared.agent.prepare(History::new(), input, context)?;
-        Ok(drive(&mut machine, &driver).await?)
+        Ok(driver.run(&mut machine).await?)
     }
 
     /// Returns true if the session is saved before the run starts, so that a crash loses neither the input nor the
@@ -277,7 +277,7 @@ impl Session {
         }
         let StartingPoint { position, uncommitted, .. } = start;
         let recorder = SessionRecorder::new(self.clone(), position.clone(), uncommitted.clone());
-        driver.keeper = Some(Arc::new(recorder));
+        driver.ports.recorder = Some(Arc::new(recorder));
         shared.state().unfinished = Some(UnfinishedRun {
             position: position.clone(),
             uncommitted: uncommitted.clone(),
@@ -340,7 +340,7 @@ impl Session {
         let id = checkpoint.id.to_string();
         state.add_checkpoint(checkpoint);
         drop(state);
-        if let Some(events) = &run.driver.events {
+        if let Some(events) = &run.driver.ports.events {
             let made = CheckpointMade { checkpoint_id: id, extra: Extra::new() };
             let agent_id = Arc::clone(&run.driver.identity.agent_id);
             let event = UapEvent { step, agent_id, data: UapData::Checkpoint(made) };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::host::host::HostError;
+use crate::host::error::HostError;
 use crate::tree::thread_tree::TreeError;
 use crate::types::approval::listed;
 use turntree_core::message::{ToolCall, Turn};

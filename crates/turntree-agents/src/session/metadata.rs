@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use crate::host::host::HostError;
+use crate::host::error::HostError;
 use crate::session::error::SessionError;
 use crate::session::reserved::RESERVED;
 use turntree_core::json::RawObject;

@@ -1,17 +1,19 @@
 //! Records the state of a session's run at every boundary: for resuming, as checkpoints, and to the store.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::agent::Agent;
-use crate::driver::run_loop::RunRecorder;
+use crate::host::agent_tool::AgentTool;
+use crate::host::recorder::{RunRecorder, SubAgentSession};
 use crate::machine::state::RunState;
 use crate::session::checkpoint::shared_history::SharedHistory;
 use crate::session::checkpoint::{Checkpoint, CheckpointState, SubAgentStates};
 use crate::session::options::{CheckpointInterval, SaveInterval};
 use crate::session::session::{Session, Shared};
 use crate::session::sub_agent::SubAgentCall;
+use crate::sub_agent::SubAgent;
 use crate::tree::position::TreePosition;
 use crate::types::action::Boundary;
 use crate::types::event::SubAgentRun;
@@ -67,7 +69,7 @@ impl SessionRecorder {
 }
 
 impl RunRecorder for SessionRecorder {
-    fn keep(&self, boundary: Boundary, state: &RunState) -> Option<String> {
+    fn record(&self, boundary: Boundary, state: &RunState) -> Option<String> {
         let shared = &self.session.shared;
         let mut session = shared.state();
         if let Some(unfinished) = &mut session.unfinished {
@@ -87,11 +89,18 @@ impl RunRecorder for SessionRecorder {
         Some(id)
     }
 
-    fn child(&self, agent: &Agent, run: &SubAgentRun, message: &Message) -> Option<SubAgentCall> {
-        SubAgentCall::open(&self.session.shared, agent, run, message)
+    fn open_child(
+        &self,
+        agent: &dyn AgentTool,
+        run: &SubAgentRun,
+        message: &Message,
+    ) -> Option<Box<dyn SubAgentSession>> {
+        let agent: &dyn Any = agent;
+        let agent = agent.downcast_ref::<SubAgent>()?.agent();
+        Some(Box::new(SubAgentCall::open(&self.session.shared, agent, run, message)?))
     }
 
-    fn fails(&self, state: &RunState) {
+    fn record_failure(&self, state: &RunState) {
         self.session.shared.record(state);
     }
 

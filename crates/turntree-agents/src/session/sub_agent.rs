@@ -7,7 +7,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::BoxFuture;
+
 use crate::agent::Agent;
+use crate::host::recorder::SubAgentSession;
 use crate::host::run_context::RunContext;
 use crate::session::checkpoint::SubAgentStates;
 use crate::session::json::SessionSnapshot;
@@ -81,28 +84,28 @@ impl SubAgentCall {
         let parent = Arc::clone(parent);
         Some(Self { parent, session, metadata, tool_call_id, resumption, status: "interrupted" })
     }
+}
 
-    /// Returns the metadata that the run starts with: those of the run that it resumes.
-    pub(crate) fn metadata_of_run(&self) -> Arc<RawObject> {
+impl SubAgentSession for SubAgentCall {
+    fn run_metadata(&self) -> Arc<RawObject> {
         let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
         state.map(|state| state.metadata).unwrap_or_default()
     }
 
-    /// Runs or resumes the sub-agent and returns the result of the call.
-    ///
-    /// # Errors
-    /// Those of the run.
-    ///
-    /// # Cancel safety
-    /// As for [`Session::run`]: the run can be resumed.
-    pub(crate) async fn answer(mut self, task: String, context: RunContext) -> Result<RawJson, UppError> {
-        let outcome = match &self.resumption {
-            Resumption::None => self.session.run(task, context).await.map(|turn| result_of(&turn)),
-            Resumption::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
-            Resumption::Result(result) => Ok(result.clone()),
-        };
-        self.status = if outcome.is_ok() { "completed" } else { "failed" };
-        Ok(outcome?)
+    fn run(
+        mut self: Box<Self>,
+        task: String,
+        context: RunContext,
+    ) -> BoxFuture<'static, Result<RawJson, UppError>> {
+        Box::pin(async move {
+            let outcome = match &self.resumption {
+                Resumption::None => self.session.run(task, context).await.map(|turn| result_of(&turn)),
+                Resumption::Run => self.session.resume(context).await.map(|turn| result_of(&turn)),
+                Resumption::Result(result) => Ok(result.clone()),
+            };
+            self.status = if outcome.is_ok() { "completed" } else { "failed" };
+            Ok(outcome?)
+        })
     }
 }
 

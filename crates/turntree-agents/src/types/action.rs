@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::strategies::custom::StrategyOutcome;
 use crate::types::approval::ApprovalDecision;
+use crate::types::strategy_outcome::StrategyOutcome;
 use crate::types::structure::Violation;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::fold::Folded;

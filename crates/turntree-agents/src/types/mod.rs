@@ -1,13 +1,16 @@
-//! The data that agents, machines, hosts and listeners exchange.
+//! The data that machines, hosts, drivers and sessions exchange. No behaviour beyond constructors and conversions.
 
 pub mod action;
 pub mod approval;
 pub mod event;
 pub mod execution_state;
 pub mod failure;
+pub mod identity;
 pub mod middleware_state;
+pub mod parent_run;
 pub mod partial_output;
 pub mod plan_step;
+pub mod strategy_outcome;
 pub mod structure;
 
 pub use action::{
@@ -17,7 +20,10 @@ pub use approval::{ApprovalDecision, ApprovalRequired, Verdict, approval_require
 pub use event::{AgentStreamEvent, SubAgentEvent, SubAgentRun, UapData, UapEvent};
 pub use execution_state::ExecutionState;
 pub use failure::{PartialTurn, partial_turn};
+pub use identity::{AgentInfo, ParentIds, RunIdentity};
 pub use middleware_state::MiddlewareState;
+pub use parent_run::{DEFAULT_DEPTH, GREATEST_DEPTH, InheritedModel, ParentRun};
 pub use partial_output::PartialOutput;
 pub use plan_step::{PlanStatus, PlanStep};
+pub use strategy_outcome::StrategyOutcome;
 pub use structure::{Structure, Violation};

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 
 use futures_util::FutureExt as _;
-use turntree::agents::driver::{AgentStream, drive};
+use turntree::agents::driver::AgentStream;
 use turntree::agents::host::{
-    Approval, BeforeCall, FunctionHost, HookSet, HostError, HostErrorKind, InheritedModel, RunContext,
+    Approval, BeforeCall, FunctionHost, HookSet, HostError, HostErrorKind, RunContext,
 };
+use turntree::agents::types::InheritedModel;
 use turntree::agents::types::{Boundary, partial_turn};
 use turntree::agents::{Agent, AgentOptions, ToolUseStrategy};
 use turntree::core::ids::CountingIds;
@@ -277,7 +278,7 @@ fn an_agent_without_a_model_runs_with_that_of_its_caller() {
     let params = [("max_tokens", raw("9"))].into_iter().collect();
     let lender = Arc::clone(&model);
     let context = RunContext {
-        inheritance: Some(InheritedModel { model, params: Arc::new(params) }),
+        inherited_model: Some(InheritedModel { model, params: Arc::new(params) }),
         ..RunContext::new(Arc::new(FunctionHost::new(Arc::clone(agent.tools()))))
     };
 
@@ -330,7 +331,7 @@ fn a_saved_state_goes_on_where_it_was_and_finished_tools_do_not_run_again() {
     let model = Arc::new(ScriptModel::new(script));
     let context = RunContext::new(Arc::clone(&second) as _);
     let (mut machine, driver) = agent(model, 10).resume(History::new(), state, context).unwrap();
-    let turn = block_on(drive(&mut machine, &driver)).unwrap();
+    let turn = block_on(driver.run(&mut machine)).unwrap();
 
     assert_eq!(second.log(), ["run call-1-0"]);
     assert_eq!(records(&turn), records(&whole));
@@ -375,7 +376,7 @@ fn a_run_dropped_at_any_await_goes_on_from_its_machine() {
         let agent = agent(Arc::new(ScriptModel::new(script.clone())), 10);
         let context = RunContext::new(Arc::clone(&host) as _);
         let (mut machine, driver) = agent.prepare(History::new(), "Hello".into(), context).unwrap();
-        let mut running = Box::pin(drive(&mut machine, &driver));
+        let mut running = Box::pin(driver.run(&mut machine));
         let ended =
             (0..polls).any(|_| running.poll_unpin(&mut Context::from_waker(Waker::noop())).is_ready());
         drop(running);
@@ -383,7 +384,7 @@ fn a_run_dropped_at_any_await_goes_on_from_its_machine() {
             break;
         }
 
-        let turn = block_on(drive(&mut machine, &driver)).unwrap();
+        let turn = block_on(driver.run(&mut machine)).unwrap();
 
         assert_eq!(records(&turn), records(&whole), "dropped after {polls} polls");
         assert_eq!(turn.messages.len(), whole.messages.len());

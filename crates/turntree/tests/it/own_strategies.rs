@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use turntree::agents::driver::drive;
+use turntree::agents::host::CustomStrategy;
+use turntree::agents::host::StrategyScope;
 use turntree::agents::host::{HookSet, HostError, RunContext};
 use turntree::agents::machine::RunState;
-use turntree::agents::machine::{CustomStrategy, OwnContext, StrategyOutcome};
+use turntree::agents::types::StrategyOutcome;
 use turntree::agents::types::{AgentStreamEvent, Boundary};
 use turntree::agents::{ReactOptions, Strategy};
 use turntree::message::message::History;
@@ -29,10 +30,13 @@ impl CustomStrategy for Twice {
         "twice"
     }
 
-    fn execute(&self, context: OwnContext) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
+    fn execute(
+        &self,
+        context: Arc<dyn StrategyScope>,
+    ) -> BoxFuture<'static, Result<StrategyOutcome, HostError>> {
         let this = *self;
         Box::pin(async move {
-            if let Some(events) = &context.events {
+            if let Some(events) = context.events() {
                 for number in 0..300 {
                     events.push(AgentStreamEvent::Upp(StreamEvent::text(0, number.to_string()))).await;
                 }
@@ -44,7 +48,7 @@ impl CustomStrategy for Twice {
             }
             let raised = |error: turntree::upp::UppError| HostError::raised("UppError", error.message);
             let react = Strategy::React(ReactOptions { max_steps: 1, ..ReactOptions::default() });
-            let input = context.state.messages.clone();
+            let input = context.state().messages.clone();
             let first = context.run(&react, History::new(), input.clone()).await.map_err(raised)?;
             let said: History = first.messages.iter().cloned().collect();
             let second = context.run(&Strategy::loop_(3), said, input).await.map_err(raised)?;
@@ -151,11 +155,11 @@ fn a_saved_run_needs_the_strategy_that_it_was_started_with() {
     let state: RunState = serde_json::from_str(&serde_json::to_string(&machine).unwrap()).unwrap();
 
     let (mut again, driver) = agent.resume(History::new(), state.clone(), context.clone()).unwrap();
-    assert_eq!(texts(&block_on(drive(&mut again, &driver)).unwrap()), ["Hello", "", "{}", "so"]);
+    assert_eq!(texts(&block_on(driver.run(&mut again)).unwrap()), ["Hello", "", "{}", "so"]);
 
     let other = agent_with(Arc::new(ScriptModel::new([])), Strategy::default(), None);
     let (mut lost, driver) = other.resume(History::new(), state, context).unwrap();
-    let error = block_on(drive(&mut lost, &driver)).unwrap_err();
+    let error = block_on(driver.run(&mut lost)).unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidRequest);
     assert!(error.message.contains("give the agent that strategy"), "{error}");
 }

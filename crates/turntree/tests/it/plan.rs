@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
-use turntree::agents::driver::drive;
 use turntree::agents::host::RunContext;
 use turntree::agents::machine::RunState;
 use turntree::agents::types::UapData;
@@ -371,7 +370,7 @@ fn a_saved_state_goes_on_without_asking_again_what_was_answered() {
             let context = RunContext::new(Arc::<TestHost>::default());
             let (mut machine, driver) = agent.resume(History::new(), state, context).unwrap();
 
-            let again = block_on(drive(&mut machine, &driver)).unwrap();
+            let again = block_on(driver.run(&mut machine)).unwrap();
 
             assert_eq!(again.response().text(), "b done");
             assert_eq!((again.cycles, &again.usage), (turn.cycles, &turn.usage));
@@ -397,7 +396,7 @@ fn a_run_taken_up_by_an_agent_of_another_strategy_goes_on_planning() {
     let context = RunContext::new(Arc::<TestHost>::default());
 
     let (mut machine, driver) = other.resume(History::new(), planned, context).unwrap();
-    let turn = block_on(drive(&mut machine, &driver)).unwrap();
+    let turn = block_on(driver.run(&mut machine)).unwrap();
 
     assert_eq!(turn.response().text(), "then so");
     assert!(model.requests.lock().unwrap()[2].structure.is_some());

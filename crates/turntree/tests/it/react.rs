@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use turntree::agents::driver::drive;
 use turntree::agents::host::{HookSet, RunContext};
 use turntree::agents::types::{AgentStreamEvent, Boundary};
 use turntree::agents::{ObservationFormat, ReactOptions, Strategy};
@@ -262,7 +261,7 @@ fn what_arrives_of_a_thought_is_not_the_answer_of_an_aborted_run() {
 
 #[test]
 fn a_saved_state_goes_on_with_the_same_requests_and_knows_the_thoughts() {
-    let host = Arc::new(TestHost { hooks: HookSet::ALL, ..TestHost::default() });
+    let host = Arc::new(TestHost { hooks: HookSet::all(), ..TestHost::default() });
     let (turn, model) = run(react(10), &two_steps(), &host);
     let turn = turn.unwrap();
     let asked = model.requests.lock().unwrap().clone();
@@ -279,7 +278,7 @@ fn a_saved_state_goes_on_with_the_same_requests_and_knows_the_thoughts() {
         let context = RunContext::new(Arc::<TestHost>::default());
         let (mut machine, driver) = agent.resume(History::new(), state, context).unwrap();
 
-        let again = block_on(drive(&mut machine, &driver)).unwrap();
+        let again = block_on(driver.run(&mut machine)).unwrap();
 
         let resumed = model.requests.lock().unwrap().clone();
         let rest = &asked[asked.len() - resumed.len()..];

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt as _;
 use proptest::prelude::*;
-use turntree::agents::host::{DEFAULT_DEPTH, GREATEST_DEPTH};
 use turntree::agents::host::{FunctionHost, HostError, RunContext};
 use turntree::agents::session::SessionSnapshot;
 use turntree::agents::types::AgentStreamEvent;
+use turntree::agents::types::{DEFAULT_DEPTH, GREATEST_DEPTH};
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions, ToToolOptions, Tool};
 use turntree::core::ids::CountingIds;
 use turntree::core::json::{RawJson, RawObject};
@@ -142,7 +142,7 @@ fn runs_started_by_a_tool_function_are_inside_of_the_run() {
     let delegate = tool("delegate").with_function(move |invocation| {
         let helper = helper.clone();
         async move {
-            let enclosing = invocation.enclosing.as_ref().unwrap();
+            let enclosing = invocation.parent_run.as_ref().unwrap();
             let turn = helper.run("t", RunContext::inside(host(&helper), enclosing)).await;
             turn.map(|turn| RawJson::from_str_value(&turn.response().text()))
                 .map_err(|error| HostError::raised("UPPError", error.message))

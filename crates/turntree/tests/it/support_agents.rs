@@ -257,7 +257,7 @@ pub(crate) struct TestHost {
 impl Default for TestHost {
     fn default() -> Self {
         Self {
-            hooks: HookSet::NONE,
+            hooks: HookSet::empty(),
             log: Mutex::default(),
             ids: CountingIds::default(),
             clock: clock(),
@@ -279,7 +279,7 @@ impl Default for TestHost {
 
 impl TestHost {
     pub(crate) fn with_hooks() -> Self {
-        Self { hooks: HookSet::ALL, ..Self::default() }
+        Self { hooks: HookSet::all(), ..Self::default() }
     }
 
     pub(crate) fn log(&self) -> Vec<String> {

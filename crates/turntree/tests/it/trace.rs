@@ -164,7 +164,7 @@ fn hooks() -> impl Strategy<Value = (bool, Option<&'static str>)> {
 
 fn host((hooks, failing): (bool, Option<&'static str>)) -> TestHost {
     TestHost {
-        hooks: if hooks { HookSet::ALL } else { HookSet::NONE },
+        hooks: if hooks { HookSet::all() } else { HookSet::empty() },
         failures: failing.map(|name| (name, HostError::raised("ValueError", "no"))).into_iter().collect(),
         ..TestHost::default()
     }

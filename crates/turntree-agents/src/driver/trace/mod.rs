@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 pub use open::Open;
 
-use crate::host::host::HostError;
-use crate::host::run_context::RunIdentity;
+use crate::host::error::HostError;
 use crate::types::action::ToolOutcome;
+use crate::types::identity::RunIdentity;
 use turntree_core::message::message::History;
 use turntree_core::message::{ToolCall, ToolDefinition, Turn};
 use turntree_upp::{Model, ModelRequest, ModelResponse, UppError};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::run_loop::{Driver, Protocol};
+use crate::driver::driver::{Driver, Protocol};
 use crate::driver::trace::{Outcome, Span, Tracer, Work};
 use crate::machine::machine::Machine;
 use crate::types::action::Notification;
@@ -91,11 +91,11 @@ impl Trace {
     pub(crate) fn begin(machine: &Machine, drive: &Driver) -> Self {
         let Some(tracer) = drive.host.tracer() else { return Self(None) };
         let model = &*drive.model;
-        let work = match drive.protocol {
+        let work = match drive.config.protocol {
             // The tracer knows the run that it is a part of.
-            Protocol::Uap if drive.is_part => None,
+            Protocol::Uap if drive.config.is_nested => None,
             Protocol::Uap => Some(Work::Agent {
-                name: drive.agent_name.as_deref(),
+                name: drive.config.agent_name.as_deref(),
                 identity: &drive.identity,
                 model,
                 input: machine.state().messages(),
@@ -127,7 +127,7 @@ impl Trace {
     /// Before hooks and listeners hear where an agent's run is.
     pub(crate) fn before(&self, machine: &Machine, drive: &Driver, point: Notification) {
         let Some(spans) = self.0.as_deref() else { return };
-        if matches!(point, Notification::StepStart) && drive.protocol == Protocol::Uap {
+        if matches!(point, Notification::StepStart) && drive.config.protocol == Protocol::Uap {
             let before = spans.step(Open::default());
             before.end(&Outcome::Done);
             let work = Work::Step { number: machine.state().step(), id: machine.step_id() };
@@ -147,7 +147,7 @@ impl Trace {
     /// A request to the model.
     pub(crate) fn chat(&self, drive: &Driver, request: &ModelRequest) -> Open {
         let Some(spans) = self.0.as_deref() else { return Open::default() };
-        let streaming = drive.events.is_some();
+        let streaming = drive.ports.events.is_some();
         let work = Work::Chat { model: &*drive.model, request, streaming, identity: &drive.identity };
         spans.begin(&work, drive)
     }

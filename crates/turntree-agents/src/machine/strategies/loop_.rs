@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{StrategyPolicy, Transition};
+use crate::machine::strategies::policy::{StrategyPolicy, StrategyView, Transition};
 
 /// Options of `loop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

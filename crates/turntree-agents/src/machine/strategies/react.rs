@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::strategies::StrategyView;
 use crate::machine::strategies::observation::ObservationFormat;
-use crate::machine::strategies::{Purpose, StrategyPolicy, Transition};
+use crate::machine::strategies::policy::{Purpose, StrategyPolicy, StrategyView, Transition};
 
 /// What the model is told when it is to think, unless the options say otherwise.
 pub const REASONING_PROMPT: &str = "Think step by step about what to do next: what is known, what is missing, and which of \

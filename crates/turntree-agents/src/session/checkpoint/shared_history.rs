@@ -6,7 +6,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::machine::state::{Collected, Mark, RunState};
+use crate::machine::collected::{Collected, Mark};
+use crate::machine::state::RunState;
 use turntree_core::message::message::History;
 
 /// The collected data of one run up to its newest snapshot.

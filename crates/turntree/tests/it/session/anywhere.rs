@@ -35,7 +35,7 @@ struct Trial {
 impl Trial {
     fn new(script: &[Answer], approval: Approval) -> Self {
         let world = World::new(CheckpointInterval::Step);
-        let host = Arc::new(TestHost { approval, hooks: HookSet::ALL, ..TestHost::default() });
+        let host = Arc::new(TestHost { approval, hooks: HookSet::all(), ..TestHost::default() });
         let model = Arc::new(ScriptModel::new(script.to_vec()));
         let agent = world.agent.with(&*world.ids, |options| options.model = Some(Arc::clone(&model) as _));
         let session = Session::new(agent.clone(), options(&world.ids, CheckpointInterval::Step)).unwrap();

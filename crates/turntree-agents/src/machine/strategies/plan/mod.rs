@@ -13,8 +13,7 @@ use imbl::Vector;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::json::list;
-use crate::machine::strategies::StrategyView;
-use crate::machine::strategies::{Purpose, StrategyPolicy, Transition};
+use crate::machine::strategies::policy::{Purpose, StrategyPolicy, StrategyView, Transition};
 use crate::types::plan_step::{PlanStatus, PlanStep};
 use crate::types::structure::{Structure, Violation};
 use turntree_core::json::RawJson;

@@ -1,0 +1,140 @@
+//! The inputs of the code that drives a run: collaborators, configuration and optional ports.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::agent_layer::AgentMiddlewareLayer;
+use crate::driver::model_layer::ModelMiddlewareLayer;
+use crate::host::event_queue::EventQueue;
+use crate::host::hook_set::HookSet;
+use crate::host::host::Host;
+use crate::host::recorder::RunRecorder;
+use crate::host::strategy::CustomHandle;
+use crate::host::tool::Tool;
+use crate::machine::machine::Machine;
+use crate::types::identity::RunIdentity;
+use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
+use crate::types::structure::Structure;
+use turntree_core::message::Turn;
+use turntree_upp::{Model, UppError};
+
+/// Which specification a run follows where those of agents and of bare models differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Streams contain events of steps, and an aborted run returns the turn that it has. UAP-1.0 §12
+    #[default]
+    Uap,
+    /// Streams contain events of models and tools only, and an aborted run fails. UPP-1.2 §11
+    Upp,
+}
+
+/// The rest of a run, as a middleware layer calls it.
+pub(super) trait Next {
+    /// Runs the machine inside the layer.
+    fn run(
+        self,
+        machine: &mut Machine,
+        driver: &Driver,
+    ) -> impl Future<Output = Result<Arc<Turn>, UppError>> + Send;
+}
+
+/// Drives runs: calls the model, the tools and the hooks of the host, as the machine requests.
+#[derive(Clone)]
+pub struct Driver {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The application.
+    pub host: Arc<dyn Host>,
+    /// The agent's tools, in the order of their definitions.
+    pub tools: Arc<[Tool]>,
+    /// The agent and the run.
+    pub identity: Arc<RunIdentity>,
+    /// The structure of the output. Without one, the output is not validated.
+    pub structure: Option<Arc<Structure>>,
+    /// Aborts the run when it is cancelled.
+    pub cancellation: Option<CancellationToken>,
+    pub(crate) config: DriverConfig,
+    pub(crate) ports: DriverPorts,
+}
+
+/// The modes of a driver.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverConfig {
+    /// The specification that the run follows.
+    pub(crate) protocol: Protocol,
+    /// The agent's name, for telemetry.
+    pub(crate) agent_name: Option<Arc<str>>,
+    /// True if the stream contains the events of sub-agents.
+    pub(crate) sub_agent_events: bool,
+    /// The depth of the deepest run that is allowed inside this one.
+    pub(crate) max_depth: u32,
+    /// Hooks of the host that are not called, because the enclosing run calls them.
+    pub(crate) suppressed_hooks: HookSet,
+    /// True if a custom strategy drives this machine as a part of its run. Middleware and spans of the agent enclose the
+    /// whole run, so they are not applied again.
+    pub(crate) is_nested: bool,
+}
+
+/// The optional collaborators of a driver.
+#[derive(Clone, Default)]
+pub(crate) struct DriverPorts {
+    /// The middleware of the model (UPP-1.2 §17).
+    pub(crate) model_middleware: Option<ModelMiddlewareLayer>,
+    /// The middleware of the agent (UAP-1.0 §10).
+    pub(crate) agent_middleware: Option<Arc<AgentMiddlewareLayer>>,
+    /// Receives events. Without it, no event is built and the model is not streamed.
+    pub(crate) events: Option<Arc<EventQueue>>,
+    /// Stores the state of the run: the session.
+    pub(crate) recorder: Option<Arc<dyn RunRecorder>>,
+    /// The run of an agent that contains this call of a bare model. Tools of the call see it as their parent.
+    pub(crate) parent: Option<Arc<ParentRun>>,
+    /// The strategy of the application, if the agent has one.
+    pub(crate) custom_strategy: Option<CustomHandle>,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Driver").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// A driver without middleware, events and storage.
+    pub fn new(
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+        tools: Arc<[Tool]>,
+        identity: Arc<RunIdentity>,
+    ) -> Self {
+        let config = DriverConfig {
+            protocol: Protocol::Uap,
+            agent_name: None,
+            sub_agent_events: false,
+            max_depth: DEFAULT_DEPTH,
+            suppressed_hooks: HookSet::empty(),
+            is_nested: false,
+        };
+        let (structure, cancellation) = (None, None);
+        Self { model, host, tools, identity, structure, cancellation, config, ports: DriverPorts::default() }
+    }
+
+    /// Describes this run to the runs that its tools start. A call of a bare model is not a run of an agent: its tools
+    /// see the run that contains the call.
+    pub(super) fn as_parent(
+        &self,
+        inherited_model: &InheritedModel,
+        cancellation: &CancellationToken,
+    ) -> Option<Arc<ParentRun>> {
+        if self.config.protocol == Protocol::Upp || self.tools.is_empty() {
+            return self.ports.parent.clone();
+        }
+        Some(Arc::new(ParentRun {
+            identity: Arc::clone(&self.identity),
+            inherited_model: inherited_model.clone(),
+            cancellation: cancellation.clone(),
+            max_depth: self.config.max_depth,
+        }))
+    }
+}

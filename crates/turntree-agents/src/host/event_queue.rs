@@ -1,0 +1,108 @@
+//! The queue of events between the drivers of a run and its consumer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use futures_util::future::poll_fn;
+use futures_util::task::AtomicWaker;
+
+use crate::host::progress::TOOL_EXECUTION_PROGRESS;
+use crate::types::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
+use turntree_core::message::Delta;
+
+/// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
+const CAPACITY: usize = 256;
+
+/// Events between drivers and the listener. Made by [`AgentStream`]; drivers hand it on.
+#[derive(Debug, Default)]
+pub struct EventQueue {
+    waiting: Arc<Waiting>,
+    /// Whose events are added here, where that is not the agent that is listened to.
+    sub_agent: Option<Arc<SubAgentRun>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: Mutex<VecDeque<AgentStreamEvent>>,
+    /// The listener, while it waits: for events that do not come from the run it polls.
+    consumer: AtomicWaker,
+}
+
+impl EventQueue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<AgentStreamEvent>> {
+        self.waiting.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same queue for the events of a sub-agent.
+    pub(crate) fn of_sub_agent(&self, run: Arc<SubAgentRun>) -> Self {
+        Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run) }
+    }
+
+    fn attributed(&self, event: AgentStreamEvent) -> AgentStreamEvent {
+        match &self.sub_agent {
+            None => event,
+            Some(run) => AgentStreamEvent::SubAgent(Box::new(SubAgentEvent { run: Arc::clone(run), event })),
+        }
+    }
+
+    /// Adds an event. Never waits: events of tools and steps are few.
+    pub(crate) fn push(&self, event: AgentStreamEvent) {
+        self.lock().push_back(self.attributed(event));
+    }
+
+    /// Adds the progress of a tool, from whichever thread that is on, and wakes the listener. Where too many events wait,
+    /// the new progress takes the place of the last one that waits for the same call.
+    pub(crate) fn push_progress(&self, event: AgentStreamEvent) {
+        let event = self.attributed(event);
+        let mut events = self.lock();
+        let full = events.len() >= CAPACITY;
+        match events.iter_mut().rev().find(|waiting| full && is_same_progress(waiting, &event)) {
+            Some(waiting) => *waiting = event,
+            None => events.push_back(event),
+        }
+        drop(events);
+        self.waiting.consumer.wake();
+    }
+
+    /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
+    /// before it polls the driver.
+    pub(crate) async fn wait_for_capacity(&self) {
+        poll_fn(|_| if self.has_capacity() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Whether the listener can be given more before it has taken what is there.
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.lock().len() < CAPACITY
+    }
+
+    /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].
+    pub(crate) async fn wait_until_empty(&self) {
+        poll_fn(|_| if self.lock().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Removes all events.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// Registers the consumer: events that do not come from the run it polls wake it.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waiting.consumer.register(waker);
+    }
+
+    pub(crate) fn pop(&self) -> Option<AgentStreamEvent> {
+        self.lock().pop_front()
+    }
+}
+
+/// Whether both tell how far the same call is.
+fn is_same_progress(one: &AgentStreamEvent, other: &AgentStreamEvent) -> bool {
+    let told = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
+        Some(Delta::Unknown { kind, delta }) if **kind == *TOOL_EXECUTION_PROGRESS => {
+            Some((event.sub_agent().map(|run| Arc::clone(&run.turn_id)), delta.get("toolCallId").cloned()))
+        }
+        _ => None,
+    };
+    told(one).is_some_and(|one| Some(one) == told(other))
+}

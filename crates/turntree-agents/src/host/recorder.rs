@@ -1,0 +1,56 @@
+//! The port through which a driver stores the state of a run. Sessions implement it.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::host::agent_tool::AgentTool;
+use crate::host::run_context::RunContext;
+use crate::machine::state::RunState;
+use crate::types::action::Boundary;
+use crate::types::event::SubAgentRun;
+use turntree_core::json::{RawJson, RawObject};
+use turntree_core::message::Message;
+use turntree_upp::UppError;
+
+/// Receives the state of a run at every boundary, in addition to the host.
+///
+/// The methods without a future do not block and cannot fail.
+pub trait RunRecorder: Send + Sync {
+    /// Records the state at a boundary. Returns the id of the checkpoint if one was created.
+    fn record(&self, boundary: Boundary, state: &RunState) -> Option<String>;
+
+    /// Opens the session of a sub-agent: the session that an interrupted run of the same tool call left, or a new one.
+    /// `message` is the response that contains the call. `None` if the call runs without a session.
+    fn open_child(
+        &self,
+        agent: &dyn AgentTool,
+        run: &SubAgentRun,
+        message: &Message,
+    ) -> Option<Box<dyn SubAgentSession>>;
+
+    /// Records the state of a run that is about to fail and can be resumed from there.
+    fn record_failure(&self, state: &RunState);
+
+    /// Writes the recorded state to the store if the session saves at this boundary.
+    fn save(&self, boundary: Boundary, state: &RunState) -> Option<BoxFuture<'_, Result<(), UppError>>>;
+}
+
+/// The session of a sub-agent for one tool call.
+pub trait SubAgentSession: Send {
+    /// The metadata that the run starts with: those of the interrupted run, or none.
+    fn run_metadata(&self) -> Arc<RawObject>;
+
+    /// Runs the sub-agent, or resumes its interrupted run. Returns the result of the tool call.
+    ///
+    /// # Errors
+    /// The errors of the run.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the run; the session can resume it.
+    fn run(
+        self: Box<Self>,
+        task: String,
+        context: RunContext,
+    ) -> BoxFuture<'static, Result<RawJson, UppError>>;
+}

@@ -1,0 +1,75 @@
+//! Approvals in the state of a run: which calls wait, and how a decision is applied. UPP-1.2 §10.4.
+
+use std::sync::Arc;
+
+use crate::machine::round::Round;
+use crate::machine::state::{Phase, RunState};
+use crate::types::action::CallState;
+use crate::types::approval::{ApprovalDecision, Undecidable, Verdict};
+use turntree_core::json::RawJson;
+use turntree_core::message::ToolCall;
+
+impl Round {
+    /// The calls that nobody has decided about.
+    pub(crate) fn pending_approvals(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
+        self.slots.iter().filter_map(|slot| match slot {
+            CallState::AwaitingApproval(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// What was decided and is not carried out.
+    fn decisions(&self) -> impl Iterator<Item = &ApprovalDecision> {
+        self.slots.iter().filter_map(|slot| match slot {
+            CallState::Decided(decision) => Some(decision),
+            _ => None,
+        })
+    }
+}
+
+impl RunState {
+    fn round(&self) -> Option<&Round> {
+        match &self.phase {
+            Phase::Tools(round) => Some(round),
+            _ => None,
+        }
+    }
+
+    /// The calls that nobody has decided about, in their order.
+    pub fn pending_approvals(&self) -> Vec<Arc<ToolCall>> {
+        self.round().into_iter().flat_map(Round::pending_approvals).cloned().collect()
+    }
+
+    /// The calls that were decided about and not carried out, in their order.
+    pub fn decided_calls(&self) -> Vec<Arc<ToolCall>> {
+        let decided = self.round().into_iter().flat_map(Round::decisions);
+        decided.map(|decision| Arc::clone(&decision.call)).collect()
+    }
+
+    /// Takes a decision about the first undecided call of this id. `arguments` replace those of the call.
+    pub(crate) fn decide(
+        &mut self,
+        id: &str,
+        verdict: Verdict,
+        arguments: Option<RawJson>,
+    ) -> Result<(), Undecidable> {
+        let Phase::Tools(round) = &mut self.phase else { return Err(Undecidable::Unknown) };
+        let asked = round.slots.iter_mut().find_map(|slot| match slot {
+            CallState::AwaitingApproval(call) if call.tool_call_id == id => Some((Arc::clone(call), slot)),
+            _ => None,
+        });
+        if let Some((call, slot)) = asked {
+            let call = match arguments {
+                Some(arguments) => Arc::new(ToolCall { arguments, ..Arc::unwrap_or_clone(call) }),
+                None => call,
+            };
+            *slot = CallState::Decided(ApprovalDecision { call, verdict });
+            return Ok(());
+        }
+        let is_of_round = self
+            .collected
+            .last()
+            .is_some_and(|message| message.tool_calls().iter().any(|call| call.tool_call_id == id));
+        Err(if is_of_round { Undecidable::Decided } else { Undecidable::Unknown })
+    }
+}

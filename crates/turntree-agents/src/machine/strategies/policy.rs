@@ -1,0 +1,138 @@
+//! The interface between the machine and a strategy: the machine reports what happened, the strategy returns the next
+//! transition.
+
+use imbl::Vector;
+
+use crate::machine::collected::{Collected, Mark};
+use crate::machine::setup::Setup;
+use crate::types::plan_step::PlanStep;
+use turntree_core::json::RawJson;
+use turntree_core::message::ToolExecution;
+use turntree_upp::UppError;
+
+/// What a call of the model is for: what it is sent with, and where its answer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To answer: with tools, and the structure. The answer joins the conversation.
+    Answer,
+    /// To work on: as [`Self::Answer`], but the structure comes with a later call.
+    Work,
+    /// To think: tools are declared, and calls of them dropped. The answer stays aside.
+    Reason,
+    /// To plan: with the structure of a plan. The answer stays aside.
+    Plan,
+}
+
+impl Purpose {
+    /// Whether the answer stays aside.
+    pub(crate) const fn is_ephemeral(self) -> bool {
+        matches!(self, Self::Reason | Self::Plan)
+    }
+}
+
+/// What a run does next, as a strategy decides it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Transition {
+    /// Call the model with what it was told so far.
+    CallModel,
+    /// Tell the model something aside ([`StrategyPolicy::prompt`]), and call it.
+    Ask,
+    /// Run the tools that the last answer calls.
+    RunTools,
+    /// There is a plan: save it, and begin a step.
+    Planned,
+    /// The step is over.
+    EndStep,
+    /// Begin another step.
+    NextStep,
+    /// The run is over; the last answer is the response.
+    Finish,
+    /// One more tool round would be more than the limit.
+    Exceeded(u32),
+    /// The model did not give what the strategy needs: what is wrong.
+    Invalid(String),
+}
+
+/// What a strategy decides on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StrategyView<'a> {
+    /// What the run was set up with.
+    pub(crate) setup: &'a Setup,
+    /// What it has brought.
+    pub(crate) collected: &'a Collected,
+    /// The step that runs, from 1.
+    pub(crate) step: u32,
+    /// Where it began.
+    pub(crate) mark: Mark,
+}
+
+impl<'a> StrategyView<'a> {
+    /// Whether the last answer wants tools that can be run. Without tools its calls are left to the caller.
+    pub(crate) fn wants_tools(&self) -> bool {
+        !self.setup.tools.is_empty() && self.collected.last().is_some_and(|answer| answer.has_tool_calls())
+    }
+
+    /// Records of the tools that ran in this step, in the order they finished.
+    pub(crate) fn executions(&self) -> impl Iterator<Item = &'a ToolExecution> {
+        self.collected.executions_since(self.mark)
+    }
+}
+
+/// The places of a run where a strategy decides. Defaults serve strategies that never come there.
+pub(crate) trait StrategyPolicy {
+    /// What the call of the model is for that is under way, or was the last.
+    fn purpose(&self) -> Purpose {
+        Purpose::Answer
+    }
+
+    /// What the model is told aside, after [`Transition::Ask`].
+    fn prompt(&self, _decision: &StrategyView<'_>) -> String {
+        String::new()
+    }
+
+    /// A step is about to begin; its hooks have not been called.
+    fn entered(&mut self) {}
+
+    /// A step has begun.
+    fn begun(&mut self, decision: &StrategyView<'_>) -> Transition;
+
+    /// The model has thought, and its text stands aside.
+    fn reasoned(&mut self, _decision: &StrategyView<'_>) -> Transition {
+        Transition::EndStep
+    }
+
+    /// The model has planned, and its text stands aside; `data` is the structured answer.
+    fn planned(&mut self, _decision: &StrategyView<'_>, _data: Option<&RawJson>) -> Transition {
+        Transition::EndStep
+    }
+
+    /// The model has answered; its message is the last one.
+    fn answered(&mut self, decision: &StrategyView<'_>) -> Transition;
+
+    /// All tools of a round have answered; their results are the last message.
+    fn observed(&mut self, decision: &StrategyView<'_>) -> Transition;
+
+    /// A call of the model has failed. `None` where that ends the run.
+    fn failed(&mut self, _error: &UppError) -> Option<Transition> {
+        None
+    }
+
+    /// A step has ended and the stop condition did not stop the run.
+    fn stepped(&mut self, decision: &StrategyView<'_>) -> Transition;
+
+    /// Whether the model thinks aloud, and the hooks of its phases (`on_reason`, `on_act`, `on_observe`) are called
+    /// (UAP-1.0 §11.2).
+    fn calls_phase_hooks(&self) -> bool {
+        false
+    }
+
+    /// The plan, where there is one.
+    fn plan(&self) -> Option<&Vector<PlanStep>> {
+        None
+    }
+
+    /// The id of the step of the plan that is carried out.
+    fn plan_step(&self) -> Option<&str> {
+        None
+    }
+}

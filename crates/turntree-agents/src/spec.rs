@@ -1,0 +1,152 @@
+//! The definition of an agent, without anything that runs it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::host::strategy::Strategy;
+use crate::host::tool::Tool;
+use crate::machine::setup::Setup;
+use crate::machine::strategies::plan::{PlanOptions, Schemas};
+use crate::options::AgentOptions;
+use crate::types::identity::AgentInfo;
+use crate::types::parent_run::InheritedModel;
+use crate::types::structure::Structure;
+use turntree_core::ids::IdSource;
+use turntree_core::message::ToolDefinition;
+use turntree_core::message::message::History;
+use turntree_upp::UppError;
+
+/// The definition of an agent: its options with everything that follows from them.
+///
+/// An [`Agent`](crate::Agent) runs it; a server can describe it without running it.
+#[derive(Debug)]
+pub struct AgentSpec {
+    info: Arc<AgentInfo>,
+    options: AgentOptions,
+    tools: Arc<[Tool]>,
+    definitions: Arc<[ToolDefinition]>,
+    strategy: Strategy,
+    schemas: Schemas,
+    structure: Option<Arc<Structure>>,
+}
+
+impl AgentSpec {
+    /// Defines an agent. Options that do not fit together are reported when the agent runs.
+    pub fn new(options: AgentOptions, ids: &dyn IdSource) -> Self {
+        let id = options.id.clone().unwrap_or_else(|| ids.string().into());
+        let tools: Arc<[Tool]> = options.tools.as_slice().into();
+        let definitions: Arc<[ToolDefinition]> = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let strategy = options.effective_strategy();
+        let schemas = strategy.schemas(&definitions);
+        let structure = options.structure.as_ref().map(|schema| Arc::new(Structure::new(schema)));
+        let wraps_output = structure.as_ref().is_some_and(|structure| structure.is_wrapped());
+        let info = Arc::new(AgentInfo { id, name: options.name.clone(), wraps_output });
+        Self { info, options, tools, definitions, strategy, schemas, structure }
+    }
+
+    /// The agent's id.
+    pub fn id(&self) -> &Arc<str> {
+        &self.info.id
+    }
+
+    /// Id and name.
+    pub const fn info(&self) -> &Arc<AgentInfo> {
+        &self.info
+    }
+
+    /// The name, or the id of an agent without a name.
+    pub fn label(&self) -> &str {
+        self.info.name.as_deref().unwrap_or(&self.info.id)
+    }
+
+    /// The options.
+    pub const fn options(&self) -> &AgentOptions {
+        &self.options
+    }
+
+    /// The tools, in the order of their definitions.
+    pub const fn tools(&self) -> &Arc<[Tool]> {
+        &self.tools
+    }
+
+    /// What the model sees of the tools.
+    pub const fn definitions(&self) -> &Arc<[ToolDefinition]> {
+        &self.definitions
+    }
+
+    /// The strategy.
+    pub const fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// The structure of the output.
+    pub const fn structure(&self) -> Option<&Arc<Structure>> {
+        self.structure.as_ref()
+    }
+
+    /// The model and parameters of a run: the agent's own, or those that the caller lends.
+    pub(crate) fn resolve_model(&self, lent: Option<&InheritedModel>) -> Result<InheritedModel, UppError> {
+        let options = &self.options;
+        if let Some(model) = &options.model {
+            return Ok(InheritedModel { model: Arc::clone(model), params: Arc::clone(&options.params) });
+        }
+        let Some(lent) = lent else {
+            let words = format!(
+                "agent '{}' has no model; give it one, or run it as a tool of an agent that has one",
+                self.label()
+            );
+            return Err(UppError::invalid_request("", words));
+        };
+        let params = if options.params.is_empty() { &lent.params } else { &options.params };
+        Ok(InheritedModel { model: Arc::clone(&lent.model), params: Arc::clone(params) })
+    }
+
+    /// Rejects two tools with one name.
+    pub(crate) fn check_tool_names(&self, provider: &str) -> Result<(), UppError> {
+        let mut names = HashSet::with_capacity(self.tools.len());
+        for tool in self.tools.iter() {
+            let name = tool.definition.name.as_str();
+            if !names.insert(name) {
+                let words = format!("two tools are named '{name}'; names of tools must differ");
+                return Err(UppError::invalid_request(provider, words));
+            }
+        }
+        Ok(())
+    }
+
+    /// The inputs of a run that do not change. `makes_plans`: the state that the run resumes belongs to `plan`.
+    ///
+    /// # Errors
+    /// [`turntree_upp::ErrorCode::InvalidRequest`] for a structure or a plan schema that is not valid.
+    pub(crate) fn setup(
+        &self,
+        model: &InheritedModel,
+        history: History,
+        makes_plans: bool,
+    ) -> Result<Setup, UppError> {
+        let provider = model.model.provider();
+        if let Some(structure) = &self.structure {
+            structure.check_schema(provider)?;
+        }
+        // A resumed run with a plan keeps its strategy, whatever the strategy of this agent is.
+        let schemas = match &self.schemas {
+            Schemas { sent: None, .. } if makes_plans => {
+                Strategy::Plan(PlanOptions::default()).schemas(&self.definitions)
+            }
+            schemas => schemas.clone(),
+        };
+        schemas.check(&*model.model)?;
+        Ok(Setup {
+            history,
+            system: self.options.system.clone(),
+            params: Arc::clone(&model.params),
+            tools: Arc::clone(&self.definitions),
+            structure: self.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
+            plan_schema: schemas.sent,
+            plan_rules: schemas.rules,
+            is_wrapped: self.info.wraps_output,
+            structure_repair: self.options.structure_repair,
+            provider: Arc::from(provider),
+        })
+    }
+}
