@@ -12,6 +12,7 @@ use turntree::agents::session::SessionSnapshot;
 use turntree::agents::types::Verdict;
 use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
 use turntree::core::ids::CountingIds;
+use turntree::core::json::canonical::CanonicalForm;
 use turntree::core::json::{ParseErrorKind, PartialJson, RawJson, eq_tokens, parse, parse_bytes, partial};
 use turntree::core::limits::Limits;
 use turntree::core::ndjson::{self, NdjsonError};
@@ -360,7 +361,7 @@ pub fn thread_protocol_json(bytes: &[u8]) {
     let written = thread.to_json();
     let read = Document::from_json(&written, &Limits::default()).unwrap();
     assert_eq!(read.to_json(), written);
-    assert_eq!(read.canonical_json(), thread.canonical_json());
+    assert_eq!(read.canonical_json(CanonicalForm::Exact), thread.canonical_json(CanonicalForm::Exact));
     let options =
         ViewOptions { limits: Limits { bytes: 1 << 24, ..Limits::default() }, ..ViewOptions::default() };
     let _ = thread.to_pydantic_ai_json(&options);

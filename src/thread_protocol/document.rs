@@ -15,6 +15,7 @@ use crate::convert::json::to_raw_object;
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::to_python::ToPython;
 use turntree_core::ids::{IdSource, RandomIds};
+use turntree_core::json::canonical::CanonicalForm;
 use turntree_thread_protocol::action::Action;
 use turntree_thread_protocol::document as core;
 use turntree_thread_protocol::document::Actions;
@@ -208,22 +209,27 @@ impl Thread {
         checked.map_err(|error| super::error::to_exception(slf.py(), &error, None))
     }
 
-    /// The canonical bytes (RFC 8785): the same for equal documents, whoever wrote them.
-    #[pyo3(signature = (*, strict = false))]
-    fn canonical_json<'py>(slf: &Bound<'py, Self>, strict: bool) -> PyResult<Bound<'py, PyBytes>> {
+    /// Return the canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
+    #[pyo3(signature = (*, strict = false, javascript = false))]
+    fn canonical_json<'py>(
+        slf: &Bound<'py, Self>,
+        strict: bool,
+        javascript: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let thread = Self::of(slf)?.now();
-        let bytes = slf
-            .py()
-            .detach(|| if strict { thread.canonical_json_strictly() } else { thread.canonical_json() });
+        let form = canonical_form(javascript);
+        let bytes = slf.py().detach(|| {
+            if strict { thread.canonical_json_strictly(form) } else { thread.canonical_json(form) }
+        });
         let bytes = bytes.map_err(|error| super::error::to_exception(slf.py(), &error, None))?;
         Ok(PyBytes::new(slf.py(), &bytes))
     }
 
-    /// The SHA-256 of the canonical bytes, in hexadecimal digits; without times unless they are asked for.
-    #[pyo3(signature = (*, include_times = false))]
-    fn digest(slf: &Bound<'_, Self>, include_times: bool) -> PyResult<String> {
+    /// Return the SHA-256 of the canonical bytes as 64 hexadecimal digits.
+    #[pyo3(signature = (*, include_times = false, javascript = false))]
+    fn digest(slf: &Bound<'_, Self>, include_times: bool, javascript: bool) -> PyResult<String> {
         let thread = Self::of(slf)?.now();
-        let digest = slf.py().detach(|| thread.digest(include_times));
+        let digest = slf.py().detach(|| thread.digest(canonical_form(javascript), include_times));
         digest.map_err(|error| super::error::to_exception(slf.py(), &error, None))
     }
 
@@ -439,4 +445,8 @@ impl Thread {
 fn list_of_actions<'py>(py: Python<'py>, actions: &Actions) -> PyResult<Bound<'py, PyList>> {
     let handles = actions.iter().map(|action| wrap_action(py, Arc::clone(action)));
     PyList::new(py, handles.collect::<PyResult<Vec<_>>>()?)
+}
+
+const fn canonical_form(javascript: bool) -> CanonicalForm {
+    if javascript { CanonicalForm::JavaScript } else { CanonicalForm::Exact }
 }

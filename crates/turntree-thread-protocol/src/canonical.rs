@@ -13,7 +13,7 @@ use super::document::{Actions, Thread};
 use super::error::ThreadError;
 use super::issue::{Issue, Rule, Severity, escape};
 use super::strict::issue_of;
-use turntree_core::json::canonical::{self, write_canonical, write_string};
+use turntree_core::json::canonical::{self, CanonicalForm, write_canonical, write_string};
 use turntree_core::json::lossy::lossy_conversions;
 use turntree_core::time::Timestamp;
 
@@ -21,60 +21,65 @@ use turntree_core::time::Timestamp;
 const PIECE: usize = 64 * 1024;
 
 impl Thread {
-    /// The canonical bytes, RFC 8785: the same for equal conversations, whoever wrote them.
+    /// The canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
     ///
-    /// Before that, what can be spelled in several ways is spelled in one: times are UTC with `Z`, with at most six
-    /// digits of a second and no trailing zeros, and never before the action before them; a `thread_id` that is a UUID
-    /// is in lower case; base64 is in the standard alphabet, padded; optional members that are `null` are absent. A text
-    /// that is no time stays as it is. Numbers are what ECMAScript makes of them: an integer beyond 2^53 - 1 becomes the
-    /// nearest double; members called `__proto__` are left out. [`Self::canonical_json_strictly`] refuses those two,
-    /// [`Self::validate_strictly`] lists them.
+    /// Values with several spellings get one: times are in UTC with `Z`, have at most six digits of a second without
+    /// trailing zeros, and are never before the time of the preceding action; a `thread_id` that is a UUID is in lower
+    /// case; base64 is in the standard alphabet with padding; optional members that are `null` are absent. A text that
+    /// is not a time stays as it is.
+    ///
+    /// With [`CanonicalForm::Exact`] different threads have different bytes. [`CanonicalForm::JavaScript`] gives what
+    /// `JSON.parse` and `JSON.stringify` make of a thread.
     ///
     /// # Errors
-    /// [`ThreadError::Invalid`] for times without an offset from UTC: nobody knows which moment they are.
-    pub fn canonical_json(&self) -> Result<Vec<u8>, ThreadError> {
+    /// [`ThreadError::Invalid`] for times without an offset from UTC, which do not name a moment.
+    pub fn canonical_json(&self, form: CanonicalForm) -> Result<Vec<u8>, ThreadError> {
         let mut out = Vec::new();
-        self.write_canonical_json(|piece| out.extend_from_slice(piece))?;
+        self.write_canonical_json(form, |piece| out.extend_from_slice(piece))?;
         Ok(out)
     }
 
-    /// The canonical bytes of a thread that loses nothing by them.
+    /// As [`Self::canonical_json`], but refuses threads that a JavaScript reader changes.
     ///
     /// # Errors
-    /// As [`Self::canonical_json`], and for numbers that no double holds and members called `__proto__`.
-    pub fn canonical_json_strictly(&self) -> Result<Vec<u8>, ThreadError> {
+    /// As [`Self::canonical_json`], and for numbers that a double cannot represent and members named `__proto__`.
+    pub fn canonical_json_strictly(&self, form: CanonicalForm) -> Result<Vec<u8>, ThreadError> {
         self.refuse_naive_times()?;
         let text = String::from_utf8(self.to_json()).unwrap_or_default();
         let issues =
             lossy_conversions(&text).iter().map(|loss| issue_of(loss, "", Severity::Error)).collect();
         refuse(issues)?;
-        self.canonical_json()
+        self.canonical_json(form)
     }
 
-    /// As [`Self::canonical_json`], in pieces: of a long thread the bytes are never in one place.
+    /// As [`Self::canonical_json`], in pieces, so that the bytes of a long thread are never in memory at once.
     ///
     /// # Errors
     /// As [`Self::canonical_json`], before the first piece.
-    pub fn write_canonical_json(&self, write: impl FnMut(&[u8])) -> Result<(), ThreadError> {
+    pub fn write_canonical_json(
+        &self,
+        form: CanonicalForm,
+        write: impl FnMut(&[u8]),
+    ) -> Result<(), ThreadError> {
         self.refuse_naive_times()?;
-        self.write_pieces(true, write);
+        self.write_pieces(form, true, write);
         Ok(())
     }
 
     /// The SHA-256 of the canonical bytes, in hexadecimal digits.
     ///
     /// Without `include_times` the times of the thread, its agents and its actions count as empty texts, so that two
-    /// recordings of one conversation have one digest. What metadata says is part of it; compare [`Self::core`] where
-    /// only the conversation counts.
+    /// recordings of one conversation have the same digest. Metadata is part of it; use [`Self::core`] to compare
+    /// only the conversation.
     ///
     /// # Errors
     /// With `include_times`, as [`Self::canonical_json`].
-    pub fn digest(&self, include_times: bool) -> Result<String, ThreadError> {
+    pub fn digest(&self, form: CanonicalForm, include_times: bool) -> Result<String, ThreadError> {
         if include_times {
             self.refuse_naive_times()?;
         }
         let mut sha256 = Sha256::new();
-        self.write_pieces(include_times, |piece| sha256.update(piece));
+        self.write_pieces(form, include_times, |piece| sha256.update(piece));
         let mut digest = String::with_capacity(64);
         for byte in sha256.finalize() {
             let _ = write!(digest, "{byte:02x}");
@@ -102,19 +107,20 @@ impl Thread {
         refuse(issues)
     }
 
-    fn write_pieces(&self, include_times: bool, mut write: impl FnMut(&[u8])) {
-        let frame = canonical(&self.frame(include_times).to_json());
+    fn write_pieces(&self, form: CanonicalForm, include_times: bool, mut write: impl FnMut(&[u8])) {
+        let frame = canonical(&self.frame(include_times).to_json(), form);
         // Where the actions stand in the frame.
         let (mut around, mut place) = (Vec::new(), 0);
         let mut remember = |out: &mut Vec<u8>| place = out.len();
         write_canonical(
             &mut around,
             std::str::from_utf8(&frame).unwrap_or_default(),
+            form,
             Some(("actions", &mut remember)),
         );
         let (before, after) = around.split_at_checked(place).unwrap_or_default();
         let mut out = before.to_vec();
-        self.write_actions(&mut out, include_times, |piece| {
+        self.write_actions(&mut out, form, include_times, |piece| {
             if piece.len() >= PIECE {
                 write(piece);
                 piece.clear();
@@ -144,7 +150,13 @@ impl Thread {
     }
 
     /// One by one, so that what is moved stays small. `use_piece` may empty `out` after each of them.
-    fn write_actions(&self, out: &mut Vec<u8>, include_times: bool, mut use_piece: impl FnMut(&mut Vec<u8>)) {
+    fn write_actions(
+        &self,
+        out: &mut Vec<u8>,
+        form: CanonicalForm,
+        include_times: bool,
+        mut use_piece: impl FnMut(&mut Vec<u8>),
+    ) {
         let mut json = Vec::new();
         let mut latest: Option<(Timestamp, Cow<'_, str>)> = None;
         out.push(b'[');
@@ -165,7 +177,7 @@ impl Thread {
             let _ = serde_json::to_writer(&mut json, respelled.as_ref().unwrap_or(action));
             let text = std::str::from_utf8(&json).unwrap_or_default();
             let mut write_timestamp = |out: &mut Vec<u8>| write_string(out, &timestamp);
-            write_canonical(out, text, Some(("timestamp", &mut write_timestamp)));
+            write_canonical(out, text, form, Some(("timestamp", &mut write_timestamp)));
             use_piece(out);
         }
         out.push(b']');
@@ -232,8 +244,8 @@ fn standard_base64(data: &str) -> Option<String> {
     Some(standard)
 }
 
-fn canonical(json: &[u8]) -> Vec<u8> {
-    canonical::canonical(std::str::from_utf8(json).unwrap_or_default())
+fn canonical(json: &[u8], form: CanonicalForm) -> Vec<u8> {
+    canonical::canonical(std::str::from_utf8(json).unwrap_or_default(), form)
 }
 
 /// A time with an offset, and its one spelling; `None` for any other text.

@@ -9,6 +9,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde::de::IgnoredAny;
+use turntree::core::json::canonical::CanonicalForm;
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::Thread;
 use turntree::thread_protocol::convert::pydantic_ai::{
@@ -129,7 +130,9 @@ fn conversions(criterion: &mut Criterion) {
     });
     group.bench_function("validate", |bencher| bencher.iter(|| black_box(&thread).validate()));
     group.bench_function("write", |bencher| bencher.iter(|| black_box(&thread).to_json()));
-    group.bench_function("canonical", |bencher| bencher.iter(|| black_box(&thread).canonical_json()));
+    group.bench_function("canonical", |bencher| {
+        bencher.iter(|| black_box(&thread).canonical_json(CanonicalForm::Exact))
+    });
     group.finish();
 }
 

@@ -194,26 +194,30 @@ class ProtocolThread(Data):
         Raises:
             ValidationError: With one entry in `errors()` for every rule that is broken.
         """
-    def canonical_json(self, *, strict: bool = False) -> bytes:
-        """Give the canonical bytes (RFC 8785): the same for equal conversations, whoever wrote them.
+    def canonical_json(self, *, strict: bool = False, javascript: bool = False) -> bytes:
+        """Return the canonical bytes (RFC 8785): the same for equal threads, whichever program wrote them.
 
-        Times are spelled in one way (UTC, ``Z``, no trailing zeros) and never run backwards; optional members that are
-        null are absent; a thread id that is a UUID is in lower case; base64 is in the standard alphabet, padded;
-        numbers are what JavaScript makes of them; members called ``__proto__``, which it keeps for itself, are absent.
+        Different threads have different bytes: integers are exact, and members named ``__proto__`` are included.
+        Times have one spelling (UTC, ``Z``, no trailing zeros) and never decrease; optional members that are null are
+        absent; a thread id that is a UUID is in lower case; base64 is in the standard alphabet with padding.
 
         Args:
-            strict: Refuse what would be lost: numbers that no double holds, and members called ``__proto__``.
-                ``validate(strict=True)`` lists them.
+            strict: Refuse what a JavaScript reader changes: numbers that a double cannot represent, and members named
+                ``__proto__``. ``validate(strict=True)`` lists them.
+            javascript: Return what ``JSON.parse`` and ``JSON.stringify`` make of the thread: all numbers are doubles,
+                unpaired surrogates are U+FFFD, and members named ``__proto__`` are absent.
 
         Raises:
-            ValidationError: A time has no offset from UTC, so that nobody knows which moment it is; or, if `strict`,
-                something would be lost. One entry in `errors()` for every place.
+            ValidationError: A time has no offset from UTC and does not name a moment; or, if `strict`, a JavaScript
+                reader changes a value. `errors()` has one entry for each place.
         """
-    def digest(self, *, include_times: bool = False) -> str:
-        """Give the SHA-256 of the canonical bytes as 64 hexadecimal digits.
+    def digest(self, *, include_times: bool = False, javascript: bool = False) -> str:
+        """Return the SHA-256 of the canonical bytes as 64 hexadecimal digits.
 
         Args:
-            include_times: Without it the times of the thread, its agents and its actions count as empty texts.
+            include_times: Include the times of the thread, its agents and its actions. Without it they count as empty
+                texts.
+            javascript: As in `canonical_json`.
 
         Raises:
             ValidationError: With `include_times`, a time has no offset from UTC; names the places.

@@ -33,9 +33,9 @@ def holding(data: str, *, time: str = TIME) -> tp.Thread:
     )
 
 
-def held(thread: tp.Thread) -> str:
+def held(thread: tp.Thread, *, javascript: bool = False) -> str:
     """The canonical spelling of that JSON."""
-    text = thread.canonical_json().decode()
+    text = thread.canonical_json(javascript=javascript).decode()
     return text[text.index('"data":') + len('"data":') : text.index(',"sequence":1')]
 
 
@@ -52,8 +52,53 @@ def held(thread: tp.Thread) -> str:
     ],
 )
 def test_payloads_are_spelled_as_a_browser_does(given_: str, spelled: str) -> None:
+    assert held(holding(given_), javascript=True) == spelled
+    assert held(holding(spelled), javascript=True) == spelled
+
+
+@pytest.mark.parametrize(
+    ("given_", "spelled"),
+    [
+        ("[1.0,-0,-0.0,1e2,1E+2,0.1e1]", "[1,0,0,100,100,1]"),
+        ("[9007199254740993,12345678901234567890]", "[9007199254740993,12345678901234567890]"),
+        ("[12345678901234567890.0,1e21,1e22]", "[12345678901234567168,1e+21,1e+22]"),
+        ("[-1e400,1e-400,-12.50E400]", "[-1e+400,0,-1.25e+401]"),
+        ('{"b":1,"a":2,"b":3}', '{"a":2,"b":3}'),
+        (
+            '{"a":{"\\u005f_proto__":5,"b":[]},"__proto__":{"x":1}}',
+            '{"__proto__":{"x":1},"a":{"__proto__":5,"b":[]}}',
+        ),
+        ('["\\uD800","a\\udc00b","\\ud83d\\ude00"]', '["\\ud800","a\\udc00b","\U0001f600"]'),
+        ('"\\u2028\\u007f\\/\\u001F\\u0008"', '"\u2028\x7f/\\u001f\\b"'),
+    ],
+)
+def test_payloads_are_exact_by_default(given_: str, spelled: str) -> None:
     assert held(holding(given_)) == spelled
     assert held(holding(spelled)) == spelled
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("9007199254740992", "9007199254740993"),
+        ("12345678901234567000", "12345678901234567890.0"),
+        ("[10000000000000000000000]", "[10000000000000000000001]"),
+        ("1e400", "null"),
+        ("-1e400", "-1e401"),
+        ('{"a":1}', '{"a":1,"__proto__":2}'),
+        ('{"__proto__":1}', '{"__proto__":2}'),
+        ('"\\ufffd"', '"\\ud800"'),
+        ('{"\\ufffd":1,"a":2}', '{"\\udfff":1,"a":2}'),
+    ],
+)
+def test_different_documents_with_equal_javascript_readings_have_different_digests(one: str, two: str) -> None:
+    first, second = holding(one), holding(two)
+
+    assert first.canonical_json(javascript=True) == second.canonical_json(javascript=True)
+    assert first.digest(javascript=True) == second.digest(javascript=True)
+    assert first.canonical_json() != second.canonical_json()
+    assert first.digest() != second.digest()
+    assert first.digest(include_times=True) != second.digest(include_times=True)
 
 
 @pytest.mark.parametrize(
@@ -219,4 +264,17 @@ def test_node_makes_the_same_bytes(values: list[Any]) -> None:
         [node(), str(ROOT / "tests/node/canonical.mjs")], input=lines.encode(), capture_output=True, check=True
     )
 
-    assert answer.stdout.splitlines() == [thread.canonical_json() for thread in threads]
+    assert answer.stdout.splitlines() == [thread.canonical_json(javascript=True) for thread in threads]
+
+
+@settings(deadline=None, max_examples=200)
+@given(documents, documents)
+def test_equal_digests_are_those_of_equal_values(one: Any, two: Any) -> None:
+    first, second = holding(json.dumps(one)), holding(json.dumps(two))
+
+    equal = json.loads(json.dumps(one), parse_constant=str) == json.loads(json.dumps(two), parse_constant=str)
+    is_same_type = json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
+    if first.digest() == second.digest():
+        assert equal
+    if is_same_type:
+        assert first.digest() == second.digest()

@@ -1,33 +1,49 @@
-//! One spelling for each JSON value: [`canonical`] (RFC 8785) for hashes and comparison, [`normalize`] for text that only
+//! One spelling per JSON value: [`canonical`] (RFC 8785) for hashes and comparison, [`normalize`] for text that only
 //! needs the spelling of a JSON writer.
 //!
-//! Both read text that is known to be valid JSON, and neither can fail: what a JavaScript number or string cannot hold
-//! becomes what `JSON.stringify` of a browser would make of it (`null` for a number past the doubles, U+FFFD for half
-//! a surrogate pair).
+//! Both take text that is known to be valid JSON, and neither can fail.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::reader::{RawString, Reader, Token};
 
-/// The canonical form of a JSON text, RFC 8785: no spaces, keys in the order of their UTF-16 units, numbers as
-/// ECMAScript prints the double, as few escapes as can be. Of a key that stands twice the last value counts. Members
-/// called `__proto__` are left out: no browser takes them for members. [`losses`](super::losses::losses) names what of
-/// this cannot be undone.
-pub fn canonical(text: &str) -> Vec<u8> {
+/// Which values have the same canonical form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CanonicalForm {
+    /// Different values have different forms. Integers are exact. Numbers with a fraction or an exponent are doubles;
+    /// those beyond the range of doubles are exact. Half a surrogate pair stays an escape.
+    ///
+    /// Deviates from RFC 8785 only where that maps different values to one form: integers beyond 2^53, numbers beyond
+    /// the doubles, and unpaired surrogates.
+    #[default]
+    Exact,
+    /// What `JSON.parse` and `JSON.stringify` make of a value: all numbers are doubles, numbers beyond the doubles are
+    /// `null`, half a surrogate pair is U+FFFD, and members named `__proto__` are absent.
+    /// [`lossy_conversions`](super::lossy::lossy_conversions) lists what is lost.
+    JavaScript,
+}
+
+/// The canonical form of a JSON text (RFC 8785): no spaces, keys sorted by UTF-16 code units, numbers as ECMAScript
+/// prints them, as few escapes as possible. Of duplicate keys the last value counts.
+pub fn canonical(text: &str, form: CanonicalForm) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    write_canonical(&mut out, text, None);
+    write_canonical(&mut out, text, form, None);
     out
 }
 
-/// A member of an object, and what writes another value in its place.
+/// The key of a member of the outermost object, and a function that writes another value in its place.
 pub type MemberOverride<'i> = (&'i str, &'i mut dyn FnMut(&mut Vec<u8>));
 
-/// Writes the canonical form of a JSON text at the end of `out`, with another value for one member of the object that
-/// the text is.
-pub fn write_canonical(out: &mut Vec<u8>, text: &str, instead: Option<MemberOverride<'_>>) {
+/// Appends the canonical form of a JSON text to `out`, with another value for one member of the outermost object.
+pub fn write_canonical(
+    out: &mut Vec<u8>,
+    text: &str,
+    form: CanonicalForm,
+    replacement: Option<MemberOverride<'_>>,
+) {
     let members = Vec::with_capacity(32);
-    Canonical { out, open: Vec::new(), members, moved: Vec::new() }.write(text, instead);
+    CanonicalWriter { out, form, open: Vec::new(), members, moved: Vec::new() }.write(text, replacement);
 }
 
 /// The same tokens without spaces and with as few escapes as can be; numbers, key order and double keys stay.
@@ -115,10 +131,11 @@ pub(super) const PROTOTYPE: &str = "__proto__";
 
 /// A value on its way to its canonical form. Members are written as they are read; where an object ends and they are
 /// not in order, they are moved.
-struct Canonical<'o, 't> {
+struct CanonicalWriter<'o, 't> {
     out: &'o mut Vec<u8>,
+    form: CanonicalForm,
     /// The containers that are open.
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     /// The members of the objects that are open, inner ones last.
     members: Vec<Member<'t>>,
     /// Members on their way to another place.
@@ -126,7 +143,7 @@ struct Canonical<'o, 't> {
 }
 
 /// A container that is being written.
-struct Open {
+struct OpenContainer {
     /// Where its first member is, if it is an object.
     members: Option<usize>,
     /// Where it begins in the output, behind its bracket.
@@ -137,21 +154,22 @@ struct Open {
 
 /// A member that was written, without commas.
 struct Member<'t> {
-    key: Cow<'t, str>,
+    /// UTF-8, in which half a surrogate pair may be encoded as well.
+    key: Cow<'t, [u8]>,
     start: usize,
     end: usize,
 }
 
-impl<'t> Canonical<'_, 't> {
-    fn write(&mut self, text: &'t str, mut instead: Option<MemberOverride<'_>>) {
+impl<'t> CanonicalWriter<'_, 't> {
+    fn write(&mut self, text: &'t str, mut replacement: Option<MemberOverride<'_>>) {
         let mut reader = Reader::new(text);
         while let Some(token) = reader.next() {
             match token {
                 Token::Key(key) => {
                     self.key(key);
                     if self.open.len() == 1
-                        && let Some((name, write_value)) = &mut instead
-                        && self.members.last().is_some_and(|member| member.key == *name)
+                        && let Some((name, write_value)) = &mut replacement
+                        && self.members.last().is_some_and(|member| *member.key == *name.as_bytes())
                     {
                         reader.skip_value();
                         write_value(self.out);
@@ -167,11 +185,11 @@ impl<'t> Canonical<'_, 't> {
                 }
                 Token::String(string) => {
                     self.begin_value();
-                    write_raw_string(self.out, string);
+                    write_raw_string(self.out, string, self.form);
                 }
                 Token::Number(digits) => {
                     self.begin_value();
-                    self.out.extend_from_slice(number(digits).as_bytes());
+                    self.out.extend_from_slice(number(digits, self.form).as_bytes());
                 }
                 Token::Bool(value) => {
                     self.begin_value();
@@ -189,12 +207,12 @@ impl<'t> Canonical<'_, 't> {
     fn open(&mut self, is_object: bool) {
         self.out.push(if is_object { b'{' } else { b'[' });
         let members = is_object.then_some(self.members.len());
-        self.open.push(Open { members, start: self.out.len(), sorted: true });
+        self.open.push(OpenContainer { members, start: self.out.len(), sorted: true });
     }
 
     /// Elements of an array are parted here; members by their keys.
     fn begin_value(&mut self) {
-        if let Some(Open { members: None, start, .. }) = self.open.last()
+        if let Some(OpenContainer { members: None, start, .. }) = self.open.last()
             && self.out.len() > *start
         {
             self.out.push(b',');
@@ -202,7 +220,7 @@ impl<'t> Canonical<'_, 't> {
     }
 
     fn end_value(&mut self) {
-        if let Some(Open { members: Some(_), .. }) = self.open.last()
+        if let Some(OpenContainer { members: Some(_), .. }) = self.open.last()
             && let Some(member) = self.members.last_mut()
         {
             member.end = self.out.len();
@@ -211,16 +229,19 @@ impl<'t> Canonical<'_, 't> {
 
     fn key(&mut self, key: RawString<'t>) {
         let Some(open) = self.open.last_mut() else { return };
-        let decoded = decode(key);
+        let decoded = match self.form {
+            CanonicalForm::Exact => key.code_points(),
+            CanonicalForm::JavaScript => to_bytes(key.decode()),
+        };
         let before = open.members.filter(|first| *first < self.members.len());
         if let Some(before) = before.and_then(|_| self.members.last()) {
             open.sorted = open.sorted && by_utf16(&before.key, &decoded).is_lt();
             self.out.push(b',');
         }
         let start = self.out.len();
-        write_raw_string(self.out, key);
+        write_raw_string(self.out, key, self.form);
         self.out.push(b':');
-        open.sorted = open.sorted && decoded != PROTOTYPE;
+        open.sorted = open.sorted && !is_omitted(&decoded, self.form);
         self.members.push(Member { key: decoded, start, end: start });
     }
 
@@ -247,7 +268,7 @@ impl<'t> Canonical<'_, 't> {
         self.out.truncate(start);
         for (place, member) in members.iter().enumerate() {
             let comes_again = members.get(place + 1).is_some_and(|next| next.key == member.key);
-            if comes_again || member.key == PROTOTYPE {
+            if comes_again || is_omitted(&member.key, self.form) {
                 continue;
             }
             if self.out.len() > start {
@@ -259,67 +280,145 @@ impl<'t> Canonical<'_, 't> {
     }
 }
 
-/// Writes a string with as few escapes as can be.
-fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>) {
+fn is_omitted(key: &[u8], form: CanonicalForm) -> bool {
+    form == CanonicalForm::JavaScript && key == PROTOTYPE.as_bytes()
+}
+
+fn to_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// Writes a string with as few escapes as possible.
+fn write_raw_string(out: &mut Vec<u8>, string: RawString<'_>, form: CanonicalForm) {
     if string.has_only_short_escapes() {
         out.push(b'"');
         out.extend_from_slice(string.raw().as_bytes());
         out.push(b'"');
-    } else {
-        write_string(out, &decode(string));
+        return;
+    }
+    let points = string.code_points();
+    match std::str::from_utf8(&points) {
+        Ok(text) => write_string(out, text),
+        Err(_) if form == CanonicalForm::JavaScript => write_string(out, &string.decode()),
+        Err(_) => write_unpaired(out, &points),
     }
 }
 
-/// UTF-8 sorts by code point; UTF-16 differs where one key has a character past U+FFFF.
-fn by_utf16(one: &str, two: &str) -> Ordering {
-    if one.is_ascii() && two.is_ascii() { one.cmp(two) } else { one.encode_utf16().cmp(two.encode_utf16()) }
-}
-
-fn decode(string: RawString<'_>) -> Cow<'_, str> {
-    let decoded = string.decode();
-    // serde_json refuses half a surrogate pair, and only that, in text it has accepted.
-    if decoded.is_empty() && !string.raw().is_empty() {
-        return Cow::Owned(decode_lossy(string.raw()));
+/// Writes a string with unpaired surrogates, which stay escapes.
+fn write_unpaired(out: &mut Vec<u8>, points: &[u8]) {
+    out.push(b'"');
+    for character in char::decode_utf16(utf16_units(points)) {
+        match character {
+            Ok(character) => {
+                // The text between the quotes that `write_string` would put around it.
+                let quoted = out.len();
+                write_string(out, character.encode_utf8(&mut [0; 4]));
+                out.pop();
+                out.remove(quoted);
+            }
+            Err(unpaired) => {
+                out.extend_from_slice(format!("\\u{:04x}", unpaired.unpaired_surrogate()).as_bytes())
+            }
+        }
     }
-    decoded
+    out.push(b'"');
 }
 
-/// Decodes escapes; half a surrogate pair becomes U+FFFD.
-fn decode_lossy(raw: &str) -> String {
-    let mut units: Vec<u16> = Vec::with_capacity(raw.len());
-    let mut characters = raw.chars();
-    while let Some(character) = characters.next() {
-        let unit = match (character, (character == '\\').then(|| characters.next()).flatten()) {
-            ('\\', Some('b')) => 0x08,
-            ('\\', Some('f')) => 0x0C,
-            ('\\', Some('n')) => 0x0A,
-            ('\\', Some('r')) => 0x0D,
-            ('\\', Some('t')) => 0x09,
-            ('\\', Some('u')) => {
-                let digits = characters.as_str().get(..4).unwrap_or_default();
-                characters = characters.as_str().get(4..).unwrap_or_default().chars();
-                u16::from_str_radix(digits, 16).unwrap_or(0xFFFD)
-            }
-            (plain, escaped) => {
-                units.extend_from_slice(escaped.unwrap_or(plain).encode_utf16(&mut [0; 2]));
-                continue;
-            }
+/// Compares by UTF-16 code units. UTF-8 has another order if one key has a character beyond U+FFFF.
+fn by_utf16(one: &[u8], two: &[u8]) -> Ordering {
+    if one.is_ascii() && two.is_ascii() { one.cmp(two) } else { utf16_units(one).cmp(utf16_units(two)) }
+}
+
+/// The UTF-16 code units of UTF-8 in which unpaired surrogates may be encoded as three bytes.
+fn utf16_units(points: &[u8]) -> impl Iterator<Item = u16> {
+    let mut bytes = points.iter().map(|byte| u32::from(*byte));
+    let mut low = None;
+    std::iter::from_fn(move || {
+        if let Some(unit) = low.take() {
+            return Some(unit);
+        }
+        let first = bytes.next()?;
+        let mut next = || bytes.next().unwrap_or_default() & 0x3F;
+        let point = match first {
+            0x00..0x80 => first,
+            0x80..0xE0 => (first & 0x1F) << 6 | next(),
+            0xE0..0xF0 => (first & 0x0F) << 12 | next() << 6 | next(),
+            _ => (first & 0x07) << 18 | next() << 12 | next() << 6 | next(),
         };
-        units.push(unit);
-    }
-    String::from_utf16_lossy(&units)
+        let Ok(unit) = u16::try_from(point) else {
+            let mut pair = [0; 2];
+            char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf16(&mut pair);
+            let [first, second] = pair;
+            low = Some(second);
+            return Some(first);
+        };
+        Some(unit)
+    })
 }
 
-/// A number as ECMAScript prints the double that is nearest to it; `null` when there is none.
-fn number(digits: &str) -> Cow<'_, str> {
+/// The canonical spelling of a number.
+fn number(digits: &str, form: CanonicalForm) -> Cow<'_, str> {
     // Fifteen digits fit a double exactly, and an integer without a sign prints as itself.
     if digits.len() <= 15 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Cow::Borrowed(digits);
     }
-    match digits.parse::<f64>() {
-        Ok(value) if value.is_finite() => Cow::Owned(ecmascript(value)),
-        _ => Cow::Borrowed("null"),
+    match form {
+        CanonicalForm::Exact => exact_number(digits),
+        CanonicalForm::JavaScript => match digits.parse::<f64>() {
+            Ok(value) if value.is_finite() => Cow::Owned(ecmascript(value)),
+            _ => Cow::Borrowed("null"),
+        },
     }
+}
+
+/// From here on ECMAScript prints zeros in place of the last digits of an integer.
+const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
+
+/// From here on ECMAScript prints an exponent.
+const FIRST_WITH_EXPONENT: f64 = 1e21;
+
+/// A number such that different numbers have different spellings.
+///
+/// Doubles are spelled as ECMAScript does, but from 2^53 to 10^21 with all their digits, because an integer may be
+/// spelled like the rounded digits. Integers that are not doubles are spelled with all their digits, and from 10^21
+/// on no double is spelled without an exponent.
+fn exact_number(digits: &str) -> Cow<'_, str> {
+    let is_integer = !digits.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    let value = digits.parse::<f64>().ok().filter(|value| value.is_finite());
+    match value {
+        Some(value) if value.abs() < FIRST_ROUNDED => Cow::Owned(ecmascript(value)),
+        Some(value) if value.abs() < FIRST_WITH_EXPONENT => {
+            if is_integer {
+                Cow::Borrowed(digits)
+            } else {
+                Cow::Owned(format!("{value:.0}"))
+            }
+        }
+        Some(value) if !is_integer || format!("{value:.0}") == digits => Cow::Owned(ecmascript(value)),
+        _ if is_integer => Cow::Borrowed(digits),
+        _ => Cow::Owned(with_exponent(digits)),
+    }
+}
+
+/// A number beyond the doubles, as one digit, the others behind a point, and the exponent.
+fn with_exponent(digits: &str) -> String {
+    let (sign, unsigned) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = [whole, fraction].concat();
+    let significant = all.trim_start_matches('0');
+    // Exponents beyond 128 bits are not in any document that fits into memory as digits; they stay as written.
+    let Ok(written) = exponent.parse::<i128>() else { return digits.to_owned() };
+    let shift = i128::try_from(whole.len()).unwrap_or_default()
+        - i128::try_from(all.len() - significant.len()).unwrap_or_default();
+    let exponent = written.saturating_add(shift).saturating_sub(1);
+    let significant = significant.trim_end_matches('0');
+    let (first, rest) = significant.split_at_checked(1).unwrap_or((significant, ""));
+    let point = if rest.is_empty() { "" } else { "." };
+    format!("{sign}{first}{point}{rest}e+{exponent}")
 }
 
 /// `Number::toString` of ECMA-262 for a finite double.
@@ -355,10 +454,48 @@ pub fn ecmascript(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{canonical, ecmascript, normalize};
+    use super::{CanonicalForm, canonical, ecmascript, normalize};
 
     fn text(json: &str) -> String {
-        String::from_utf8(canonical(json)).unwrap()
+        String::from_utf8(canonical(json, CanonicalForm::JavaScript)).unwrap()
+    }
+
+    fn exact(json: &str) -> String {
+        String::from_utf8(canonical(json, CanonicalForm::Exact)).unwrap()
+    }
+
+    #[test]
+    fn the_exact_form_tells_apart_what_javascript_does_not() {
+        for (json, expected) in [
+            ("[9007199254740993,-9007199254740993]", "[9007199254740993,-9007199254740993]"),
+            ("[12345678901234567000,12345678901234567000.0]", "[12345678901234567000,12345678901234567168]"),
+            (
+                "[12345678901234567168,1.2345678901234567168e19]",
+                "[12345678901234567168,12345678901234567168]",
+            ),
+            (
+                "[1e22,10000000000000000000000,10000000000000000000001]",
+                "[1e+22,1e+22,10000000000000000000001]",
+            ),
+            ("[1e400,-12.50e400,1e399]", "[1e+400,-1.25e+401,1e+399]"),
+            (r#"{"b":1,"__proto__":{"x":1},"a":2}"#, r#"{"__proto__":{"x":1},"a":2,"b":1}"#),
+            (r#"["\uD800","\ufffd","a\udc00\n\"b"]"#, "[\"\\ud800\",\"\u{FFFD}\",\"a\\udc00\\n\\\"b\"]"),
+            (r#"{"\uFFFD":1,"\uD800":2,"\uD800":3}"#, "{\"\\ud800\":3,\"\u{FFFD}\":1}"),
+        ] {
+            assert_eq!(exact(json), expected);
+            assert_eq!(exact(expected), expected);
+        }
+    }
+
+    #[test]
+    fn both_forms_are_rfc_8785_for_what_every_reader_takes_alike() {
+        let json = r#"{"😀":1.0,"b":[-0,1e2,0.1,1E-7,9007199254740991,"\u20ac\/"],"a":{"\ufb33":null}}"#;
+
+        assert_eq!(exact(json), text(json));
+        assert_eq!(
+            exact(json),
+            "{\"a\":{\"\u{FB33}\":null},\"b\":[0,100,0.1,1e-7,9007199254740991,\"€/\"],\"😀\":1}"
+        );
     }
 
     #[test]

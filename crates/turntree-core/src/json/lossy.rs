@@ -1,28 +1,28 @@
-//! What the canonical form changes for good.
+//! What a JavaScript reader loses of a JSON text.
 
 use super::canonical::PROTOTYPE;
 use super::parse::PathSegment;
 use super::reader::{Reader, Token};
 
-/// A place that [`canonical`](super::canonical::canonical) changes.
+/// A value that [`CanonicalForm::JavaScript`](super::canonical::CanonicalForm::JavaScript) changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LossyConversion {
-    /// Where.
+    /// The path of the value.
     pub path: Vec<PathSegment>,
-    /// What.
+    /// The kind of change.
     pub kind: LossyKind,
 }
 
-/// What is lost.
+/// The kind of change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LossyKind {
-    /// Digits of a number that no double holds.
+    /// A number that a double cannot represent; its digits.
     Digits(String),
-    /// A member that is called `__proto__`.
+    /// A member named `__proto__`, which is lost.
     Prototype,
 }
 
-/// Every place of a valid JSON text where its canonical form says something else, in order.
+/// Lists the numbers and members of a valid JSON text that a JavaScript reader changes, in order.
 pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
     let mut found = Vec::new();
     let mut path: Vec<PathSegment> = Vec::new();
@@ -53,7 +53,7 @@ pub fn lossy_conversions(text: &str) -> Vec<LossyConversion> {
     found
 }
 
-/// The next place of a list; in an object the next key says where the next value is.
+/// Moves to the next element of an array. In an object the next key sets the path.
 fn count_on(path: &mut [PathSegment]) {
     if let Some(PathSegment::Index(index)) = path.last_mut() {
         *index += 1;

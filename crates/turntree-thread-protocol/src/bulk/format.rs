@@ -12,6 +12,7 @@ use crate::convert::vercel_ui::{
     from_ui_stream_bytes, ui_messages_from_json,
 };
 use crate::{Thread, ThreadError};
+use turntree_core::json::canonical::CanonicalForm;
 use turntree_core::json::tagged::CowStr;
 use turntree_core::limits::Limits;
 
@@ -126,7 +127,9 @@ pub static FORMATS: &[Format] = &[
     Format {
         name: "thread-protocol-canonical",
         read: Some(|bytes, settings| Thread::from_json(bytes, settings.limits())),
-        write: Some(|thread, _settings, out| thread.write_canonical_json(|piece| out.extend(piece))),
+        write: Some(|thread, _settings, out| {
+            thread.write_canonical_json(CanonicalForm::Exact, |piece| out.extend(piece))
+        }),
         write_whole: None,
         looks_like: |_| false,
     },

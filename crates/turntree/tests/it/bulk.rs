@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use turntree::core::json::RawJson;
+use turntree::core::json::canonical::CanonicalForm;
 use turntree::thread_protocol::bulk::ChunkedBytes;
 use turntree::thread_protocol::bulk::{
     BulkError, DocumentIssue, FilePair, Framing, Observer, ObserverError, OnFailure, Options, OutputFile,
@@ -470,7 +471,7 @@ fn every_format_has_its_own_name_and_reads_what_it_writes() {
             let expected = match format.name {
                 "pydantic-ai" => Some(thread.to_pydantic_ai_json(&settings.view).unwrap()),
                 "thread-protocol" => Some(thread.to_json()),
-                "thread-protocol-canonical" => Some(thread.canonical_json().unwrap()),
+                "thread-protocol-canonical" => Some(thread.canonical_json(CanonicalForm::Exact).unwrap()),
                 _ => None,
             };
             assert_eq!(expected.unwrap_or(out.to_vec()), out.to_vec(), "{}", format.name);

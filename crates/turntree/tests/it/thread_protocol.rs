@@ -1,7 +1,8 @@
 //! ThreadProtocol documents: reading, writing, rules, canonical bytes. ThreadProtocol 1.0.0.
 
 use proptest::prelude::*;
-use turntree::core::json::{ParseErrorKind, RawJson, canonical};
+use turntree::core::json::canonical::{self, CanonicalForm};
+use turntree::core::json::{ParseErrorKind, RawJson};
 use turntree::core::limits::Limits;
 use turntree::thread_protocol::{
     Action, AgentConfig, AssistantMessageAction, ContentPart, MessageContent, Rule, Severity, SystemAction,
@@ -327,8 +328,8 @@ proptest! {
 
     #[test]
     fn canonical_json_is_idempotent(value in any_json()) {
-        let once = canonical::canonical(value.get());
-        let twice = canonical::canonical(std::str::from_utf8(&once).unwrap());
+        let once = canonical::canonical(value.get(), CanonicalForm::Exact);
+        let twice = canonical::canonical(std::str::from_utf8(&once).unwrap(), CanonicalForm::Exact);
         prop_assert_eq!(once, twice);
     }
 
@@ -338,7 +339,7 @@ proptest! {
     ) {
         let object = |members: Vec<(&String, &RawJson)>| {
             let members = members.iter().map(|(key, value)| format!("{}:{value}", serde_json::to_string(key).unwrap()));
-            canonical::canonical(&format!("{{{}}}", members.collect::<Vec<_>>().join(" , ")))
+            canonical::canonical(&format!("{{{}}}", members.collect::<Vec<_>>().join(" , ")), CanonicalForm::Exact)
         };
         prop_assert_eq!(object(members.iter().collect()), object(members.iter().rev().collect()));
     }
@@ -355,7 +356,7 @@ proptest! {
         bytes.truncate(end);
         if let Ok(thread) = Thread::from_json(&bytes, &Limits::default()) {
             let _ = thread.validate();
-            let _ = thread.canonical_json();
+            let _ = thread.canonical_json(CanonicalForm::Exact);
         }
     }
 }

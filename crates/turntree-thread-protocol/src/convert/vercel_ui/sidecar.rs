@@ -16,7 +16,8 @@ use super::sidecar_patch::{amended, changes, members};
 use crate::action::Action;
 use crate::document::Thread;
 use crate::roundtrip_metadata::is_private_action;
-use turntree_core::json::{RawJson, RawObject, canonical, json_object};
+use turntree_core::json::canonical::{self, CanonicalForm};
+use turntree_core::json::{RawJson, RawObject, json_object};
 
 /// The name of the metadata member.
 pub(super) const MEMBER: &str = "thread_protocol";
@@ -192,7 +193,8 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
 /// SHA-256 of the canonical form of a list of actions, in hexadecimal.
 pub(super) fn digest<'a>(actions: impl Iterator<Item = &'a Action>) -> String {
     let list = serde_json::to_string(&actions.collect::<Vec<_>>()).unwrap_or_default();
-    let digest = Sha256::digest(canonical::canonical(&list));
+    // The actions may come back from a JavaScript client.
+    let digest = Sha256::digest(canonical::canonical(&list, CanonicalForm::JavaScript));
     format!("{digest:x}")
 }
 
