@@ -1,7 +1,8 @@
-//! What every fuzz target checks, as functions over bytes. The binaries in `fuzz_targets` hand them what libFuzzer
-//! makes up; `tests/it/fuzz_replay.rs` hands them the seeds of `tests/data/fuzz` and mutations of these, always the same.
+//! The checks of every fuzz target, as functions of bytes. The binaries in `fuzz_targets` call them with the input of
+//! libFuzzer; `crates/turntree/tests/it/fuzz_replay.rs` calls them with the seeds in `tests/data/fuzz` and with
+//! deterministic mutations of these.
 //!
-//! Every law is an assertion. None of them is "it does not panic": that comes with all.
+//! Every property is an assertion, in addition to the absence of panics.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -56,7 +57,7 @@ const FRAME_LIMIT: usize = 64;
 /// Low, so that every bound is met by small inputs.
 const LIMITS: Limits = Limits { bytes: 16 * 1024, depth: 24, values: 512 };
 
-/// How much longer than what was read may be what is written of it: defaults are spelled out.
+/// Maximum number of bytes by which the output may be longer than the input: defaults are written explicitly.
 const LONGEST_WRITTEN: usize = 64;
 
 /// The beginning of a JSON document, the first byte being the size of the pieces: the same reading in any chunking, always
@@ -82,8 +83,8 @@ pub fn partial_json(bytes: &[u8]) {
     }
 }
 
-/// Server-sent events, the first byte being the size of the pieces: the same events in any chunking, none past the
-/// limit, and what is encoded decodes to itself.
+/// Server-sent events: any chunking gives the same events, no event exceeds the limit, and encoded events decode to
+/// themselves. The first byte is the size of the chunks.
 pub fn sse(bytes: &[u8]) {
     let (size, bytes) = pieces(bytes);
     let whole = events_of([bytes]);
@@ -104,7 +105,7 @@ pub fn sse(bytes: &[u8]) {
     };
     decoder.push(&encoded, &mut keep).unwrap();
     decoder.finish(&mut keep).unwrap();
-    // What was replaced once is valid text now.
+    // The replacement characters are valid text.
     let healed: Vec<_> = events.into_iter().map(|event| Event { is_damaged: false, ..event }).collect();
     assert_eq!(again, healed);
 }
@@ -168,14 +169,14 @@ pub fn thread_json(bytes: &[u8]) {
     document::<Thread>(bytes);
 }
 
-/// A turn: the last thing a model said is its response.
+/// A turn: its response is the last assistant message.
 pub fn turn_json(bytes: &[u8]) {
     if let Some(turn) = document::<Turn>(bytes) {
         assert!(turn.messages.contains(turn.response()));
     }
 }
 
-/// A session: what is read is written so that it reads the same, and every pending call of it can be decided about.
+/// A session: the written form parses back equal, and every pending call can be approved or denied.
 pub fn session_json(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let snapshot = match SessionSnapshot::from_json(text, &LIMITS) {
@@ -208,7 +209,7 @@ pub fn session_json(bytes: &[u8]) {
     assert_eq!(decided.unfinished.is_some(), snapshot.unfinished.is_some());
 }
 
-/// A stream event; folding it takes no more than it brought.
+/// A stream event: folding it uses memory in proportion to its size.
 pub fn stream_event_json(bytes: &[u8]) {
     if let Some(event) = document::<StreamEvent>(bytes) {
         let mut fold = Fold::default();
@@ -218,8 +219,8 @@ pub fn stream_event_json(bytes: &[u8]) {
     }
 }
 
-/// What parses writes, and what was written parses back equal and writes the same bytes. What does not parse is an
-/// error with a place inside the document.
+/// A document that parses can be written; the written form parses back equal and writes the same bytes. Otherwise the
+/// error names a place inside the document.
 fn document<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -> Option<T> {
     let value: T = match parse_bytes(bytes, &LIMITS) {
         Ok(value) => value,
@@ -243,8 +244,8 @@ fn document<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) -
     Some(value)
 }
 
-/// Chat Completions, as a stream of server-sent events and as a body: what was streamed is what the answer holds, every
-/// block has an index of its own, and the answer can be kept and read back.
+/// Chat Completions, as a stream of server-sent events and as a body: the streamed deltas equal the response, every
+/// block has an index of its own, and the response survives a JSON round trip.
 pub fn chat_stream(bytes: &[u8]) {
     let (size, bytes) = pieces(bytes);
     let dialect = ChatDialect::new(ChatOptions::new("host", "http://localhost"))
@@ -370,8 +371,8 @@ pub fn thread_protocol_json(bytes: &[u8]) {
     }
 }
 
-/// A Pydantic AI history: what is accepted comes back, byte for byte where Pydantic could have spelled it and token by
-/// token otherwise.
+/// A Pydantic AI history: an accepted history is exported again, byte for byte if Pydantic could have written it, and
+/// with equal JSON tokens otherwise.
 pub fn pydantic_ai_import(bytes: &[u8]) {
     let combine_text =
         if bytes.len().is_multiple_of(2) { CombineText::Adjacent } else { CombineText::Response };
@@ -386,8 +387,8 @@ pub fn pydantic_ai_import(bytes: &[u8]) {
     assert!(thread.actions.iter().all(|action| action.metadata().is_none()));
 }
 
-/// A UI message stream, the first byte being the size of the pieces: the same reading in any chunking; the messages come
-/// back from the thread, and what is written of it is read again.
+/// A UI message stream: any chunking gives the same messages, the thread returns them, and the stream written from the
+/// thread can be read. The first byte is the size of the chunks.
 pub fn ui_stream(bytes: &[u8]) {
     let (size, bytes) = pieces(bytes);
     let options = UiImportOptions { limits: LIMITS, ..UiImportOptions::default() };

@@ -1,4 +1,4 @@
-//! The shelf of precomputed answers, and the choice among them.
+//! Precomputed answers, and the selection of one of them.
 
 use std::sync::Arc;
 

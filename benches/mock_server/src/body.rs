@@ -1,4 +1,4 @@
-//! Answer bodies: one JSON document, or a list of events that goes out frame by frame.
+//! Answer bodies: one JSON document, or a list of events, each sent as one frame.
 
 use std::convert::Infallible;
 use std::future::Future as _;

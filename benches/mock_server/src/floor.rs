@@ -1,7 +1,7 @@
-//! The floor: what a bare Rust HTTP client pays for the cases that every library is measured on.
+//! The floor: the cost of a bare Rust HTTP client for the cases that every library is measured on.
 //!
-//! reqwest on a current-thread runtime; every body is parsed into a `serde_json::Value`, every event of a
-//! stream by itself. No messages, no events, no Python. Speaks the protocol of `benches/python/worker.py`:
+//! reqwest on a current-thread runtime; every body is parsed into a `serde_json::Value`, each event of a
+//! stream separately. No messages, no events, no Python. Speaks the protocol of `benches/python/worker.py`:
 //! `floor <case> <url>` answers each `{"iterations": n}` line with the time they took.
 
 use std::error::Error;

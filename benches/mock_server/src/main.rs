@@ -1,16 +1,16 @@
-//! A model provider that answers at once, so that a benchmark measures the client.
+//! A model provider that answers without delay, so that a benchmark measures the client.
 //!
 //! Speaks OpenAI Chat Completions (`/v1/chat/completions`) and Responses (`/v1/responses`), as JSON or as
-//! server-sent events when the request says `"stream": true`. The model's name chooses the answer:
+//! server-sent events when the request says `"stream": true`. The name of the model selects the answer:
 //!
 //! | model | answer |
 //! |---|---|
 //! | `plain` | one short text |
 //! | `tool` | a call of `add(a=2, b=3)`; once the request holds a tool result, one short text |
 //! | `stream-500` | a text of 500 deltas |
-//! | `stream-500-paced` | the same, one delta a millisecond, each written by itself |
+//! | `stream-500-paced` | the same, one delta each millisecond, each in its own write |
 //!
-//! Every body is computed before the first request. Prints the port it listens on and quits when stdin
+//! Every body is computed before the first request. Prints the port it listens on, and exits when stdin
 //! closes: `mock_server [port]`, port 0 (the default) means any free one.
 
 mod answers;

@@ -1,4 +1,4 @@
-//! What a request asks for: the few fields that choose an answer. Everything else is skipped, not stored.
+//! The fields of a request that select an answer. Other fields are skipped.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a run costs beside its model and its tools: an instant model, an instant tool, one tool round.
+//! Overhead of a run: an instant model, an instant tool, one tool round.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot start may panic")]
 
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use turntree::upp::{
     Capabilities, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, StopReason, UppError,
 };
 
-/// Wants its tool once, then answers.
+/// Calls its tool once, then answers.
 #[derive(Debug)]
 struct Instant {
     calling: ModelResponse,
@@ -95,7 +95,7 @@ fn agent() -> Agent {
     Agent::new(options, &RandomIds)
 }
 
-/// Everything in these runs is ready at once: one poll ends them.
+/// Polls once: every future of these runs is ready.
 fn now<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,9 +1,9 @@
-//! What a checkpoint costs after 10 to 10 000 messages, in time and in memory; what going back and saving cost.
+//! Cost of a checkpoint after 10 to 10 000 messages, in time and memory; cost of restoring and saving.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a bench may fail loudly, and prints what it measures"
+    reason = "a benchmark may panic, and prints its results"
 )]
 
 use std::hint::black_box;
@@ -25,7 +25,7 @@ use turntree::upp::{Capabilities, Model, ModelRequest, ModelResponse, ModelStrea
 
 const STEPS: u32 = 50;
 
-/// Wants a tool [`STEPS`] − 1 times, then answers; at once.
+/// Calls a tool [`STEPS`] − 1 times, then answers; every future is ready.
 #[derive(Debug)]
 struct Busy;
 
@@ -98,7 +98,7 @@ fn session(agent: &Agent, interval: CheckpointInterval, said: &[Arc<Message>]) -
     session
 }
 
-/// Everything here is ready at once.
+/// Polls once: every future is ready.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -181,7 +181,7 @@ fn going_back(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// First of all: later there is room that others have left.
+/// Runs first: later allocations would reuse freed memory.
 fn memories(_: &mut Criterion) {
     memory(10);
     memory(10_000);

@@ -1,11 +1,11 @@
-//! How fast event streams are decoded: many small deltas, and one big event.
+//! Speed of decoding event streams: many small deltas, and one large event.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use turntree::core::sse::{Decoder, Event, SseError};
 
-/// What a read from a socket brings at most.
+/// Largest number of bytes of one read from a socket.
 const CHUNK: usize = 16 * 1024;
 
 /// A delta as providers send it, about 150 bytes.

@@ -1,12 +1,12 @@
-//! A thousand streams at once, in a process of their own: memory a stream, threads, and how long a delta may wait.
+//! A thousand concurrent streams in a process of their own: memory of a stream, threads, and delay of a delta.
 //!
 //! ```sh
 //! cargo bench --bench streams                      # 1 000 streams of 500 deltas, one every 40 ms
 //! STREAMS=100 DELTAS=50 INTERVAL_MS=10 cargo bench --bench streams
 //! ```
 //!
-//! The server is this program once more, told so by its first argument. It needs as many open files as there are
-//! streams (`ulimit -n`).
+//! The first argument makes this program the server. The limit of open files (`ulimit -n`) must exceed the number of
+//! streams.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -138,7 +138,7 @@ async fn consume(model: Arc<HttpModel>, counts: Arc<Counts>) -> Result<(), Failu
 }
 
 impl Counts {
-    /// Within how many milliseconds so many in a thousand gaps lie.
+    /// The quantile, in thousandths, of the gaps between deltas, in milliseconds.
     fn quantile(&self, per_mille: u64) -> usize {
         let wanted = self.events.load(Ordering::Relaxed) * per_mille / 1000;
         let mut seen = 0;
@@ -152,7 +152,7 @@ impl Counts {
     }
 }
 
-/// A number that Linux tells of this process: threads, or kibibytes of memory that belongs to no file.
+/// A number from `/proc/self/status`: threads, or kibibytes of anonymous memory.
 fn process(name: &str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such number in /proc")?;

@@ -1,4 +1,4 @@
-//! Trees of 10 000 nodes and 100 000 messages: what a branch, a checkout and a history cost, and the JSON.
+//! Cost of branch, checkout, history and JSON of trees with 10 000 nodes and 100 000 messages.
 
 #![expect(clippy::unwrap_used, reason = "a bench may fail loudly")]
 

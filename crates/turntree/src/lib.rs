@@ -1,7 +1,7 @@
 //! turntree: conversations between people, agents and tools are trees of turns.
 //!
 //! This crate re-exports the layers for Rust applications. Each layer is a crate of its own; a crate uses the crates
-//! above it in this table, never those below it or beside it.
+//! above it in this table, and no others.
 //!
 //! | module | crate | what it contains |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Bodies of streamed answers in the shape of each vendor, made here: a thought, an answer, a call, the usage, cut into
-//! the small pieces that models send.
+//! Generated bodies of streamed responses in the format of each vendor: reasoning, an answer, a tool call and the usage,
+//! in the small pieces that models send.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ fn pieces(count: usize) -> impl Iterator<Item = &'static str> {
     PIECES.into_iter().cycle().take(count)
 }
 
-/// Letters that pad events to hide how long the pieces are.
+/// Padding characters, as vendors add them to hide the length of a piece.
 fn padding(place: usize) -> &'static str {
     "aZ3kQ9xB2mW7".get(..place % 12).unwrap_or_default()
 }
@@ -48,7 +48,7 @@ pub(super) fn chat() -> String {
     chat_of(TEXT_PIECES)
 }
 
-/// The same with one piece of text: what a stream costs besides its deltas.
+/// The same with one piece of text: the cost of a stream without its deltas.
 pub(super) fn shortest_chat() -> String {
     chat_of(1)
 }
@@ -102,7 +102,7 @@ fn chat_of(text_pieces: usize) -> String {
     body + "data: [DONE]\n\n"
 }
 
-/// Chat Completions with thinking beside the text, as `DeepSeek`, Moonshot and Z.AI stream it.
+/// Chat Completions with reasoning in a field of its own, as `DeepSeek`, Moonshot and Z.AI stream it.
 pub(super) fn chat_with_reasoning() -> String {
     let mut body = String::new();
     let choice = |body: &mut String, delta: std::fmt::Arguments<'_>, reason: &str, usage: &str| {

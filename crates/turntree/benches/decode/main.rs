@@ -1,7 +1,7 @@
-//! How fast streamed answers are read, by vendor: bytes of the body in, typed events and the whole answer out.
+//! Speed of decoding streamed responses, by vendor: from the bytes of the body to typed events and the response.
 //!
-//! The path is the one that runs in the task which reads the socket ([`ResponseReader`]), fed in pieces as a socket gives
-//! them. Bodies are made in `bodies.rs`; with `TURNTREE_CORPUS` set, recorded ones are read beside them.
+//! The path is the one that runs in the task which reads the socket ([`ResponseReader`]), fed in pieces as a socket returns
+//! them. `bodies.rs` generates the bodies; with `TURNTREE_CORPUS` set, recorded ones are measured too.
 
 mod bodies;
 mod recorded;

@@ -1,4 +1,4 @@
-//! Recorded bodies, read where they lie: `$TURNTREE_CORPUS/provider-traffic/<vendor>.<api>/*.json`.
+//! Recorded bodies, from `$TURNTREE_CORPUS/provider-traffic/<vendor>.<api>/*.json`.
 
 use std::path::Path;
 
