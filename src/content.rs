@@ -7,6 +7,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString};
 use super::convert::json::{document_raw, limits};
 use super::data::Data;
 use super::to_python::{ToPython, data_class};
+use crate::error::wrong_type;
 use turntree_core::json::Extra;
 use turntree_core::message::content::{
     AudioBlock, BinaryBlock, ContentBlock, DocumentBlock, ImageBlock, ReasoningBlock, TextBlock, Unknown,
@@ -133,10 +134,7 @@ pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Conte
 
 fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     if !value.is_instance_of::<PyDict>() {
-        let found = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
-            "{what} must be a content block, a str or a dict, not {found}"
-        )));
+        return Err(wrong_type(value, what, "a content block, a str or a dict"));
     }
     let raw = document_raw(value, what)?;
     turntree_core::json::parse(raw.get(), &limits())
@@ -148,9 +146,6 @@ pub(crate) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(vec![ContentBlock::text(text.to_str()?)]);
     }
-    let items = value.try_iter().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a str or a list of content blocks, not {found}"))
-    })?;
+    let items = value.try_iter().map_err(|_| wrong_type(value, what, "a str or a list of content blocks"))?;
     items.enumerate().map(|(place, item)| block_from(&item?, &format!("{what}[{place}]"))).collect()
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -12,6 +11,7 @@ use super::convert::json::{to_raw, to_raw_object};
 use super::data::{Data, DataClass, extract, value_of};
 use super::records::{ToolCall, ToolResult};
 use super::to_python::ToPython;
+use crate::error::wrong_type;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::json::{Extra, ParseError, PathSegment, RawJson};
@@ -278,8 +278,7 @@ where
     C::Value: Clone,
 {
     if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
-        let found = values.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("{what} must be a list, not {found}")));
+        return Err(wrong_type(values, what, "a list"));
     }
     let items = values.try_iter()?.enumerate();
     items.map(|(place, item)| Ok((*extract::<C>(&item?, &format!("{what}[{place}]"))?).clone())).collect()
@@ -293,8 +292,7 @@ pub(crate) fn message_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc
     if value.is_instance_of::<PyDict>() || value.is_instance_of::<Message>() {
         return extract::<Message>(value, what);
     }
-    let found = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("{what} must be a message (or its dict), not {found}")))
+    Err(wrong_type(value, what, "a message (or its dict)"))
 }
 
 /// Content blocks and tool calls from a list of both; `what` names the list in errors.

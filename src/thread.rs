@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use super::data::{Data, DataClass, extract, value_of};
 use super::message::message_from;
 use super::records::Turn;
 use super::to_python::ToPython;
+use crate::error::wrong_type;
 use turntree_core::ids::RandomIds;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::message::message::History;
@@ -267,9 +268,6 @@ pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<His
         Ok(messages) => messages,
         Err(_) => value.clone(),
     };
-    let items = list.try_iter().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a Thread or a list of messages, not {found}"))
-    })?;
+    let items = list.try_iter().map_err(|_| wrong_type(value, what, "a Thread or a list of messages"))?;
     items.enumerate().map(|(place, item)| message_from(&item?, &format!("{what}[{place}]"))).collect()
 }

@@ -21,14 +21,13 @@ pub(crate) mod call;
 pub(crate) mod callbacks;
 pub(crate) mod context;
 pub(crate) mod coroutine;
-#[cfg(feature = "bridge-selftest")]
-mod emitter;
 pub(crate) mod gc;
 pub(crate) mod gil;
 pub(crate) mod imports;
 pub(crate) mod loop_waker;
 mod pending_call;
 #[cfg(feature = "bridge-selftest")]
+#[path = "../../tests/python/bridge/selftest.rs"]
 pub(crate) mod selftest;
 mod source;
 pub(crate) mod stream;

@@ -13,6 +13,7 @@ use pyo3::types::{
 };
 
 use crate::data::Data;
+use crate::error::wrong_type;
 use turntree_core::json::{PathSegment, RawJson, RawObject, Reader, Token, pointer};
 use turntree_core::limits::{LimitError, Limits};
 use turntree_core::message::media::Binary;
@@ -54,10 +55,7 @@ fn write(value: &Bound<'_, PyAny>, what: &str, depth: usize, mends: bool) -> PyR
 /// As [`to_raw`]; `TypeError` when the value is not an object.
 pub(crate) fn to_raw_object(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawObject> {
     let raw = to_raw(value, what)?;
-    RawObject::from_raw(&raw).ok_or_else(|| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a dict, not {found}"))
-    })
+    RawObject::from_raw(&raw).ok_or_else(|| wrong_type(value, what, "a dict"))
 }
 
 struct Writer<'a> {

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::convert::json::{document_raw, json_to_python, limits};
 use crate::data::Data;
+use crate::error::wrong_type;
 use crate::to_python::{ToPython, data_class};
 use turntree_core::json::Extra;
 use turntree_core::message::media::Binary;
@@ -144,8 +145,7 @@ fn base64_text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(Binary::new(bytes.as_bytes().to_vec()).to_base64());
     }
-    let found = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("{what} must be base64 text or bytes, not {found}")))
+    Err(wrong_type(value, what, "base64 text or bytes"))
 }
 
 impl ToPython for ContentPart {
@@ -182,10 +182,8 @@ pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Mes
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(MessageContent::Text(text.to_str()?.to_owned()));
     }
-    let items = super::items_of(value, what).map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a str or a list of content parts, not {found}"))
-    })?;
+    let items = super::items_of(value, what)
+        .map_err(|_| wrong_type(value, what, "a str or a list of content parts"))?;
     let parts = items.iter().enumerate().map(|(place, item)| part_from(item, &format!("{what}[{place}]")));
     parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyString};
 
 use super::data::{ClassRegistry, DataClass, extract};
+use crate::error::wrong_type;
 
 pub(crate) mod actions;
 mod agents;
@@ -86,10 +86,7 @@ fn list_of<C: DataClass>(values: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<
 
 /// The items of what must be a list, or any other iterable that is neither text nor a dict.
 fn items_of<'py>(values: &Bound<'py, PyAny>, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let refuse = || {
-        let found = values.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a list, not {found}"))
-    };
+    let refuse = || wrong_type(values, what, "a list");
     if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
         return Err(refuse());
     }

@@ -13,6 +13,7 @@ use super::pydantic_ai::choose;
 use crate::agents::stream::AgentStreamEvent;
 use crate::convert::json::{browser_raw, mended_text, to_browser, to_raw};
 use crate::data::{extract, value_of};
+use crate::error::wrong_type;
 use crate::records::StreamEvent;
 use turntree_core::message::StreamEvent as CoreEvent;
 use turntree_thread_protocol::ThreadError;
@@ -257,10 +258,7 @@ impl UiStreamReader {
             return Self::pushed(py, py.detach(|| self.lock().push_bytes(text.as_bytes())));
         }
         if !data.is_instance_of::<PyDict>() {
-            let found = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!(
-                "a chunk must be a dict, or bytes or str of the response body, not {found}"
-            )));
+            return Err(wrong_type(data, "a chunk", "a dict, or bytes or str of the response body"));
         }
         let chunk = browser_raw(data, "chunk")?;
         Self::pushed(py, py.detach(|| self.lock().push_json(chunk.get())))

@@ -18,6 +18,7 @@ use super::retry::{seconds, strategy_from};
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil::lock;
+use crate::error::wrong_type;
 use turntree_core::http::{CaCertificates, Proxy};
 use turntree_core::secret::Secret;
 use turntree_upp::ProviderConfig as CoreConfig;
@@ -81,8 +82,7 @@ pub(crate) fn config_from(value: &Bound<'_, PyAny>) -> PyResult<(CoreConfig, Cal
         return Ok((config.get().config.clone(), held));
     }
     if value.cast::<PyMapping>().is_err() {
-        let found = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("config must be a ProviderConfig or a dict, not {found}")));
+        return Err(wrong_type(value, "config", "a ProviderConfig or a dict"));
     }
     from_items(value)
 }
@@ -215,10 +215,7 @@ fn set_headers(config: &mut CoreConfig, value: &Bound<'_, PyAny>) -> PyResult<()
 /// # Errors
 /// `TypeError` naming it.
 pub(crate) fn text(value: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
-    let text = value.cast::<PyString>().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a str, not {found}"))
-    })?;
+    let text = value.cast::<PyString>().map_err(|_| wrong_type(value, what, "a str"))?;
     Ok(text.to_str()?.to_owned())
 }
 
@@ -237,19 +234,14 @@ fn authorities(value: &Bound<'_, PyAny>) -> PyResult<CaCertificates> {
     let authorities = if let Ok(pem) = value.cast::<PyBytes>() {
         CaCertificates::from_pem(pem.as_bytes().to_vec())
     } else {
-        let path: PathBuf = value.extract().map_err(|_| {
-            let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-            PyTypeError::new_err(format!("ca_certificates must be a path or bytes in PEM, not {found}"))
-        })?;
+        let path: PathBuf =
+            value.extract().map_err(|_| wrong_type(value, "ca_certificates", "a path or bytes in PEM"))?;
         value.py().detach(|| CaCertificates::from_file(&path))
     };
     authorities.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn time(value: &Bound<'_, PyAny>, what: &str) -> PyResult<std::time::Duration> {
-    let number: f64 = value.extract().map_err(|_| {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("{what} must be a number of seconds, not {found}"))
-    })?;
+    let number: f64 = value.extract().map_err(|_| wrong_type(value, what, "a number of seconds"))?;
     seconds(number, what)
 }

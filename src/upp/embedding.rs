@@ -11,6 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 
 use crate::content::block_from;
 use crate::data::{Data, DataClass as _};
+use crate::error::wrong_type;
 use crate::to_python::{ToPython, data_class};
 use turntree_core::message::ContentBlock;
 use turntree_upp::embedding::{self, EmbeddingInput, EmbeddingInputType, Vector};
@@ -142,10 +143,7 @@ pub(super) fn inputs_from(value: &Bound<'_, PyAny>) -> PyResult<Vec<EmbeddingInp
     if is_one {
         return Ok(vec![input_from(value, "inputs")?]);
     }
-    let wrong = || {
-        let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-        PyTypeError::new_err(format!("inputs must be a str, a block, or a list of them, not {found}"))
-    };
+    let wrong = || wrong_type(value, "inputs", "a str, a block, or a list of them");
     if value.is_instance_of::<PyBytes>() {
         return Err(wrong());
     }

@@ -10,6 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
+use crate::error::wrong_type;
 use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
@@ -155,6 +156,5 @@ pub(crate) fn keys_from(
         held.functions.push(Arc::clone(&function));
         return Ok(Arc::new(KeyFunction(function)));
     }
-    let found = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("api_key must be a str, a function or a key strategy, not {found}")))
+    Err(wrong_type(value, "api_key", "a str, a function or a key strategy"))
 }

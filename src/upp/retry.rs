@@ -11,6 +11,7 @@ use pyo3::types::PyTuple;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
 use crate::bridge::gil;
+use crate::error::wrong_type;
 use crate::upp::error::{to_exception, to_host_failure};
 use turntree_core::http::{self, FailedAttempt, RetryFuture};
 use turntree_core::runtime;
@@ -72,10 +73,11 @@ pub(crate) fn strategy_from(
         held.functions.extend(custom.functions().cloned());
         return Ok(Arc::new(custom));
     }
-    let found = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!(
-        "retry_strategy must be a retry strategy as ExponentialBackoff(), or an object with on_retry, not {found}"
-    )))
+    Err(wrong_type(
+        value,
+        "retry_strategy",
+        "a retry strategy as ExponentialBackoff(), or an object with on_retry",
+    ))
 }
 
 /// A strategy of the application. UPP-1.2 §13.2: its `on_retry`, and the other methods where it has them.

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -15,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyDictMethods, PyFloat, PyInt, PyList, PyStri
 use super::Unknown;
 use super::payload::{write, write_float, write_integer};
 use super::shapes::{Holds, Member, REQUEST, RESPONSE, RETRY, Shape, Shapes, USAGE, bit, trust, trusts};
+use crate::error::wrong_type;
 use turntree_core::json::{ParseError, PathSegment};
 use turntree_core::limits::Limits;
 use turntree_thread_protocol::ThreadError;
@@ -94,9 +94,7 @@ fn dump(shapes: &Shapes, message: &Bound<'_, PyAny>, place: &str) -> PyResult<St
     let py = message.py();
     let [request, response] = &shapes.message_classes;
     if !message.is_instance(request.bind(py))? && !message.is_instance(response.bind(py))? {
-        let found = message.get_type().name()?;
-        let message = format!("{place} must be a ModelRequest or a ModelResponse, not {found}");
-        return Err(PyTypeError::new_err(message));
+        return Err(wrong_type(message, place, "a ModelRequest or a ModelResponse"));
     }
     let dumped = shapes.dump_json(message).map_err(|error| {
         let class = py.import(intern!(py, "turntree.exceptions"));

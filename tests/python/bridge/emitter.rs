@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::Stream;
 
-use super::gil::lock;
+use crate::bridge::gil::lock;
 
 /// How many events a driver may be ahead of its reader before [`Emitter::send`] waits.
 const ROOM: usize = 256;

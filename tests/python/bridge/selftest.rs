@@ -1,5 +1,8 @@
 //! Functions through which the tests in `tests/python/bridge` reach the bridge. Not part of any wheel.
 
+#[path = "emitter.rs"]
+mod emitter;
+
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,10 +14,10 @@ use futures_util::StreamExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use self::emitter::driven;
 use super::call::{Arguments, CallMode, call};
 use super::context::CallerContext;
 use super::coroutine::Coroutine;
-use super::emitter::driven;
 use super::gc::GcRoots;
 use super::gil::{self, lock};
 use super::stream::{BlockingEvents, PyEventStream};
