@@ -1,4 +1,6 @@
-//! Pictures, documents, sounds and films as Python classes: blocks of messages with the helpers of UPP-1.2 §8.
+//! Images, documents, audio and video as Python classes: content blocks with helpers for files, bytes and base64.
+//!
+//! Spec: UPP-1.2 §3, §8.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,14 +25,131 @@ use turntree_core::message::files::MediaError;
 use turntree_core::message::media::Binary;
 use turntree_core::runtime;
 
+/// The methods that all four classes share: reading a file, and the block in messages.
+macro_rules! media_methods {
+    (
+        $class:ident, $kind:literal, $variant:ident;
+        fn from_path($($signature:tt)*)($($argument:ident: $type:ty),+) $read:block
+    ) => {
+        #[pymethods]
+        impl $class {
+            #[classattr]
+            #[pyo3(name = "type")]
+            const KIND: &'static str = $kind;
+
+            /// Reads a file. The extension decides the media type, or the first bytes if it is unknown.
+            #[classmethod]
+            #[pyo3(signature = ($($signature)*))]
+            fn from_path(
+                _class: &Bound<'_, PyType>,
+                py: Python<'_>,
+                $($argument: $type),+
+            ) -> PyResult<Py<PyAny>> {
+                wrap::<Self>(py, py.detach(move || $read))
+            }
+
+            /// As `from_path`, in a thread: the event loop goes on.
+            #[classmethod]
+            #[pyo3(signature = ($($signature)*))]
+            fn from_path_async(_class: &Bound<'_, PyType>, $($argument: $type),+) -> Coroutine {
+                reading::<Self>(move || $read)
+            }
+
+            #[doc = concat!("Takes a content block: an instance of this class, or a dict with `\"type\": \"", $kind, "\"`.")]
+            #[classmethod]
+            fn from_block(
+                _class: &Bound<'_, PyType>,
+                py: Python<'_>,
+                block: &Bound<'_, PyAny>,
+            ) -> PyResult<Py<PyAny>> {
+                match block_from(block, "block")? {
+                    ContentBlock::$variant(block) => Self::wrap(py, Arc::new(block)),
+                    other => Err(wrong_block($kind, &other)),
+                }
+            }
+
+            /// The content block for a message: this object.
+            fn to_block(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+        }
+    };
+}
+
+/// The methods of classes whose data may be at a URL.
+macro_rules! source_methods {
+    ($($class:ident),+) => {$(
+        #[pymethods]
+        impl $class {
+            /// Whether the data is in the block, not at a URL.
+            #[getter]
+            fn has_data(slf: &Bound<'_, Self>) -> PyResult<bool> {
+                Ok(Self::of(slf)?.has_data())
+            }
+
+            /// The source as a dict, by the specification's names.
+            #[getter]
+            fn source<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                source(slf.py(), &Self::of(slf)?.source)
+            }
+
+            /// The data as base64 text. Raises `ValueError` if the source is a URL or plain text.
+            fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
+                Self::of(slf)?.to_base64().map(Into::into).map_err(raised)
+            }
+
+            /// The data, plain text as UTF-8. Raises `ValueError` if the source is a URL.
+            fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
+            }
+
+            /// The URL. Raises `ValueError` if the source is not a URL.
+            fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
+                Self::of(slf)?.to_url().map(str::to_owned).map_err(raised)
+            }
+        }
+    )+};
+}
+
+/// The methods of classes that always hold their data.
+macro_rules! binary_methods {
+    ($($class:ident),+) => {$(
+        #[pymethods]
+        impl $class {
+            /// Size of the data in bytes.
+            #[getter]
+            fn size(slf: &Bound<'_, Self>) -> PyResult<usize> {
+                Ok(Self::of(slf)?.data.as_slice().len())
+            }
+
+            /// The data as base64 text.
+            fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
+                Ok(Self::of(slf)?.data.to_base64())
+            }
+
+            /// The data as a `data:` URL.
+            fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
+                Ok(Self::of(slf)?.to_data_url())
+            }
+
+            /// The data.
+            fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                Self::of(slf)?.data.to_python(slf.py())
+            }
+        }
+    )+};
+}
+
 data_class! {
-    /// A picture. UPP-1.2 §3 and §8.
+    /// An image.
+    ///
+    /// Spec: UPP-1.2 §3, §8.
     Image as "Image" in "turntree.upp" over ImageBlock {
-        /// The media type, as `image/png`.
+        /// The media type, such as `image/png`.
         mime_type,
-        /// Pixels across, where known.
+        /// Width in pixels, or None.
         width,
-        /// Pixels down, where known.
+        /// Height in pixels, or None.
         height,
     }
 
@@ -46,95 +165,45 @@ data_class! {
         Ok(Self::holding(ImageBlock { width, height, ..ImageBlock::new(source, mime_type) }))
     }
 
-    /// Reads a picture from a file; the extension tells the media type, else the first bytes do.
-    #[classmethod]
-    fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(move || ImageBlock::from_path(&path)))
-    }
-
-    /// As `from_path`, without keeping the event loop waiting.
-    #[classmethod]
-    fn from_path_async(_class: &Bound<'_, PyType>, path: PathBuf) -> Coroutine {
-        reading::<Self>(move || ImageBlock::from_path(&path))
-    }
-
-    /// Refers to a picture that somebody serves; the extension tells the media type if it is not given. The data of a
-    /// `data:` URL is taken out of it.
+    /// Refers to an image at a URL. The extension decides the media type if it is not given. A `data:` URL is decoded.
     #[classmethod]
     #[pyo3(signature = (url, mime_type = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, mime_type: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, ImageBlock::from_url(url, mime_type))
     }
 
-    /// Takes a picture that is in memory.
+    /// Takes the bytes of an image.
     #[classmethod]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(ImageBlock::from_bytes(binary(data, "data")?, mime_type)))
     }
 
-    /// Takes a picture that is base64 text.
+    /// Takes an image as base64 text.
     #[classmethod]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, ImageBlock::from_base64(data, mime_type))
     }
 
-    /// Takes a block, as it stands in messages: an `Image`, or a dict with `"type": "image"`.
-    #[classmethod]
-    fn from_block(_class: &Bound<'_, PyType>, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match block_from(block, "block")? {
-            ContentBlock::Image(block) => Self::wrap(py, Arc::new(block)),
-            other => Err(wrong_block("image", &other)),
-        }
-    }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "image";
-
-    /// Whether the data is here, not at a URL.
-    #[getter]
-    fn has_data(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(Self::of(slf)?.has_data())
-    }
-
-    /// The source as a dict: base64, url or bytes.
-    #[getter]
-    fn source<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        source(slf.py(), &Self::of(slf)?.source)
-    }
-
-    /// The data as base64 text; `ValueError` for an image at a URL.
-    fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_base64().map_err(raised)
-    }
-
-    /// The data; `ValueError` for an image at a URL.
-    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
-    }
-
-    /// The data as a `data:` URL; `ValueError` for an image at a URL.
+    /// The data as a `data:` URL. Raises `ValueError` if the source is a URL.
     fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
         Self::of(slf)?.to_data_url().map_err(raised)
     }
-
-    /// The URL; `ValueError` for an image that has none.
-    fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_url().map(str::to_owned).map_err(raised)
-    }
-
-    /// The block that stands in messages: itself.
-    fn to_block(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
 }
 
+media_methods! {
+    Image, "image", Image;
+    fn from_path(path)(path: PathBuf) { ImageBlock::from_path(&path) }
+}
+source_methods!(Image, Document);
+
 data_class! {
-    /// A document: PDF or plain text. UPP-1.2 §3 and §8.
+    /// A document: PDF or plain text.
+    ///
+    /// Spec: UPP-1.2 §3, §8.
     Document as "Document" in "turntree.upp" over DocumentBlock {
         /// The media type: `application/pdf` or `text/plain`.
         mime_type,
-        /// Its title, shown to the model.
+        /// The title that the model sees, or None.
         title,
     }
 
@@ -145,71 +214,32 @@ data_class! {
         Ok(Self::holding(DocumentBlock::new(source, mime_type, title)))
     }
 
-    /// Reads a document from a file; its data is base64, also that of a text.
-    #[classmethod]
-    #[pyo3(signature = (path, title = None))]
-    fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf, title: Option<String>) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(move || DocumentBlock::from_path(&path, title)))
-    }
-
-    /// As `from_path`, without keeping the event loop waiting.
-    #[classmethod]
-    #[pyo3(signature = (path, title = None))]
-    fn from_path_async(_class: &Bound<'_, PyType>, path: PathBuf, title: Option<String>) -> Coroutine {
-        reading::<Self>(move || DocumentBlock::from_path(&path, title))
-    }
-
-    /// Refers to a PDF that somebody serves over http or https. The data of a `data:` URL is taken out of it.
+    /// Refers to a PDF at an http or https URL. A `data:` URL is decoded.
     #[classmethod]
     #[pyo3(signature = (url, title = None))]
     fn from_url(_class: &Bound<'_, PyType>, py: Python<'_>, url: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, DocumentBlock::from_url(url, title))
     }
 
-    /// Takes a document that is plain text.
+    /// Takes a plain text.
     #[classmethod]
     #[pyo3(signature = (text, title = None))]
     fn from_text(_class: &Bound<'_, PyType>, py: Python<'_>, text: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(DocumentBlock::from_text(text, title)))
     }
 
-    /// Takes a document that is base64 text.
+    /// Takes a document as base64 text.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: String, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, DocumentBlock::from_base64(data, mime_type, title))
     }
 
-    /// Takes a document that is in memory.
+    /// Takes the bytes of a document.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, title = None))]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String, title: Option<String>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(DocumentBlock::from_bytes(&binary(data, "data")?, mime_type, title)))
-    }
-
-    /// Takes a block, as it stands in messages: a `Document`, or a dict with `"type": "document"`.
-    #[classmethod]
-    fn from_block(_class: &Bound<'_, PyType>, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match block_from(block, "block")? {
-            ContentBlock::Document(block) => Self::wrap(py, Arc::new(block)),
-            other => Err(wrong_block("document", &other)),
-        }
-    }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "document";
-
-    /// Whether the data is here, not at a URL.
-    #[getter]
-    fn has_data(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        Ok(Self::of(slf)?.has_data())
-    }
-
-    /// The source as a dict: base64, url or text.
-    #[getter]
-    fn source<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        source(slf.py(), &Self::of(slf)?.source)
     }
 
     /// Whether it is a PDF.
@@ -224,40 +254,27 @@ data_class! {
         Ok(Self::of(slf)?.is_text())
     }
 
-    /// The data as base64 text; `ValueError` for a document that is text, or at a URL.
-    fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_base64().map(str::to_owned).map_err(raised)
-    }
-
-    /// The data, a text as UTF-8; `ValueError` for a document at a URL.
-    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.to_bytes().map_err(raised)?.to_python(slf.py())
-    }
-
-    /// The text; `ValueError` for a document that was not given as text.
+    /// The text. Raises `ValueError` if the source is not plain text.
     fn to_text(slf: &Bound<'_, Self>) -> PyResult<String> {
         Self::of(slf)?.to_text().map(str::to_owned).map_err(raised)
     }
+}
 
-    /// The URL; `ValueError` for a document that has none.
-    fn to_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Self::of(slf)?.to_url().map(str::to_owned).map_err(raised)
-    }
-
-    /// The block that stands in messages: itself.
-    fn to_block(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
+media_methods! {
+    Document, "document", Document;
+    fn from_path(path, title = None)(path: PathBuf, title: Option<String>) { DocumentBlock::from_path(&path, title) }
 }
 
 data_class! {
-    /// A sound. UPP-1.2 §3 and §8.
+    /// An audio recording.
+    ///
+    /// Spec: UPP-1.2 §3, §8.
     Audio as "Audio" in "turntree.upp" over AudioBlock {
-        /// The file's bytes.
+        /// The bytes of the file.
         data,
-        /// The media type, as `audio/wav`.
+        /// The media type, such as `audio/wav`.
         mime_type,
-        /// Length in seconds, where known.
+        /// Length in seconds, or None.
         duration,
     }
 
@@ -267,87 +284,42 @@ data_class! {
         Ok(Self::holding(AudioBlock::new(binary(data, "data")?, mime_type, duration)))
     }
 
-    /// Reads a sound from a file; the extension tells the media type, else the first bytes do.
-    #[classmethod]
-    #[pyo3(signature = (path, duration = None))]
-    fn from_path(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf, duration: Option<f64>) -> PyResult<Py<PyAny>> {
-        wrap::<Self>(py, py.detach(move || AudioBlock::from_path(&path, duration)))
-    }
-
-    /// As `from_path`, without keeping the event loop waiting.
-    #[classmethod]
-    #[pyo3(signature = (path, duration = None))]
-    fn from_path_async(_class: &Bound<'_, PyType>, path: PathBuf, duration: Option<f64>) -> Coroutine {
-        reading::<Self>(move || AudioBlock::from_path(&path, duration))
-    }
-
-    /// Takes a sound that is in memory.
+    /// Takes the bytes of an audio file.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, duration = None))]
     fn from_bytes(_class: &Bound<'_, PyType>, py: Python<'_>, data: &Bound<'_, PyAny>, mime_type: String, duration: Option<f64>) -> PyResult<Py<PyAny>> {
         wrap::<Self>(py, Ok(AudioBlock::new(binary(data, "data")?, mime_type, duration)))
     }
 
-    /// Takes a sound that is base64 text.
+    /// Takes an audio file as base64 text.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, duration = None))]
     fn from_base64(_class: &Bound<'_, PyType>, py: Python<'_>, data: &str, mime_type: String, duration: Option<f64>) -> PyResult<Py<PyAny>> {
         let data = Binary::from_base64(data).map_err(MediaError::from);
         wrap::<Self>(py, data.map(|data| AudioBlock::new(data, mime_type, duration)))
     }
-
-    /// Takes a block, as it stands in messages: an `Audio`, or a dict with `"type": "audio"`.
-    #[classmethod]
-    fn from_block(_class: &Bound<'_, PyType>, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match block_from(block, "block")? {
-            ContentBlock::Audio(block) => Self::wrap(py, Arc::new(block)),
-            other => Err(wrong_block("audio", &other)),
-        }
-    }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "audio";
-
-    /// How many bytes.
-    #[getter]
-    fn size(slf: &Bound<'_, Self>) -> PyResult<usize> {
-        Ok(Self::of(slf)?.data.as_slice().len())
-    }
-
-    /// The data as base64 text.
-    fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.data.to_base64())
-    }
-
-    /// The data as a `data:` URL.
-    fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.to_data_url())
-    }
-
-    /// The data.
-    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.data.to_python(slf.py())
-    }
-
-    /// The block that stands in messages: itself.
-    fn to_block(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
 }
 
+media_methods! {
+    Audio, "audio", Audio;
+    fn from_path(path, duration = None)(path: PathBuf, duration: Option<f64>) { AudioBlock::from_path(&path, duration) }
+}
+binary_methods!(Audio, Video);
+
 data_class! {
-    /// A film. UPP-1.2 §3 and §8.
+    /// A video.
+    ///
+    /// Spec: UPP-1.2 §3, §8.
     Video as "Video" in "turntree.upp" over VideoBlock {
-        /// The file's bytes.
+        /// The bytes of the file.
         data,
-        /// The media type, as `video/mp4`.
+        /// The media type, such as `video/mp4`.
         mime_type,
-        /// Length in seconds, where known.
+        /// Length in seconds, or None.
         duration,
-        /// Pixels across, where known.
+        /// Width in pixels, or None.
         width,
-        /// Pixels down, where known.
+        /// Height in pixels, or None.
         height,
     }
 
@@ -364,37 +336,7 @@ data_class! {
         Ok(Self::holding(VideoBlock { duration, width, height, ..block }))
     }
 
-    /// Reads a film from a file; the extension tells the media type, else the first bytes do.
-    #[classmethod]
-    #[pyo3(signature = (path, *, duration = None, width = None, height = None))]
-    fn from_path(
-        _class: &Bound<'_, PyType>,
-        py: Python<'_>,
-        path: PathBuf,
-        duration: Option<f64>,
-        width: Option<u32>,
-        height: Option<u32>,
-    ) -> PyResult<Py<PyAny>> {
-        let block = py.detach(move || VideoBlock::from_path(&path));
-        wrap::<Self>(py, block.map(|block| VideoBlock { duration, width, height, ..block }))
-    }
-
-    /// As `from_path`, without keeping the event loop waiting.
-    #[classmethod]
-    #[pyo3(signature = (path, *, duration = None, width = None, height = None))]
-    fn from_path_async(
-        _class: &Bound<'_, PyType>,
-        path: PathBuf,
-        duration: Option<f64>,
-        width: Option<u32>,
-        height: Option<u32>,
-    ) -> Coroutine {
-        reading::<Self>(move || {
-            VideoBlock::from_path(&path).map(|block| VideoBlock { duration, width, height, ..block })
-        })
-    }
-
-    /// Takes a film that is in memory.
+    /// Takes the bytes of a video file.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
     fn from_bytes(
@@ -410,7 +352,7 @@ data_class! {
         wrap::<Self>(py, Ok(VideoBlock { duration, width, height, ..block }))
     }
 
-    /// Takes a film that is base64 text.
+    /// Takes a video file as base64 text.
     #[classmethod]
     #[pyo3(signature = (data, mime_type, *, duration = None, width = None, height = None))]
     fn from_base64(
@@ -425,44 +367,14 @@ data_class! {
         let data = Binary::from_base64(data).map_err(MediaError::from);
         wrap::<Self>(py, data.map(|data| VideoBlock { duration, width, height, ..VideoBlock::new(data, mime_type) }))
     }
+}
 
-    /// Takes a block, as it stands in messages: a `Video`, or a dict with `"type": "video"`.
-    #[classmethod]
-    fn from_block(_class: &Bound<'_, PyType>, py: Python<'_>, block: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match block_from(block, "block")? {
-            ContentBlock::Video(block) => Self::wrap(py, Arc::new(block)),
-            other => Err(wrong_block("video", &other)),
-        }
-    }
-
-    #[classattr]
-    #[pyo3(name = "type")]
-    const KIND: &'static str = "video";
-
-    /// How many bytes.
-    #[getter]
-    fn size(slf: &Bound<'_, Self>) -> PyResult<usize> {
-        Ok(Self::of(slf)?.data.as_slice().len())
-    }
-
-    /// The data as base64 text.
-    fn to_base64(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.data.to_base64())
-    }
-
-    /// The data as a `data:` URL.
-    fn to_data_url(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.to_data_url())
-    }
-
-    /// The data.
-    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::of(slf)?.data.to_python(slf.py())
-    }
-
-    /// The block that stands in messages: itself.
-    fn to_block(slf: Py<Self>) -> Py<Self> {
-        slf
+media_methods! {
+    Video, "video", Video;
+    fn from_path(path, *, duration = None, width = None, height = None)(
+        path: PathBuf, duration: Option<f64>, width: Option<u32>, height: Option<u32>
+    ) {
+        VideoBlock::from_path(&path).map(|block| VideoBlock { duration, width, height, ..block })
     }
 }
 
@@ -470,7 +382,7 @@ fn wrap<C: DataClass>(py: Python<'_>, block: Result<C::Value, MediaError>) -> Py
     C::wrap(py, Arc::new(block.map_err(raised)?))
 }
 
-/// Reads in a thread that is kept for blocking work.
+/// Reads a file in a thread for blocking work.
 fn reading<C: DataClass>(read: impl FnOnce() -> Result<C::Value, MediaError> + Send + 'static) -> Coroutine {
     let task = runtime::spawn_blocking(read);
     Coroutine::new("from_path_async", GcRoots::default(), async move {
@@ -479,7 +391,7 @@ fn reading<C: DataClass>(read: impl FnOnce() -> Result<C::Value, MediaError> + S
     })
 }
 
-/// The exception Python's own functions raise where there is one.
+/// The exception that Python's own file functions raise; `ValueError` for other errors.
 fn raised(error: MediaError) -> PyErr {
     let message = error.to_string();
     match error {

@@ -36,9 +36,6 @@ pub(crate) struct AssistantMessage;
 pub(crate) struct ToolResultMessage;
 
 /// A handle of the class that fits the message.
-///
-/// # Errors
-/// Only when Python fails, as out of memory.
 pub(crate) fn wrap(py: Python<'_>, message: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
     let kind = message.kind();
     let base = PyClassInitializer::from(Data::new(message)).add_subclass(Message);
@@ -173,36 +170,35 @@ impl Message {
     fn text(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(of(slf)?.text())
     }
+}
 
-    /// The images among its blocks.
-    #[getter]
-    fn images<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |block| matches!(block, ContentBlock::Image(_)))
-    }
+/// A property for each kind of block.
+macro_rules! blocks_of_kind {
+    ($( $(#[doc = $doc:literal])* $name:ident: $kind:ident; )+) => {
+        #[pymethods]
+        impl Message {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $name<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+                    blocks(slf, |block| matches!(block, ContentBlock::$kind(_)))
+                }
+            )+
+        }
+    };
+}
 
-    /// The documents among its blocks.
-    #[getter]
-    fn documents<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |block| matches!(block, ContentBlock::Document(_)))
-    }
-
-    /// The sounds among its blocks.
-    #[getter]
-    fn audio<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |block| matches!(block, ContentBlock::Audio(_)))
-    }
-
-    /// The films among its blocks.
-    #[getter]
-    fn video<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |block| matches!(block, ContentBlock::Video(_)))
-    }
-
-    /// The thoughts among its blocks.
-    #[getter]
-    fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        blocks(slf, |block| matches!(block, ContentBlock::Reasoning(_)))
-    }
+blocks_of_kind! {
+    /// The image blocks.
+    images: Image;
+    /// The document blocks.
+    documents: Document;
+    /// The audio blocks.
+    audio: Audio;
+    /// The video blocks.
+    video: Video;
+    /// The reasoning blocks.
+    reasoning: Reasoning;
 }
 
 #[pymethods]

@@ -146,9 +146,6 @@ impl Turn {
     }
 
     /// A turn whose `data` is an instance; pickled and copied as JSON it is plain data again.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     pub(crate) fn with_data(
         py: Python<'_>,
         turn: Arc<message::Turn>,
@@ -268,9 +265,6 @@ fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyA
 }
 
 /// A turn as a handle.
-///
-/// # Errors
-/// Only when Python fails, as out of memory.
 pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
     Turn::wrap(py, turn)
 }

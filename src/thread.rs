@@ -123,9 +123,6 @@ impl Thread {
     }
 
     /// A handle on a thread.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(SharedThread::new(thread)))
     }

@@ -14,9 +14,6 @@ use turntree_core::time::Timestamp;
 /// A value that an attribute can give.
 pub(crate) trait ToPython {
     /// The Python value.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 

@@ -37,9 +37,6 @@ pub(crate) enum CallMode {
 
 impl CallMode {
     /// The mode of `callable`: a task if it is declared async, otherwise inline or in a thread.
-    ///
-    /// # Errors
-    /// Only what importing `inspect` raises.
     pub(crate) fn of(callable: &Bound<'_, PyAny>, inline: bool) -> PyResult<Self> {
         let py = callable.py();
         let is_async = |object: &Bound<'_, PyAny>| -> PyResult<bool> {

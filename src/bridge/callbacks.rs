@@ -25,17 +25,11 @@ pub(crate) struct PyCallback {
 
 impl PyCallback {
     /// Holds a function that can be called.
-    ///
-    /// # Errors
-    /// Only what importing `inspect` raises.
     pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         Ok(Self::with_mode(callable, CallMode::of(callable, true)?))
     }
 
     /// Holds a function that runs in a thread unless it is async: it may wait.
-    ///
-    /// # Errors
-    /// Only what importing `inspect` raises.
     pub(crate) fn patient(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         Ok(Self::with_mode(callable, CallMode::of(callable, false)?))
     }

@@ -35,18 +35,12 @@ impl CallerContext {
     }
 
     /// For `run_sync`: async tools run on a loop of ours, whatever loop is running on this thread.
-    ///
-    /// # Errors
-    /// Only what importing `contextvars` raises.
     pub(crate) fn without_loop(py: Python<'_>) -> PyResult<Self> {
         let context = imports::copy_context(py)?.call0()?;
         Ok(Self { locals: TaskLocals::new(py.None().into_bound(py)).with_context(context), loop_waker: None })
     }
 
     /// The same context variables on the loop that is running now; without one, as it is.
-    ///
-    /// # Errors
-    /// As [`CallerContext::capture`].
     pub(crate) fn on_running_loop(&self, py: Python<'_>) -> PyResult<Self> {
         let Some((event_loop, loop_waker)) = LoopWaker::current(py)? else { return Ok(self.clone()) };
         let locals = TaskLocals::new(event_loop).with_context(self.locals.context(py));
@@ -54,9 +48,6 @@ impl CallerContext {
     }
 
     /// The same place with a context variable set.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     pub(crate) fn with_variable(
         &self,
         variable: &Bound<'_, PyAny>,
@@ -75,9 +66,6 @@ impl CallerContext {
     }
 
     /// The same place with context variables of its own: setting one there changes nobody else's.
-    ///
-    /// # Errors
-    /// `MemoryError` only.
     pub(crate) fn forked(&self, py: Python<'_>) -> PyResult<Self> {
         let locals = TaskLocals::new(self.locals.event_loop(py)).with_context(self.context_copy(py)?);
         Ok(Self { locals, loop_waker: self.loop_waker.clone() })

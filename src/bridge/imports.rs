@@ -48,9 +48,6 @@ imported! {
 }
 
 /// The event loop that runs on this thread.
-///
-/// # Errors
-/// Only what importing asyncio raises.
 pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let found = get_running_loop(py)?.call0()?;
     Ok((!found.is_none()).then_some(found))

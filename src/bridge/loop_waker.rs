@@ -70,9 +70,6 @@ impl LoopWaker {
     }
 
     /// The bell of a loop. Call it on the loop's thread, or before the loop runs.
-    ///
-    /// # Errors
-    /// As [`LoopWaker::current`].
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         let cached = LAST.with_borrow(|last| {
             last.as_ref().filter(|loop_waker| loop_waker.belongs_to(event_loop)).cloned()

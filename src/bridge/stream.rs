@@ -49,9 +49,6 @@ impl PyEventStream {
     /// A stream of what `source` yields; `convert` makes the Python object when somebody takes the item.
     ///
     /// `roots` holds the Python objects through which the source may lead back to this stream.
-    ///
-    /// # Errors
-    /// `MemoryError` only.
     pub(crate) fn new<S, T, C>(py: Python<'_>, source: S, convert: C, roots: GcRoots) -> PyResult<Self>
     where
         S: Stream<Item = PyResult<T>> + Send + 'static,

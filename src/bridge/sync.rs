@@ -122,9 +122,6 @@ thread_local! {
 }
 
 /// Whether the running loop of this thread waits for what this thread drives: nothing may wait for it in turn.
-///
-/// # Errors
-/// Only what importing asyncio raises.
 pub(crate) fn is_blocking_loop(py: Python<'_>) -> PyResult<bool> {
     Ok(BLOCKED.get() != 0 && address_of_running_loop(py)? == BLOCKED.get())
 }

@@ -6,9 +6,6 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// The Python value of a tree.
-///
-/// # Errors
-/// Only when Python fails, as out of memory.
 pub(crate) fn tree_to_python(py: Python<'_>, tree: &serde_json::Value) -> PyResult<Py<PyAny>> {
     let value = pythonize::pythonize(py, tree).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(value.unbind())

@@ -28,17 +28,11 @@ pub(crate) fn to_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> 
 }
 
 /// As [`to_raw`], for a whole document or a part of one, which may be as deep as [`limits`] allows.
-///
-/// # Errors
-/// As [`to_raw`].
 pub(crate) fn document_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
     write(value, what, limits().depth, false)
 }
 
 /// As [`document_raw`], for what a browser sent: halves of surrogate pairs, which it may send, are U+FFFD.
-///
-/// # Errors
-/// As [`to_raw`].
 pub(crate) fn browser_raw(value: &Bound<'_, PyAny>, what: &str) -> PyResult<RawJson> {
     write(value, what, limits().depth, true)
 }
@@ -237,9 +231,6 @@ impl Writer<'_> {
 }
 
 /// A text of Python as UTF-8: two halves of a surrogate pair are its character, one alone is U+FFFD.
-///
-/// # Errors
-/// Only when Python itself fails, as out of memory.
 pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = text.to_str() {
         return Ok(Cow::Borrowed(text));
@@ -254,18 +245,12 @@ pub(crate) fn mended_text<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a,
 }
 
 /// The Python value of a JSON text that is known to be valid.
-///
-/// # Errors
-/// Only when Python itself fails, as out of memory.
 pub(crate) fn json_to_python(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Builder { py, reader: Reader::new(text), for_browsers: false }.value()
 }
 
 /// As [`json_to_python`], for what goes on to a browser: a number beyond all doubles is `None`, as a browser sends it on.
 /// Python would write the infinity that it reads there as a word that no browser takes.
-///
-/// # Errors
-/// As [`json_to_python`].
 pub(crate) fn to_browser(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Builder { py, reader: Reader::new(text), for_browsers: true }.value()
 }

@@ -24,9 +24,6 @@ pub(crate) struct Dump<'a> {
 
 impl<'a> Dump<'a> {
     /// Converts plain JSON data.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     pub(crate) fn apply<'py>(&self, plain: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.value(plain, self.schema)
     }

@@ -90,9 +90,6 @@ pub(crate) trait DataClass: PyClass {
     const FROZEN: bool = true;
 
     /// A handle on a value.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>>;
 
     /// Refuses values that the type can hold but the class must not, as another kind of message.

@@ -10,15 +10,12 @@ use super::content::{Attachment, content_from};
 use crate::convert::json::{document_raw, limits, to_raw, to_raw_object};
 use crate::data::{Data, DataClass, extract, value_of};
 use crate::to_python::{ToPython, data_class};
-use turntree_core::json::{Extra, ParseError, RawJson, RawObject};
+use turntree_core::json::{Extra, ParseError, RawJson};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_thread_protocol::action as core;
 use turntree_thread_protocol::action::Action;
 
 /// A handle of the class that fits the action.
-///
-/// # Errors
-/// Only when Python fails, as out of memory.
 pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
     macro_rules! handle {
         ($class:ident) => {{ Ok(Py::new(py, PyClassInitializer::from(Data::new(action)).add_subclass($class))?.into_any()) }};
@@ -87,30 +84,17 @@ pub(super) fn timestamp_from(value: Option<&Bound<'_, PyAny>>, what: &str) -> Py
     }
 }
 
-/// The options that every action takes.
-struct Common<'a, 'py> {
-    timestamp: Option<&'a Bound<'py, PyAny>>,
-    metadata: Option<&'a Bound<'py, PyAny>>,
-}
-
-impl Common<'_, '_> {
-    fn timestamp(&self) -> PyResult<String> {
-        timestamp_from(self.timestamp, "timestamp")
-    }
-
-    fn metadata(&self) -> PyResult<Option<RawObject>> {
-        let given = self.metadata.filter(|metadata| !metadata.is_none());
-        given.map(|metadata| to_raw_object(metadata, "metadata")).transpose()
-    }
-}
-
 /// Defines the class of one variant of [`Action`]: the common attributes, those of the variant, then further methods.
 macro_rules! action_class {
     (
         $(#[doc = $doc:literal])*
         $class:ident as $name:literal, $wanted:literal { $($(#[doc = $field_doc:literal])* $field:ident),* $(,)? }
-        $variant:ident($inner:ty)
-        $($methods:tt)*
+        $variant:ident(core::$inner:ident)
+        $(
+            fn new($($signature:tt)*)($($argument:ident: $type:ty),+ $(,)?) {
+                $($value_field:ident: $value:expr),+ $(,)?
+            }
+        )?
     ) => {
         $(#[doc = $doc])*
         #[pyclass(frozen, extends = Data, name = $name, module = "turntree.thread_protocol")]
@@ -131,7 +115,7 @@ macro_rules! action_class {
             }
 
             fn json_schema() -> serde_json::Value {
-                turntree_core::json::schema::document::<$inner>()
+                turntree_core::json::schema::document::<core::$inner>()
             }
         }
 
@@ -140,7 +124,7 @@ macro_rules! action_class {
                 value_of(slf.as_super())
             }
 
-            fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a $inner> {
+            fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a core::$inner> {
                 match Self::action(slf)? {
                     Action::$variant(action) => Ok(action),
                     _ => Err(pyo3::exceptions::PyTypeError::new_err("the handle holds another kind of action")),
@@ -148,7 +132,7 @@ macro_rules! action_class {
             }
 
             #[allow(dead_code, clippy::allow_attributes, reason = "one class is only ever given, never made")]
-            fn holding(action: $inner) -> PyClassInitializer<Self> {
+            fn holding(action: core::$inner) -> PyClassInitializer<Self> {
                 PyClassInitializer::from(Data::new(Arc::new(Action::$variant(action)))).add_subclass(Self)
             }
         }
@@ -193,7 +177,28 @@ macro_rules! action_class {
                 }
             )*
 
-            $($methods)*
+            $(
+                #[new]
+                #[pyo3(signature = ($($signature)*, timestamp = None, sequence = 0, action_id = None, metadata = None))]
+                #[allow(clippy::too_many_arguments, clippy::allow_attributes, reason = "keyword arguments of Python")]
+                fn new(
+                    $($argument: $type,)+
+                    timestamp: Option<&Bound<'_, PyAny>>,
+                    sequence: u64,
+                    action_id: Option<String>,
+                    metadata: Option<&Bound<'_, PyAny>>,
+                ) -> PyResult<PyClassInitializer<Self>> {
+                    let metadata = metadata.filter(|metadata| !metadata.is_none());
+                    Ok(Self::holding(core::$inner {
+                        action_id: action_id.map(Into::into),
+                        timestamp: timestamp_from(timestamp, "timestamp")?.into(),
+                        sequence,
+                        metadata: metadata.map(|metadata| to_raw_object(metadata, "metadata")).transpose()?,
+                        extra: Extra::new(),
+                        $($value_field: $value),+
+                    }))
+                }
+            )?
         }
     };
 }
@@ -208,27 +213,12 @@ action_class! {
     }
     UserMessage(core::UserMessageAction)
 
-    #[new]
-    #[pyo3(signature = (content, *, attachments = None, timestamp = None, sequence = 0, action_id = None, metadata = None))]
-    fn new(
-        content: &Bound<'_, PyAny>,
-        attachments: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let common = Common { timestamp, metadata };
-        let attachments = attachments.map(|list| super::list_of::<Attachment>(list, "attachments")).transpose()?;
-        Ok(Self::holding(core::UserMessageAction {
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            content: content_from(content, "content")?,
-            attachments: attachments.map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(content, *, attachments = None)(
+        content: &Bound<'_, PyAny>, attachments: Option<&Bound<'_, PyAny>>
+    ) {
+        content: content_from(content, "content")?,
+        attachments: attachments.map(|list| super::list_of::<Attachment>(list, "attachments")).transpose()?
+            .map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
     }
 }
 
@@ -246,35 +236,13 @@ action_class! {
     }
     AssistantMessage(core::AssistantMessageAction)
 
-    #[new]
-    #[pyo3(signature = (
-        content, *, agent_id, finish_reason = None, usage = None,
-        timestamp = None, sequence = 0, action_id = None, metadata = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn new(
-        content: &Bound<'_, PyAny>,
-        agent_id: String,
-        finish_reason: Option<String>,
-        usage: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let common = Common { timestamp, metadata };
-        let usage = usage.map(|usage| extract::<Usage>(usage, "usage")).transpose()?;
-        Ok(Self::holding(core::AssistantMessageAction {
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            agent_id: agent_id.into(),
-            content: content_from(content, "content")?,
-            finish_reason: finish_reason.map(Into::into),
-            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(content, *, agent_id, finish_reason = None, usage = None)(
+        content: &Bound<'_, PyAny>, agent_id: String, finish_reason: Option<String>, usage: Option<&Bound<'_, PyAny>>
+    ) {
+        agent_id: agent_id.into(),
+        content: content_from(content, "content")?,
+        finish_reason: finish_reason.map(Into::into),
+        usage: usage.map(|usage| extract::<Usage>(usage, "usage")).transpose()?.map(Arc::unwrap_or_clone).map(Box::new),
     }
 }
 
@@ -296,39 +264,15 @@ action_class! {
     }
     Thinking(core::ThinkingAction)
 
-    #[new]
-    #[pyo3(signature = (
-        content = None, *, agent_id, provider_name = "unknown", signature = None, thinking_id = None,
-        usage = None, timestamp = None, sequence = 0, action_id = None, metadata = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn new(
-        content: Option<String>,
-        agent_id: String,
-        provider_name: &str,
-        signature: Option<String>,
-        thinking_id: Option<String>,
-        usage: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let common = Common { timestamp, metadata };
-        let usage = usage.map(|usage| extract::<ThinkingUsage>(usage, "usage")).transpose()?;
-        Ok(Self::holding(core::ThinkingAction {
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            agent_id: agent_id.into(),
-            content,
-            signature: signature.map(Into::into),
-            provider_name: provider_name.into(),
-            thinking_id: thinking_id.map(Into::into),
-            usage: usage.map(Arc::unwrap_or_clone).map(Box::new),
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(content = None, *, agent_id, provider_name = "unknown", signature = None, thinking_id = None, usage = None)(
+        content: Option<String>, agent_id: String, provider_name: &str, signature: Option<String>, thinking_id: Option<String>, usage: Option<&Bound<'_, PyAny>>
+    ) {
+        agent_id: agent_id.into(),
+        content: content,
+        signature: signature.map(Into::into),
+        provider_name: provider_name.into(),
+        thinking_id: thinking_id.map(Into::into),
+        usage: usage.map(|usage| extract::<ThinkingUsage>(usage, "usage")).transpose()?.map(Arc::unwrap_or_clone).map(Box::new),
     }
 }
 
@@ -346,38 +290,13 @@ action_class! {
     }
     ToolCall(core::ToolCallAction)
 
-    #[new]
-    #[pyo3(signature = (
-        tool_name, args = None, *, agent_id, tool_call_id,
-        timestamp = None, sequence = 0, action_id = None, metadata = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn new(
-        tool_name: String,
-        args: Option<&Bound<'_, PyAny>>,
-        agent_id: String,
-        tool_call_id: String,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let common = Common { timestamp, metadata };
-        let args = match args {
-            Some(args) => to_raw(args, "args")?,
-            None => RawJson::from_text("{}".to_owned()).unwrap_or_default(),
-        };
-        Ok(Self::holding(core::ToolCallAction {
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            agent_id: agent_id.into(),
-            tool_name: tool_name.into(),
-            tool_call_id: tool_call_id.into(),
-            args,
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(tool_name, args = None, *, agent_id, tool_call_id)(
+        tool_name: String, args: Option<&Bound<'_, PyAny>>, agent_id: String, tool_call_id: String
+    ) {
+        agent_id: agent_id.into(),
+        tool_name: tool_name.into(),
+        tool_call_id: tool_call_id.into(),
+        args: args.map_or_else(|| Ok(RawJson::empty_object()), |args| to_raw(args, "args"))?,
     }
 }
 
@@ -395,35 +314,23 @@ action_class! {
     }
     ToolReturn(core::ToolReturnAction)
 
-    #[new]
-    #[pyo3(signature = (
-        tool_name, content, *, tool_call_id, status = "success",
-        timestamp = None, sequence = 0, action_id = None, metadata = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn new(
-        tool_name: String,
-        content: &Bound<'_, PyAny>,
-        tool_call_id: String,
-        status: &str,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let common = Common { timestamp, metadata };
-        Ok(Self::holding(core::ToolReturnAction {
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            tool_call_id: tool_call_id.into(),
-            tool_name: tool_name.into(),
-            status: status.into(),
-            content: to_raw(content, "content")?,
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(tool_name, content, *, tool_call_id, status = "success")(
+        tool_name: String, content: &Bound<'_, PyAny>, tool_call_id: String, status: &str
+    ) {
+        tool_call_id: tool_call_id.into(),
+        tool_name: tool_name.into(),
+        status: status.into(),
+        content: to_raw(content, "content")?,
     }
+}
+
+fn system_type(action_type: String) -> PyResult<String> {
+    if action_type.starts_with("system.") {
+        return Ok(action_type);
+    }
+    let message =
+        format!("action_type \"{action_type}\" must begin with \"system.\", as \"system.{action_type}\"");
+    Err(PyValueError::new_err(message))
 }
 
 action_class! {
@@ -434,32 +341,9 @@ action_class! {
     }
     System(core::SystemAction)
 
-    #[new]
-    #[pyo3(signature = (
-        action_type, data = None, *, timestamp = None, sequence = 0, action_id = None, metadata = None
-    ))]
-    fn new(
-        action_type: String,
-        data: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        sequence: u64,
-        action_id: Option<String>,
-        metadata: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        if !action_type.starts_with("system.") {
-            let message = format!("action_type \"{action_type}\" must begin with \"system.\", as \"system.{action_type}\"");
-            return Err(PyValueError::new_err(message));
-        }
-        let common = Common { timestamp, metadata };
-        Ok(Self::holding(core::SystemAction {
-            action_type: action_type.into(),
-            action_id: action_id.map(Into::into),
-            timestamp: common.timestamp()?.into(),
-            sequence,
-            data: data.map(|data| to_raw(data, "data")).transpose()?.unwrap_or_default(),
-            metadata: common.metadata()?,
-            extra: Extra::new(),
-        }))
+    fn new(action_type, data = None, *)(action_type: String, data: Option<&Bound<'_, PyAny>>) {
+        action_type: system_type(action_type)?.into(),
+        data: data.map(|data| to_raw(data, "data")).transpose()?.unwrap_or_default(),
     }
 }
 

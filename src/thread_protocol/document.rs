@@ -51,9 +51,6 @@ impl Thread {
     }
 
     /// A handle on a document.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
     pub(super) fn given(py: Python<'_>, thread: core::Thread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(Shared::new(thread)))
     }
@@ -67,6 +64,37 @@ fn add(thread: &mut core::Thread, action: Arc<Action>) {
     }
     action.timestamp().clone_into(&mut thread.updated_at);
     thread.actions.0.push_back(action);
+}
+
+/// A property for each plain field of the document.
+macro_rules! fields {
+    ($( $(#[doc = $doc:literal])* $name:ident: $type:ty; )+) => {
+        #[pymethods]
+        impl Thread {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $name(slf: &Bound<'_, Self>) -> PyResult<$type> {
+                    Ok(Self::of(slf)?.lock().$name.clone())
+                }
+            )+
+        }
+    };
+}
+
+fields! {
+    /// Version of the protocol, `1.0.0`.
+    version: String;
+    /// Id of the thread, a UUID.
+    thread_id: String;
+    /// Id of the thread that this one branched from, or None.
+    parent_thread_id: Option<String>;
+    /// Time of creation, as it is written in the document.
+    created_at: String;
+    /// Time of the last change, as it is written in the document.
+    updated_at: String;
+    /// Title for people.
+    title: String;
 }
 
 #[pymethods]
@@ -113,42 +141,6 @@ impl Thread {
             thread.updated_at = timestamp_from(Some(time), "updated_at")?;
         }
         Ok(PyClassInitializer::from(Data::new(Arc::new(Shared::new(thread)))).add_subclass(Self))
-    }
-
-    /// The version of the protocol, `1.0.0`.
-    #[getter]
-    fn version(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().version.clone())
-    }
-
-    /// Its id, a UUID.
-    #[getter]
-    fn thread_id(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().thread_id.clone())
-    }
-
-    /// The thread it branched from.
-    #[getter]
-    fn parent_thread_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
-        Ok(Self::of(slf)?.lock().parent_thread_id.clone())
-    }
-
-    /// When it began.
-    #[getter]
-    fn created_at(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().created_at.clone())
-    }
-
-    /// When it was changed last.
-    #[getter]
-    fn updated_at(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().updated_at.clone())
-    }
-
-    /// What a person calls it.
-    #[getter]
-    fn title(slf: &Bound<'_, Self>) -> PyResult<String> {
-        Ok(Self::of(slf)?.lock().title.clone())
     }
 
     /// Facts of applications by namespace, or None; a dict of its own.

@@ -25,9 +25,6 @@ pub(crate) mod vercel_ui;
 mod versions;
 
 /// Adds the classes and functions of this room to the native module.
-///
-/// # Errors
-/// Only when Python fails, as out of memory.
 pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) -> PyResult<()> {
     macro_rules! data_classes {
         ($($class:ty),* $(,)?) => {

@@ -54,9 +54,6 @@ impl<E, R: DataClass> Stream for Source<E, R> {
 
 impl ResultStream {
     /// A stream of work that has not started; events become `E`, the result `R`.
-    ///
-    /// # Errors
-    /// `MemoryError` only.
     pub(crate) fn new<E: DataClass, R: DataClass>(
         py: Python<'_>,
         stream: CoreStream<E::Value, R::Value>,

@@ -17,7 +17,7 @@ use crate::upp::image::prompt_from;
 use crate::upp::request::system_from;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::ToolDefinition;
-use turntree_upp::embedding::{EmbeddingInputType, EmbeddingRequest};
+use turntree_upp::embedding::EmbeddingRequest;
 use turntree_upp::image::ImageRequest;
 use turntree_upp::middleware::{CallContext as CoreContext, Request};
 use turntree_upp::{ModelRequest, ModelResponse, System};
@@ -204,113 +204,62 @@ fn definition_from(tool: &Bound<'_, PyAny>) -> PyResult<ToolDefinition> {
     })
 }
 
+/// A property for each member: read once from the request, and then the object that hooks change or replace.
+macro_rules! members {
+    ($( $(#[doc = $doc:literal])* $getter:ident, $setter:ident: $member:ident = |$this:ident, $py:ident| $value:expr; )+) => {
+        #[pymethods]
+        impl CallRequest {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $getter<'py>(&self, $py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                    let $this = self;
+                    self.get($py, Member::$member, || $value)
+                }
+
+                #[setter]
+                fn $setter(&self, value: &Bound<'_, PyAny>) {
+                    self.set(Member::$member, value);
+                }
+            )+
+        }
+    };
+}
+
+members! {
+    /// The conversation, oldest message first, as a list.
+    messages, set_messages: Messages =
+        |this, py| this.llm()?.messages.iter().cloned().collect::<Vec<_>>().to_python(py);
+    /// The system prompt: a text, a list of blocks, or None.
+    system, set_system: System = |this, py| match this.llm()?.system.as_deref() {
+        Some(System::Text(text)) => text.to_python(py),
+        Some(System::Blocks(blocks)) => blocks.to_python(py),
+        None => Ok(py.None().into_bound(py)),
+    };
+    /// The model's own parameters, a dict.
+    params, set_params: Params = |this, py| match this.core.request() {
+        Request::Llm(request) => request.params.to_python(py),
+        Request::Embedding(request) => request.params.to_python(py),
+        Request::Image(request) => request.params.to_python(py),
+    };
+    /// The tools that the model may call, a list of dicts. Remove, reorder or change them.
+    tools, set_tools: Tools = |this, py| RawJson::from_value(&*this.llm()?.tools)
+        .map_err(|error| crate::convert::error::serialization(py, &error))?
+        .to_python(py);
+    /// JSON Schema of the structured answer, or None.
+    structure, set_structure: Structure = |this, py| this.llm()?.structure.as_deref().cloned().to_python(py);
+    /// The inputs to embed, a list of texts and `Image` blocks.
+    inputs, set_inputs: Inputs = |this, py| this.embedding()?.inputs.to_vec().to_python(py);
+    /// What the vectors are for: "document", "query" or None.
+    input_type, set_input_type: InputType = |this, py| {
+        this.embedding()?.input_type.map(|kind| kind.as_str().to_owned()).to_python(py)
+    };
+    /// The prompt of an image, or of the change to an image.
+    prompt, set_prompt: Prompt = |this, py| Ok(PyString::new(py, &this.image()?.prompt).into_any());
+}
+
 #[pymethods]
 impl CallRequest {
-    /// The conversation, oldest first, as a list.
-    #[getter]
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Messages, || {
-            self.llm()?.messages.iter().cloned().collect::<Vec<_>>().to_python(py)
-        })
-    }
-
-    #[setter]
-    fn set_messages(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Messages, value);
-    }
-
-    /// The system prompt: a text, a list of blocks, or None.
-    #[getter]
-    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::System, || match self.llm()?.system.as_deref() {
-            Some(System::Text(text)) => text.to_python(py),
-            Some(System::Blocks(blocks)) => blocks.to_python(py),
-            None => Ok(py.None().into_bound(py)),
-        })
-    }
-
-    #[setter]
-    fn set_system(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::System, value);
-    }
-
-    /// The model's own parameters, a dict.
-    #[getter]
-    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Params, || match self.core.request() {
-            Request::Llm(request) => request.params.to_python(py),
-            Request::Embedding(request) => request.params.to_python(py),
-            Request::Image(request) => request.params.to_python(py),
-        })
-    }
-
-    #[setter]
-    fn set_params(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Params, value);
-    }
-
-    /// The tools that are offered, a list of dicts; tools may be left out, put in another order or described anew.
-    #[getter]
-    fn tools<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Tools, || {
-            let tools = RawJson::from_value(&*self.llm()?.tools)
-                .map_err(|error| crate::convert::error::serialization(py, &error))?;
-            tools.to_python(py)
-        })
-    }
-
-    #[setter]
-    fn set_tools(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Tools, value);
-    }
-
-    /// JSON Schema of the structured answer, or None.
-    #[getter]
-    fn structure<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Structure, || self.llm()?.structure.as_deref().cloned().to_python(py))
-    }
-
-    #[setter]
-    fn set_structure(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Structure, value);
-    }
-
-    /// What vectors are wanted of, a list of texts and `Image` blocks.
-    #[getter]
-    fn inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Inputs, || self.embedding()?.inputs.to_vec().to_python(py))
-    }
-
-    #[setter]
-    fn set_inputs(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Inputs, value);
-    }
-
-    /// What the vectors are for: "document", "query" or None.
-    #[getter]
-    fn input_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::InputType, || {
-            let name = self.embedding()?.input_type.map(EmbeddingInputType::as_str);
-            name.map(str::to_owned).to_python(py)
-        })
-    }
-
-    #[setter]
-    fn set_input_type(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::InputType, value);
-    }
-
-    /// What to draw, or what to change of a picture.
-    #[getter]
-    fn prompt<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, Member::Prompt, || Ok(PyString::new(py, &self.image()?.prompt).into_any()))
-    }
-
-    #[setter]
-    fn set_prompt(&self, value: &Bound<'_, PyAny>) {
-        self.set(Member::Prompt, value);
-    }
-
     fn __repr__(&self) -> String {
         match self.core.request() {
             Request::Llm(request) => {
