@@ -96,7 +96,7 @@ install: $(VENV)/.dev $(WHEEL) ## the development environment with turntree in i
 
 lock: $(VENV)/.created ## resolve the development environment anew: requirements/dev.lock
 	$(PIP) install uv
-	{ sed -n '/^#/p' requirements/dev.lock; $(BIN)/uv pip compile pyproject.toml --extra dev --universal \
+	{ sed -n '/^#/p' requirements/dev.lock; $(BIN)/uv pip compile --group pyproject.toml:dev --universal \
 		--python-version 3.11 --upgrade --no-annotate --no-header --quiet; } > requirements/dev.lock.new
 	mv requirements/dev.lock.new requirements/dev.lock
 

@@ -1,10 +1,6 @@
 """Pydantic AI histories, live and JSON: `dump_json` and `validate_json` say what is right."""
 
 import json
-import subprocess
-import sys
-import threading
-import time
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -16,31 +12,24 @@ from pydantic import BaseModel
 from pydantic_ai import messages as m
 from pydantic_ai.messages import ModelMessagesTypeAdapter as Adapter
 from pydantic_ai.usage import RequestUsage
+from thread_protocol_pydantic_ai_support import EXAMPLES, ROOT, UTC, request, response, returned
 
 import turntree
 from turntree import thread_protocol as tp
 
-ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = sorted((ROOT / "examples/data").glob("*.json"))
 FIXTURES = sorted((ROOT / "tests/data/thread_protocol/pydantic_ai").glob("*.json"))
-UTC = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
 INDIA = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+
+
 NAIVE = datetime(2026, 1, 2, 3, 4, 5, 100)
+
+
 PNG = b"\x89PNG\xff\xfe\xfb"
 
+
 names = {"ids": lambda path: path.stem}
-
-
-def request(*parts: Any, **options: Any) -> m.ModelRequest:
-    return m.ModelRequest(parts=list(parts), **options)
-
-
-def response(*parts: Any, **options: Any) -> m.ModelResponse:
-    return m.ModelResponse(parts=list(parts), timestamp=options.pop("timestamp", UTC), **options)
-
-
-def returned(content: Any, **options: Any) -> m.ToolReturnPart:
-    return m.ToolReturnPart("t", content, "c1", timestamp=UTC, **options)
 
 
 class Color(str, Enum):
@@ -488,160 +477,3 @@ def test_one_agent_hears_another_by_name() -> None:
     assert Adapter.validate_json(thread.to_pydantic_ai_json("b")) == view
     with pytest.raises(turntree.ValidationError, match='no agent "c" in this thread; its agents are "a", "b"'):
         thread.to_pydantic_ai("c")
-
-
-def test_options_are_checked_by_name() -> None:
-    with pytest.raises(ValueError, match='profile must be "full" or "portable", not "half"'):
-        tp.from_pydantic_ai([], profile="half")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match='combine_text must be "adjacent" or "response", not "x"'):
-        tp.from_pydantic_ai([], combine_text="x")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="tool_visibility must be"):
-        tp.Thread().to_pydantic_ai_json(None, "prefix", "x")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="agent"):
-        tp.from_pydantic_ai([], agent=object())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (
-            None,
-            "messages must be a list of ModelMessage, or its JSON as str or bytes, not NoneType",
-        ),
-        (5, "not int"),
-        ({"kind": "request"}, "not dict"),
-        (m.ModelRequest(parts=[]), "not ModelRequest"),
-        (
-            [m.ModelRequest(parts=[]), {"kind": "request"}],
-            r"messages\[1\] must be a ModelRequest or a ModelResponse, not dict",
-        ),
-        (["x"], r"messages\[0\] must be a ModelRequest or a ModelResponse, not str"),
-    ],
-)
-def test_what_is_no_history_is_refused_by_place(given: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
-        tp.from_pydantic_ai(given)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "pointer"),
-    [
-        (b"", "json_truncated", ""),
-        (b"{}", "invalid", ""),
-        (b"null", "invalid", ""),
-        (b"[{}]", "invalid", "/0"),
-        (b'[{"kind":"request"}]', "invalid", "/0"),
-        (b'[{"kind":"request","parts":[{}]}]', "invalid", "/0/parts/0"),
-        (b'[{"kind":"request","parts":[5]}]', "invalid", "/0/parts/0"),
-        (b'[{"kind":"request","parts":[', "json_truncated", None),
-        (b'[{"kind":"request","parts":[]}', "json_truncated", None),
-        (b"[\xff]", "invalid_utf8", ""),
-        (b"[" * 100_000, "limit_exceeded", ""),
-        (b"[}", "json_invalid", ""),
-    ],
-)
-def test_bad_json_is_refused_by_place(text: bytes, kind: str, pointer: str | None) -> None:
-    with pytest.raises(turntree.ValidationError) as caught:
-        tp.from_pydantic_ai(text)
-
-    (error,) = caught.value.errors()
-    assert error["type"] == kind
-    assert pointer is None or error["pointer"] == pointer
-
-
-def test_what_pydantic_cannot_dump_is_refused_by_place() -> None:
-    good = request(m.UserPromptPart("x", timestamp=UTC))
-    for bad in (request(m.UserPromptPart("\ud800", timestamp=UTC)), request(returned(object()))):
-        with pytest.raises(turntree.SerializationError, match=r"messages\[1\]: Pydantic cannot dump") as caught:
-            tp.from_pydantic_ai([good, bad])
-        assert caught.value.__cause__ is not None
-    nested: list[Any] = []
-    for _ in range(5000):
-        nested = [nested]
-    with pytest.raises(turntree.SerializationError):
-        tp.from_pydantic_ai([request(returned(nested))])
-    loop: list[Any] = []
-    loop.append(loop)
-    with pytest.raises(turntree.SerializationError):
-        tp.from_pydantic_ai([request(returned(loop))])
-
-
-def test_damaged_metadata_is_named() -> None:
-    document = tp.from_pydantic_ai([response(m.TextPart("x"))]).to_dict()
-    document["actions"][0]["metadata"]["pydantic_ai"] = {"message": 5}
-
-    with pytest.raises(turntree.ValidationError) as caught:
-        tp.Thread.model_validate(document).to_pydantic_ai_json()
-
-    assert caught.value.errors()[0]["pointer"] == "/actions/0/metadata/pydantic_ai"
-
-
-def test_the_objects_that_were_given_stay_as_they_were() -> None:
-    messages = Adapter.validate_json(EXAMPLES[0].read_bytes())
-    before = Adapter.dump_json(messages)
-
-    thread = tp.from_pydantic_ai(messages)
-    built = thread.to_pydantic_ai()
-    built[0].parts = []
-
-    assert Adapter.dump_json(messages) == before
-    assert thread.to_pydantic_ai() == messages
-
-
-def test_the_collector_is_left_as_it_was() -> None:
-    import gc
-
-    thread = tp.from_pydantic_ai(EXAMPLES[0].read_bytes())
-    thread.to_pydantic_ai()
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        thread.to_pydantic_ai()
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_reading_json_lets_other_threads_run() -> None:
-    data = b"[" + b",".join([EXAMPLES[0].read_bytes()[1:-1]] * 2000) + b"]"
-    ticks = 0
-    done = threading.Event()
-
-    def tick() -> None:
-        nonlocal ticks
-        while not done.is_set():
-            ticks += 1
-            time.sleep(0.0005)
-
-    other = threading.Thread(target=tick)
-    other.start()
-    try:
-        time.sleep(0.01)
-        before = ticks
-        tp.from_pydantic_ai(data)
-        assert ticks > before
-    finally:
-        done.set()
-        other.join()
-
-
-def test_without_pydantic_ai_the_error_names_the_extra_and_json_still_works() -> None:
-    code = """
-import sys
-sys.modules["pydantic_ai"] = None
-sys.modules["pydantic_ai.messages"] = None
-from turntree import thread_protocol as tp
-data = open(sys.argv[1], "rb").read()
-thread = tp.from_pydantic_ai(data)
-assert thread.to_pydantic_ai_json() == data
-assert "pydantic" not in sys.modules
-for call in (thread.to_pydantic_ai, lambda: tp.from_pydantic_ai([object()])):
-    try:
-        call()
-    except ImportError as error:
-        assert "turntree[pydantic-ai]" in str(error), error
-    else:
-        raise SystemExit("no ImportError")
-assert len(tp.from_pydantic_ai([])) == 0
-"""
-    subprocess.run([sys.executable, "-c", code, str(EXAMPLES[0])], check=True)

@@ -1,48 +1,17 @@
 """Streams and messages of the Vercel AI SDK: one fixture for each row of the mapping, both ways."""
 
-import asyncio
 import json
 import tracemalloc
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from ui_stream_support import END, STEP, actions, asked, call, said, text
 
-import turntree
 from turntree import thread_protocol as tp
-
-START = {"type": "start", "messageId": "m"}
-STEP = [START, {"type": "start-step"}]
-END = [{"type": "finish-step"}, {"type": "finish", "finishReason": "stop"}]
-
-
-def text(words: str, block: str = "t") -> list[dict[str, Any]]:
-    return [
-        {"type": "text-start", "id": block},
-        {"type": "text-delta", "id": block, "delta": words},
-        {"type": "text-end", "id": block},
-    ]
-
-
-def call(name: str = "t", arguments: Any = None, **more: Any) -> dict[str, Any]:
-    return {"type": "tool-input-available", "toolCallId": "c", "toolName": name, "input": arguments, **more}
-
-
-def actions(thread: tp.Thread) -> list[dict[str, Any]]:
-    """The actions without what every action has."""
-    shown = []
-    for action in thread:
-        data = action.model_dump(mode="json", exclude_none=True)
-        shown.append({k: v for k, v in data.items() if k not in ("timestamp", "sequence", "agent_id", "metadata")})
-    return shown
 
 
 def read(chunks: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:
     return actions(tp.from_ui_stream(chunks, profile="portable", **options))
-
-
-def said(words: str, **more: Any) -> dict[str, Any]:
-    return {"action_type": "assistant_message", "content": words, **more}
 
 
 def called(args: dict[str, Any], name: str = "t") -> dict[str, Any]:
@@ -344,17 +313,7 @@ def test_a_file_by_url_is_a_file_for_a_client_and_a_link_for_pydantic_ai() -> No
     assert [part["content"] for part in response["parts"]] == ["see", "[image](https://x.org/a.png)"]
 
 
-AT: dict[str, Any] = {"timestamp": "2026-01-01T00:00:00Z"}
 KEPT = tp.FileContent(file_id="f", provider="openai", media_type="application/pdf", name="k.pdf")
-
-
-def asked(content: Any, *attachments: tp.Attachment) -> tp.Thread:
-    """A thread of which the user asks twice."""
-    thread = tp.from_ui_stream([*STEP, *text("a")], profile="portable", **AT)
-    answer = thread.actions[0]
-    for action in (tp.UserMessageAction(content, attachments=attachments or None, **AT), answer):
-        thread.append(action)
-    return thread
 
 
 ASKED = {
@@ -494,166 +453,3 @@ def test_a_forged_message_does_not_carry_its_sidecar() -> None:
 
     assert actions(back) == [said("forged")]
     assert tp.from_ui_messages([message], sidecar="none").thread_id != thread.thread_id
-
-
-# Reading as it arrives
-
-
-def test_bytes_may_be_cut_anywhere() -> None:
-    thread = tp.from_ui_stream([*STEP, *text("žluťoučký 👍"), *END])
-    body = thread.to_ui_stream_bytes()
-
-    for size in (1, 2, 7, 1000):
-        pieces = [body[start : start + size] for start in range(0, len(body), size)]
-        assert tp.from_ui_stream(pieces) == tp.from_ui_stream(body)
-    assert tp.from_ui_stream(body.replace(b"\n", b"\r\n")) == tp.from_ui_stream(body)
-    assert tp.from_ui_stream(body.decode()) == tp.from_ui_stream(bytearray(body))
-
-
-def test_the_thread_so_far_can_be_read_at_any_time() -> None:
-    reader = tp.UiStreamReader(profile="portable")
-    seen = []
-    for chunk in [*STEP, *text("a", "1"), call(arguments={}), *text("b", "2")]:
-        reader.feed(chunk)
-        seen.append(len(reader.thread()))
-
-    assert seen == [0, 0, 0, 1, 1, 2, 2, 3, 3]
-    assert reader.count == 9
-    assert reader.message is not None
-    assert reader.message["id"] == "m"
-    assert repr(reader) == "UiStreamReader(count=9)"
-
-
-async def test_async_iterables_are_awaited() -> None:
-    async def chunks() -> AsyncIterator[dict[str, Any]]:
-        for chunk in [*STEP, *text("a"), *END]:
-            await asyncio.sleep(0)
-            yield chunk
-
-    assert await tp.from_ui_stream(chunks()) == tp.from_ui_stream([*STEP, *text("a"), *END])
-
-
-def test_an_approval_goes_on_with_the_message_that_asked() -> None:
-    asked = [*STEP, call(arguments={}), {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "c"}, *END]
-    reader = tp.UiStreamReader(messages=[{"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}])
-    for chunk in asked:
-        reader.feed(chunk)
-    messages = reader.messages
-    messages[-1]["parts"][-1] |= {"state": "approval-responded", "approval": {"id": "p", "approved": True}}
-
-    answer = [START, {"type": "tool-output-available", "toolCallId": "c", "output": 1}, {"type": "start-step"}]
-    thread = tp.from_ui_stream([*answer, *text("done"), *END], messages=messages)
-
-    kinds = [action.action_type for action in thread]
-    assert kinds == ["user_message", "tool_call", "system.tp.approval", "tool_return", "assistant_message"]
-    assert [message["id"] for message in thread.to_ui_messages()] == ["u", "m"]
-
-
-def test_the_id_of_a_chat() -> None:
-    uuid = "550E8400-E29B-41D4-A716-446655440000"
-
-    assert tp.from_ui_stream([*STEP], chat_id=uuid).thread_id == uuid.lower()
-    assert tp.from_ui_stream([*STEP], chat_id="nano").thread_id == tp.from_ui_stream([], chat_id="nano").thread_id
-    assert tp.from_ui_stream([*STEP], thread_id="t", chat_id="nano").thread_id == "t"
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("chunk", "told"),
-    [
-        ({"type": "text-delta", "id": "x", "delta": "a"}, "no open text"),
-        ({"type": "tool-input-delta", "toolCallId": "x", "inputTextDelta": "a"}, "tool-input-start first"),
-        ({"type": "tool-output-available", "toolCallId": "x", "output": 1}, 'no call "x"'),
-        ({"type": "tool-approval-response", "approvalId": "x", "approved": True}, 'no approval "x"'),
-        ({"type": "text-start"}, 'needs "id"'),
-        ({"type": "source-url", "sourceId": "s"}, 'needs "url"'),
-        ({"type": "text-start", "id": 5}, "/id"),
-        ({"typ": "text-start"}, "type"),
-    ],
-)
-def test_what_ends_the_real_client_is_an_error_that_names_the_chunk(chunk: dict[str, Any], told: str) -> None:
-    with pytest.raises(turntree.ValidationError, match="chunk 5 of the stream") as caught:
-        tp.from_ui_stream([*STEP, *text("a"), chunk])
-
-    assert told in str(caught.value)
-    assert caught.value.errors()[0]["pointer"] == "/5"
-    assert actions(tp.from_ui_stream([*STEP, *text("a"), chunk], errors="stop")) == [said("a")]
-
-
-def test_a_reader_that_failed_keeps_what_it_read() -> None:
-    reader = tp.UiStreamReader()
-    for chunk in [*STEP, *text("a")]:
-        reader.feed(chunk)
-    with pytest.raises(turntree.ValidationError):
-        reader.feed(b"data: nonsense\n\n")
-    with pytest.raises(turntree.ValidationError, match="ended with an error before"):
-        reader.feed({"type": "start-step"})
-
-    assert actions(reader.thread()) == [said("a")]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b'data: {"type":"start"\n\n', b"data: \xff\n\n", b"data: []\n\n", b"data: NaN\n\n"],
-)
-def test_bodies_that_are_no_stream(body: bytes) -> None:
-    with pytest.raises(turntree.ValidationError, match="chunk 0"):
-        tp.from_ui_stream(body)
-
-
-def test_an_unfinished_event_is_left_out_as_the_client_does() -> None:
-    assert len(tp.from_ui_stream(tp.from_ui_stream([*STEP, *text("a")]).to_ui_stream_bytes()[:40])) == 0
-
-
-def test_wrong_types_are_named() -> None:
-    with pytest.raises(TypeError, match="a chunk must be a dict"):
-        tp.from_ui_stream([5])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="messages must be a list"):
-        tp.from_ui_messages(5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="sdk must be 5, 6 or 7"):
-        tp.from_ui_messages([]).to_ui_messages(4)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="errors must be"):
-        tp.from_ui_stream([], errors="x")  # type: ignore[call-overload]
-    with pytest.raises(turntree.ValidationError) as caught:
-        tp.from_ui_messages([{"role": "user", "parts": [{"type": 5}]}])
-    assert caught.value.errors()[0]["pointer"] == "/0/parts/0/type"
-
-
-def test_lone_surrogates_become_replacement_characters() -> None:
-    body = b'data: {"type":"text-start","id":"t"}\n\n'
-    body += b'data: {"type":"text-delta","id":"t","delta":"a\\ud800b\\ud83d\\udc4d"}\n\n'
-
-    assert actions(tp.from_ui_stream(body)) == [said("a\ufffdb\U0001f44d")]
-
-
-def test_a_number_beyond_doubles_is_what_a_browser_sends_on() -> None:
-    output = b'{"big": 1e400, "list": [-1e400, 12345678901234567890, 1.50], "digits": 1' + b"0" * 400 + b"}"
-    body = b'data: {"type":"tool-input-available","toolCallId":"c","toolName":"t","input":{}}\n\n'
-    body += b'data: {"type":"tool-output-available","toolCallId":"c","output":' + output + b"}\n\n"
-    reader = tp.UiStreamReader()
-    reader.feed(body)
-    thread = reader.thread()
-    wanted = {"big": None, "list": [None, 12345678901234567890, 1.5], "digits": None}
-
-    shown = [reader.messages, thread.to_ui_messages(), list(thread.to_ui_stream())]
-
-    assert reader.messages[-1]["parts"][-1]["output"] == wanted
-    json.dumps(shown, allow_nan=False)  # Python would write a word that no browser takes
-    assert tp.from_ui_messages(thread.to_ui_messages(sidecar="full"), sidecar="full").digest() == thread.digest()
-    assert b"1e400" in thread.to_ui_stream_bytes()
-
-
-def test_halves_of_surrogate_pairs_in_dicts_are_mended() -> None:
-    posted = json.loads(
-        r'[{"id":"\ud800","role":"user","parts":[{"type":"text","text":"a\ud83db\ud83d\udc4d","\udc4d":1}]}]'
-    )
-    reader = tp.UiStreamReader(messages=posted)
-    for chunk in [*STEP, *text("\ud83d\udc4d\udc4d")]:
-        reader.feed(chunk)
-    reader.feed('data: {"type":"abort","reason":"\ud800"}\n\n')
-
-    kinds = [said.get("content", said.get("data")) for said in actions(reader.thread())]
-    assert kinds == ["a\ufffdb\U0001f44d", "\U0001f44d\ufffd", {"reason": "\ufffd"}]
-    assert reader.messages[0]["id"] == "\ufffd"

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
-import sys
-import threading
 import weakref
 
 import pytest
+from middleware_support import double, slow, with_tool
 
 from turntree.upp import (
     ErrorCode,
     Reply,
     StreamEvent,
-    Thread,
-    ToolCall,
     UPPError,
     UserMessage,
     llm,
     scripted,
-    tool,
-)
-from turntree.upp.middleware import (
-    logging,
-    memory_pubsub,
-    parsed_object,
-    persistence,
-    pubsub,
-    subscribe,
-    subscribe_sync,
 )
 
 HOOKS = [
@@ -69,16 +55,6 @@ def recorder(log, name="", *, fails_in=None, error=None, is_async=False):
 
     make = async_hook if is_async else sync_hook
     return type("Recorder", (), {hook: staticmethod(make(hook)) for hook in HOOKS})()
-
-
-@tool
-def double(x: int) -> int:
-    """Double it."""
-    return 2 * x
-
-
-def with_tool():
-    return scripted([[ToolCall("c", "double", {"x": 4})], "Eight."])
 
 
 GENERATE = ["on_start", "on_request", "on_response", "on_turn", "on_end"]
@@ -313,13 +289,6 @@ def test_wrong_middleware_is_refused_when_the_model_is_made():
         llm(model=model, middleware=Empty())
 
 
-# Endings of streams
-
-
-def slow():
-    return scripted([Reply("one two three four five", pace=0.01)])
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("way", ["break", "abort", "cancel", "aclose"])
 def test_a_stream_that_is_left_is_aborted_exactly_once(run, way, is_async):
@@ -456,287 +425,3 @@ def test_a_context_in_its_own_state_is_collected(run):
     gc.collect()
 
     assert found[0]() is None
-
-
-# Built-ins
-
-
-def test_logging_says_what_happens_and_not_what_is_said(run, caplog):
-    model = llm(model=with_tool(), tools=[double], system="secret", middleware=[logging("debug")])
-
-    with caplog.at_level("DEBUG", "turntree"):
-        run(model.generate("Double 4 secretly"))
-
-    lines = [record.getMessage() for record in caplog.records if record.name == "turntree"]
-    assert "[turntree] llm scripted/scripted starts" in lines
-    assert "[turntree] tool 'double' is called" in lines
-    assert "[turntree] llm scripted/scripted ends" in lines
-    data = [record.turntree for record in caplog.records if record.name == "turntree"]
-    assert "durationMs" in data[-1]
-    assert "secret" not in json.dumps([lines, data])
-
-
-def test_logging_takes_a_function_a_level_and_asks_for_contents():
-    lines = []
-    middleware = logging("debug", lambda *line: lines.append(line), prefix="", log_contents=True)
-
-    llm(model=scripted(["Hi."]), middleware=[middleware]).generate_sync("a word")
-
-    assert lines[0][:2] == ("info", "llm scripted/scripted starts")
-    assert "a word" in json.dumps(lines)
-    quiet = []
-    llm(model=scripted(["Hi."]), middleware=[logging("error", lambda *line: quiet.append(line))]).generate_sync("x")
-    assert quiet == []
-    with pytest.raises(ValueError, match="level must be one of"):
-        logging("loud")
-    with pytest.raises(TypeError, match="logger must be"):
-        logging(logger=3)
-
-
-def test_a_logger_that_fails_ends_nothing(monkeypatch):
-    failures = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda failure: failures.append(failure.exc_value))
-
-    def broken(level, message, data):
-        raise RuntimeError("disk full")
-
-    turn = llm(model=scripted(["Hi."]), middleware=[logging(logger=broken)]).generate_sync("x")
-
-    assert turn.response.text == "Hi."
-    assert "disk full" in str(failures[0])
-
-
-def test_parsed_object_reads_what_has_arrived():
-    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
-    model = llm(model=scripted(['{"city": "Tokyo"}']), structure=schema, middleware=[parsed_object()])
-
-    parsed = [event.delta.get("parsed") for event in model.stream_sync("Where?") if event.type == "object_delta"]
-
-    assert parsed[-1] == {"city": "Tokyo"}
-    assert len(parsed) > 1
-    assert {} in parsed or any(value and value != parsed[-1] for value in parsed)
-
-
-def test_parsed_object_reads_arguments_of_tools():
-    model = llm(model=with_tool(), tools=[double], middleware=[parsed_object()])
-
-    deltas = [event.delta for event in model.stream_sync("Double 4") if event.type == "tool_call_delta"]
-
-    assert deltas[-1]["parsed"] == {"x": 4}
-    assert deltas[-1]["toolName"] == "double"
-
-
-class Shelf:
-    """An adapter in memory."""
-
-    id = "chat"
-
-    def __init__(self):
-        self.kept = {}
-        self.error = None
-
-    def load(self, id):
-        return self.kept.get(id)
-
-    def save(self, id, thread):
-        if self.error:
-            raise self.error
-        self.kept[id] = thread
-
-
-class AsyncShelf(Shelf):
-    async def load(self, id):
-        await asyncio.sleep(0)
-        return super().load(id)
-
-    async def save(self, id, thread):
-        await asyncio.sleep(0)
-        # What is stored is JSON, as in a database.
-        super().save(id, json.loads(thread.to_json()))
-
-
-@pytest.mark.parametrize("make", [Shelf, AsyncShelf])
-def test_a_conversation_goes_on_from_its_store(run, make):
-    shelf, script = make(), scripted(["1", "2"])
-    model = llm(model=script, middleware=[persistence(shelf)])
-
-    run(model.generate("one"))
-    turn = run(model.generate("two"))
-
-    assert [message.text for message in script.requests[1].messages] == ["one", "1", "two"]
-    assert [message.text for message in turn.messages] == ["two", "2"]
-    stored = shelf.kept["chat"]
-    stored = stored if isinstance(stored, Thread) else Thread.model_validate(stored)
-    assert [message.text for message in stored.messages] == ["one", "1", "two", "2"]
-    assert stored.id == "chat"
-
-
-def test_persistence_works_without_a_loop_and_inside_one(run):
-    shelf = AsyncShelf()
-    model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
-
-    async def in_a_cell():
-        return model.generate_sync("two")
-
-    model.generate_sync("one")
-
-    assert [message.text for message in run(in_a_cell()).messages] == ["two", "2"]
-
-
-def test_a_failing_save_gives_the_turn_with_the_error(run):
-    shelf = Shelf()
-    model = llm(model=scripted(["1", "2"]), middleware=[persistence(shelf)])
-    run(model.generate("one"))
-    shelf.error = OSError("disk full")
-
-    with pytest.raises(UPPError, match='could not save "chat"') as raised:
-        run(model.generate("two"))
-
-    assert raised.value.cause is raised.value.__cause__ is shelf.error
-    assert [message.text for message in raised.value.partial.messages] == ["two", "2"]
-    assert len(shelf.kept["chat"]) == 2
-
-
-def test_turns_made_at_once_are_all_stored(run):
-    shelf = AsyncShelf()
-    model = llm(model=scripted([str(n) for n in range(10)]), middleware=[persistence(shelf)])
-
-    async def main():
-        await asyncio.gather(*[model.generate(f"q{n}") for n in range(10)])
-
-    run(main())
-
-    texts = [message.text for message in Thread.model_validate(shelf.kept["chat"]).messages]
-    assert sorted(text for text in texts if text.startswith("q")) == sorted(f"q{n}" for n in range(10))
-    assert len(texts) == 20
-
-
-def test_an_adapter_that_lacks_something_is_refused():
-    class Half:
-        id = "x"
-
-        def load(self, id):
-            return None
-
-    with pytest.raises(TypeError, match="Half has no save"):
-        persistence(Half())
-
-
-def test_a_second_reader_hears_everything_whenever_it_comes(run):
-    adapter = memory_pubsub()
-    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
-
-    async def listen():
-        subscription = subscribe("s", adapter)
-        return [event async for event in subscription], await subscription.turn
-
-    async def main():
-        before = asyncio.create_task(listen())
-        await asyncio.sleep(0)
-        stream = model.stream("Hello")
-        reading = asyncio.create_task(_collect(stream))
-        await asyncio.sleep(0.03)
-        during = asyncio.create_task(listen())
-        events = await reading
-        turn = await stream.turn
-        for others, ended in [await before, await during, await listen()]:
-            assert others == events
-            assert ended == turn
-
-    run(main())
-    assert len(adapter) == 1
-    assert adapter.exists("s")
-
-
-async def _collect(stream):
-    return [event async for event in stream]
-
-
-def test_a_reader_in_another_thread_follows_live(run):
-    adapter = memory_pubsub()
-    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
-    heard = {}
-
-    def sync_reader():
-        subscription = subscribe_sync("s", adapter)
-        heard["sync"] = [event.type for event in subscription], subscription.turn
-
-    def loop_reader():
-        async def main():
-            subscription = subscribe("s", adapter)
-            return [event.type async for event in subscription], await subscription
-
-        heard["loop"] = asyncio.run(main())
-
-    threads = [threading.Thread(target=reader) for reader in (sync_reader, loop_reader)]
-    for thread in threads:
-        thread.start()
-
-    async def main():
-        stream = model.stream("Hello")
-        return [event.type async for event in stream], await stream.turn
-
-    expected = run(main())
-    for thread in threads:
-        thread.join(10)
-
-    assert heard == {"sync": expected, "loop": expected}
-
-
-def test_when_the_first_reader_leaves_the_others_get_what_came_and_the_error(run):
-    adapter = memory_pubsub()
-    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
-
-    async def main():
-        stream = model.stream("Hello")
-        async for event in stream:
-            if event.type == "text_delta":
-                break
-        heard = []
-        with pytest.raises(UPPError) as raised:
-            async for event in subscribe("s", adapter):
-                heard.append(event.type)
-        assert raised.value.code is ErrorCode.CANCELLED
-        assert heard[:2] == ["message_start", "text_delta"]
-
-    run(main())
-
-
-def test_a_subscriber_that_leaves_stops_nobody(run):
-    adapter = memory_pubsub()
-    model = llm(model=slow(), middleware=[pubsub(adapter, stream_id="s")])
-
-    async def main():
-        stream = model.stream("Hello")
-        reading = asyncio.create_task(_collect(stream))
-        await asyncio.sleep(0.02)
-        async with subscribe("s", adapter) as subscription:
-            async for _ in subscription:
-                break
-        await reading
-        return await stream.turn
-
-    assert run(main()).response.text == "one two three four five"
-
-
-def test_streams_that_are_over_make_room(run):
-    adapter = memory_pubsub(max_streams=2)
-    for name in "abc":
-        llm(model=scripted([name]), middleware=[pubsub(adapter, stream_id=name)]).generate_sync("x")
-
-    assert [adapter.exists(name) for name in "abc"] == [False, True, True]
-    assert adapter.remove("b")
-    assert len(adapter) == 1
-
-
-def test_a_stream_may_be_named_by_another_middleware():
-    adapter = memory_pubsub()
-
-    class Naming:
-        def on_start(self, context):
-            context.state["pubsub:streamId"] = "given"
-
-    llm(model=scripted(["x"]), middleware=[Naming(), pubsub(adapter)]).generate_sync("x")
-
-    assert adapter.exists("given")
-    assert subscribe_sync("given", adapter).turn.response.text == "x"

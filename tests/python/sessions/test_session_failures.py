@@ -1,0 +1,295 @@
+"""Failures, cancellation, resumption, and the order of runs."""
+
+import asyncio
+import threading
+
+import pytest
+from session_support import (
+    FAILING,
+    call,
+    echo,
+    noting,
+    succeed,  # noqa: F401
+    texts,
+)
+
+from turntree import (
+    Session,
+    SessionError,
+    agent,
+    session,
+)
+from turntree.store import memory
+from turntree.upp import UPPError, scripted, tool
+
+# Failing, cancelling, going on
+
+
+async def test_a_failed_run_adds_nothing_and_goes_on_without_repeating_tools():
+    helper, noted = noting()
+    sess = session(helper)
+    FAILING.set()
+    with pytest.raises(UPPError, match="down"):
+        await sess.run("2 fail")
+    assert sess.tree.history() == []
+    assert noted == [0, 1]
+    assert (sess.state.step, len(sess.state.messages)) == (2, 5)
+    FAILING.clear()
+
+    turn = await sess.resume()
+
+    assert noted == [0, 1]
+    assert len(turn.messages) == 6
+    assert sess.tree.history() == turn.messages
+    with pytest.raises(SessionError, match="no unfinished run"):
+        await sess.resume()
+    with pytest.raises(SessionError, match="no unfinished run"):
+        sess.resume_sync()
+
+
+def test_cancelling_anywhere_leaves_a_session_that_goes_on(run):
+    async def main(wait):
+        called = []
+
+        @tool
+        async def slow(n: int) -> int:
+            called.append(n)
+            await asyncio.sleep(0.02)
+            return n
+
+        def model(request):
+            done = sum(message.type == "tool_result" for message in request.messages)
+            return [call("slow", n=done * 2), call("slow", n=done * 2 + 1)] if done < 2 else "end"
+
+        sess = session(agent(model=scripted(model), tools=[slow]))
+        task = asyncio.create_task(sess.run("go"))
+        await asyncio.sleep(wait)
+        task.cancel()
+        ended = (await asyncio.gather(task, return_exceptions=True))[0]
+        if isinstance(ended, asyncio.CancelledError):
+            assert sess.tree.history() == []
+            messages = sess.state.messages if sess.state else []
+            answered = [r.result for m in messages if m.type == "tool_result" for r in m.results]
+            called.clear()
+            ended = await (sess.resume() if sess.state else sess.run("go"))
+            assert not set(called) & set(answered)
+        assert len(ended.messages) == 6
+        assert sess.tree.history() == ended.messages
+
+    for wait in (0, 0.005, 0.015, 0.025, 0.035, 0.045):
+        run(main(wait))
+
+
+async def test_a_killed_run_goes_on_in_another_session_object():
+    helper, noted = noting()
+    sess = session(helper, metadata={"user": "ann"})
+    FAILING.set()
+    with pytest.raises(UPPError):
+        await sess.run("1 fail")
+    FAILING.clear()
+    text = sess.to_json()
+
+    other = Session.from_json(text, helper)
+    assert other.to_json() == text
+    await other.resume()
+
+    assert noted == [0]
+    assert other.metadata == {"user": "ann"}
+    assert len(other.tree.history()) == 4
+
+
+async def test_restoring_the_middle_shows_what_is_pending():
+    helper, _ = noting()
+    sess = session(helper)
+    await sess.run("2")
+    middle = sess.checkpoints[0]
+
+    await sess.restore(middle.id)
+
+    assert sess.tree.history() == []
+    assert sess.restored == middle.state.messages
+    assert sess.state == middle.state
+    assert sess.current_checkpoint == middle
+    await sess.run("0")
+    assert len(sess.tree.history()) == 5
+    assert sess.restored == []
+
+
+async def test_unknown_ids():
+    sess = session(agent(model=scripted(echo)))
+
+    with pytest.raises(SessionError, match='no checkpoint "x"'):
+        await sess.restore("x")
+    with pytest.raises(KeyError, match="no node"):
+        sess.fork("x")
+
+
+async def test_messages_that_were_taken_away_cannot_be_restored():
+    sess = session(agent(model=scripted(echo)))
+    await sess.run("one")
+    sess.tree.root.thread.clear()
+
+    with pytest.raises(SessionError, match=r"needs 2 message\(s\)"):
+        await sess.restore(sess.checkpoints[0].id)
+
+
+# Order, and inside of itself
+
+
+async def test_runs_at_once_come_one_after_the_other():
+    sess = session(agent(model=scripted(echo)))
+
+    turns = await asyncio.gather(*(sess.run(str(n)) for n in range(50)))
+
+    assert [turn.messages[0].text for turn in turns] == [str(n) for n in range(50)]
+    assert texts(sess.tree.history())[::2] == [str(n) for n in range(50)]
+
+
+async def test_a_cancelled_waiter_leaves_the_line():
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        await gate.wait()
+        return "on"
+
+    def model(request):
+        last = request.messages[-1]
+        return call("wait") if last.text == "wait" else "ok"
+
+    sess = session(agent(model=scripted(model), tools=[wait]))
+    first = asyncio.create_task(sess.run("wait"))
+    second = asyncio.create_task(sess.run("b"))
+    third = asyncio.create_task(sess.run("c"))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    gate.set()
+    await first
+    await third
+
+    assert [message.text for message in sess.tree.history() if message.type == "user"] == ["wait", "c"]
+
+
+@pytest.mark.parametrize("kind", ["run", "run_sync", "stream", "resume", "restore", "thread", "nested"])
+async def test_a_run_from_inside_a_tool_of_the_same_session_is_refused(kind):
+    @tool
+    async def again() -> str:
+        if kind == "run":
+            await sess.run("x")
+        elif kind == "run_sync":
+            sess.run_sync("x")
+        elif kind == "stream":
+            await sess.stream("x")
+        elif kind == "resume":
+            await sess.resume()
+        elif kind == "restore":
+            await sess.restore(sess.checkpoints[0].id)
+        elif kind == "thread":
+            await asyncio.to_thread(sess.run_sync, "x")
+        else:
+            await other.run("x")
+        return "no"
+
+    @tool
+    async def back() -> str:
+        await sess.run("x")
+        return "no"
+
+    other = session(agent(model=scripted([call("back"), "told"]), tools=[back]))
+    sess = session(agent(model=scripted(["first", call("again"), "told"]), tools=[again]))
+    await sess.run("zero")
+
+    turn = await asyncio.wait_for(sess.run("go"), 10)
+
+    inner = other.tree.history()[2].results[0] if kind == "nested" else turn.tool_executions[0]
+    assert inner.is_error
+    assert "from inside a run of its own" in inner.result
+    assert turn.response.text == "told"
+
+
+async def test_a_task_that_outlives_the_run_may_use_the_session():
+    later = []
+
+    async def follow_up():
+        await asyncio.sleep(0.02)
+        await sess.run("later")
+
+    @tool
+    async def start() -> str:
+        later.append(asyncio.create_task(follow_up()))
+        return "started"
+
+    sess = session(agent(model=scripted([call("start"), "ok", "later too"]), tools=[start]))
+    await sess.run("go")
+    await later[0]
+
+    assert texts(sess.tree.history())[-2:] == ["later", "later too"]
+
+
+async def test_another_session_may_run_inside():
+    other = session(agent(model=scripted(echo)))
+
+    @tool
+    async def delegate() -> str:
+        return (await other.run("sub")).response.text
+
+    sess = session(agent(model=scripted([call("delegate"), "ok"]), tools=[delegate]))
+
+    turn = await sess.run("go")
+
+    assert turn.tool_executions[0].result == "you said sub"
+
+
+async def test_run_sync_beside_a_run_on_the_same_loop_is_refused_and_not_a_deadlock():
+    @tool
+    async def wait() -> str:
+        await asyncio.sleep(0.05)
+        return "on"
+
+    sess = session(agent(model=scripted([call("wait"), "ok"]), tools=[wait]))
+    task = asyncio.create_task(sess.run("go"))
+    await asyncio.sleep(0.01)
+
+    with pytest.raises(SessionError, match="on the event loop of this thread"):
+        sess.run_sync("x")
+
+    await task
+
+
+def test_threads_take_turns():
+    sess = session(agent(model=scripted(echo)))
+    threads = [threading.Thread(target=sess.run_sync, args=(str(n),)) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    said = texts(sess.tree.history())
+    assert sorted(said[::2], key=int) == [str(n) for n in range(20)]
+    assert said[1::2] == [f"you said {text}" for text in said[::2]]
+
+
+async def test_a_thousand_sessions_at_once():
+    helper, _ = noting()
+    sessions = [session(helper, persistence=memory()) for _ in range(1000)]
+
+    turns = await asyncio.gather(*(sess.run("1") for sess in sessions))
+
+    assert {turn.response.text for turn in turns} == {"after 1"}
+    assert all(len(sess.checkpoints) == 2 and len(sess.persistence) == 1 for sess in sessions)
+
+
+async def test_the_tree_may_change_while_a_run_is_under_way():
+    @tool
+    async def wander() -> str:
+        branch = sess.fork(sess.tree.root.id)
+        sess.tree.checkout(branch)
+        return branch
+
+    sess = session(agent(model=scripted([call("wander"), "ok"]), tools=[wander]))
+
+    turn = await sess.run("go")
+
+    assert sess.tree.root.thread.messages == turn.messages
+    assert sess.tree.current.id == turn.tool_executions[0].result
+    assert sess.tree.history() == []

@@ -1,0 +1,344 @@
+"""Saving and loading; sessions as data; `ask` and `query`; structured answers."""
+
+import asyncio
+import copy
+import gc
+import json
+import pickle
+import threading
+import time
+import weakref
+
+import pytest
+from pydantic import BaseModel, TypeAdapter
+from session_support import (
+    FAILING,
+    call,
+    echo,
+    noting,
+    succeed,  # noqa: F401
+    texts,
+)
+
+import turntree
+from turntree import (
+    Checkpoint,
+    CorruptDataError,
+    ExecutionState,
+    PlanStep,
+    Session,
+    SessionError,
+    StoreError,
+    ValidationError,
+    agent,
+    ask,
+    query,
+    session,
+)
+from turntree.store import memory
+from turntree.upp import Thread, UPPError, scripted, tool
+
+# Keeping
+
+
+async def test_saving_and_loading():
+    store = memory()
+    helper, _ = noting()
+    sess = session(helper, persistence=store, metadata={"n": 1})
+    await sess.run("1")
+    sess.metadata["n"] = {"deep": [1.5]}
+    await sess.save()
+
+    again = await Session.load(store, sess.id, helper)
+
+    assert again.to_dict() == sess.to_dict()
+    assert again.metadata == {"n": {"deep": [1.5]}}
+    await again.run("0")
+    assert len((await Session.load(store, sess.id, helper)).tree.history()) == 6
+
+
+async def test_what_load_cannot_give():
+    store = memory()
+    helper = agent(model=scripted(echo))
+    with pytest.raises(SessionError, match="no session is saved"):
+        await Session.load(store, "x", helper)
+    await store.save("session:x", "{")
+    with pytest.raises(CorruptDataError, match='session "x" cannot be read'):
+        await Session.load(store, "x", helper)
+
+
+async def test_without_a_store_nothing_is_saved_until_it_is_asked_for():
+    helper = agent(model=scripted(echo))
+    sess = session(helper)
+    await sess.run("one")
+    assert len(sess.persistence) == 0
+
+    await sess.save()
+
+    assert (await Session.load(sess.persistence, sess.id, helper)).to_json() == sess.to_json()
+
+
+class Shelf:
+    """A store with synchronous methods, which may fail or be slow."""
+
+    def __init__(self):
+        self.texts = {}
+        self.threads = set()
+        self.failing = False
+        self.nap = 0.0
+
+    def save(self, key, data):
+        self.threads.add(threading.get_ident())
+        time.sleep(self.nap)
+        if self.failing:
+            raise OSError("disk full")
+        self.texts[key] = data
+
+    def load(self, key):
+        return self.texts.get(key)
+
+    def delete(self, key):
+        self.texts.pop(key, None)
+
+
+def test_a_synchronous_store_serves_every_way_to_run(run):
+    shelf = Shelf()
+    helper = agent(model=scripted(echo))
+    sess = session(helper, persistence=shelf)
+
+    async def main():
+        await sess.run("one")
+        await sess.stream("two")
+        assert threading.get_ident() not in shelf.threads
+        return await Session.load(shelf, sess.id, helper)
+
+    loaded = run(main())
+    assert len(loaded.tree.history()) == 4
+    sess.run_sync("three")
+    assert json.loads(shelf.texts[f"session:{sess.id}"]) == sess.to_dict()
+
+
+async def test_a_store_that_fails_loses_no_turn():
+    shelf = Shelf()
+    sess = session(agent(model=scripted(echo)), persistence=shelf)
+    shelf.failing = True
+
+    with pytest.raises(StoreError, match="disk full") as caught:
+        await sess.run("one")
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.turn.response.text == "you said one"
+    with pytest.raises(StoreError, match="disk full"):
+        await sess.stream("two")
+    with pytest.raises(OSError, match="disk full"):
+        await sess.save()
+
+    shelf.failing = False
+    await sess.save()
+    assert len(sess.tree.history()) == 4
+    assert json.loads(shelf.texts[f"session:{sess.id}"]) == sess.to_dict()
+
+
+async def test_cancelled_while_it_is_saved_the_turn_is_there():
+    shelf = Shelf()
+    shelf.nap = 0.05
+    sess = session(agent(model=scripted(echo)), persistence=shelf)
+    task = asyncio.create_task(sess.run("one"))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert len(sess.tree.history()) == 2
+    await sess.run("two")
+    assert len(sess.tree.history()) == 4
+
+
+async def test_a_failed_run_is_saved_so_that_another_process_goes_on():
+    store = memory()
+    helper, noted = noting()
+    sess = session(helper, persistence=store)
+    FAILING.set()
+    with pytest.raises(UPPError):
+        await sess.run("1 fail")
+    FAILING.clear()
+
+    other = await Session.load(store, sess.id, helper)
+    await other.resume()
+
+    assert noted == [0]
+
+
+# Data
+
+
+async def values():
+    helper, _ = noting()
+    sess = session(helper)
+    await sess.run("1")
+    checkpoint = sess.checkpoints[0]
+    return [checkpoint, checkpoint.state, PlanStep("1", "Look", depends_on=["0"], status="in_progress")]
+
+
+async def test_checkpoints_and_states_are_data():
+    for value in await values():
+        cls = type(value)
+        assert cls.model_validate_json(value.model_dump_json()) == value
+        assert cls.model_validate(value.model_dump()) == value
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert copy.deepcopy(value) == value
+        assert hash(value) == hash(cls.model_validate(value.to_dict()))
+        assert TypeAdapter(cls).validate_python(value.to_dict()) == value
+        assert cls.model_json_schema()["properties"]
+        assert repr(value).startswith(cls.__name__)
+
+    class Holder(BaseModel):
+        model_config = {"arbitrary_types_allowed": False}
+        checkpoint: Checkpoint
+        state: ExecutionState
+
+    checkpoint, state, _ = await values()
+    assert Holder.model_validate_json(Holder(checkpoint=checkpoint, state=state).model_dump_json())
+
+
+async def test_the_shape_of_a_checkpoint():
+    checkpoint, state, step = await values()
+
+    assert set(checkpoint.to_dict()) == {
+        "id", "sessionId", "timestamp", "step", "threadId", "state", "subAgentStates", "metadata"
+    }  # fmt: skip
+    assert set(state.to_dict()) == {"step", "messages", "metadata"}
+    assert step.to_dict() == {"id": "1", "description": "Look", "dependsOn": ["0"], "status": "in_progress"}
+    assert (step.tool, step.depends_on, step.status) == (None, ["0"], "in_progress")
+    assert checkpoint.sub_agent_states == {}
+    assert checkpoint.metadata == {}
+    assert state.reasoning is None
+    assert state.plan is None
+    with pytest.raises(ValueError, match="status must be one of"):
+        PlanStep("1", "x", status="lost")
+
+
+def test_flawed_documents_are_refused_with_their_place():
+    helper = agent(model=scripted(echo))
+    sess = session(helper)
+    document = sess.to_dict()
+
+    with pytest.raises(ValidationError, match="/version: the session is of UAP") as caught:
+        Session.from_json({**document, "version": "2.0.0"}, helper)
+    assert caught.value.errors()[0]["pointer"] == "/version"
+    with pytest.raises(ValidationError, match="/threadTree/rootId"):
+        Session.from_json({**document, "threadTree": {**document["threadTree"], "rootId": "x"}}, helper)
+    with pytest.raises(ValidationError, match="not a UUIDv4"):
+        Session.from_json({**document, "id": "x"}, helper, strict=True)
+    assert Session.from_json({**document, "id": "x"}, helper).id == "x"
+
+
+async def test_a_session_that_leads_to_itself_is_collected():
+    class Owner:
+        def __init__(self):
+            self.helper = agent(model=scripted([call("work"), "ok"]), tools=[tool(self.work)])
+            self.session = session(self.helper, metadata={})
+
+        def work(self) -> str:
+            """Work."""
+            return "done"
+
+    owner = Owner()
+    await owner.session.run("go")
+    found = weakref.ref(owner)
+    del owner
+    gc.collect()
+
+    assert found() is None
+
+
+# ask and query
+
+
+async def test_ask_talks_in_the_thread():
+    helper = agent(model=scripted(echo))
+    thread = Thread()
+
+    await ask(helper, "one", thread)
+    turn = await ask(helper, "two", thread)
+
+    assert turn.messages == thread.messages[2:]
+    assert (await ask(helper, "alone")).response.text == "you said alone"
+    with pytest.raises(TypeError, match="thread must be a Thread, not list"):
+        await ask(helper, "x", [])
+
+
+async def test_ask_in_a_node_of_a_tree():
+    sess = session(agent(model=scripted(echo)))
+
+    await ask(sess.agent, "one", sess.tree.current.thread)
+
+    assert texts(sess.tree.history()) == ["one", "you said one"]
+
+
+async def test_a_query_inside_a_run_is_kept_with_the_session():
+    expert = agent(model=scripted(echo))
+    results = []
+
+    @tool
+    async def research(topic: str) -> str:
+        results.append(await query(expert, topic))
+        return results[0].turn.response.text
+
+    helper = agent(model=scripted([call("research", topic="owls"), "ok"]), tools=[research])
+    sess = session(helper)
+    turn = await sess.run("go")
+    more = await results[0].continue_("mice")
+
+    node = next(node for node in sess.tree.nodes.values() if node.metadata.get("kind") == "query")
+    assert node.metadata == {"kind": "query", "agentId": expert.id}
+    assert node.thread == results[0].thread == more.thread
+    assert texts(sess.tree.history(node.id)) == ["owls", "you said owls", "mice", "you said mice"]
+    assert sess.tree.history() == turn.messages
+    again = Session.from_json(sess.to_json(), helper)
+    assert texts(again.tree.history(node.id)) == texts(sess.tree.history(node.id))
+
+
+def test_the_names_are_there():
+    names = {"Checkpoint", "ExecutionState", "PlanStep", "QueryResult", "Session", "ask", "query", "session"}
+    assert names <= set(turntree.__all__)
+    assert Session.__module__ == Checkpoint.__module__ == "turntree"
+
+
+# Structured answers
+
+
+class City(BaseModel):
+    name: str
+
+
+def cities(*answers):
+    """An agent that answers by the list and may repair one answer."""
+    return agent(model=scripted(list(answers)), structure=City, structure_repair=True)
+
+
+async def test_structured_answers_have_their_type_and_are_repaired():
+    sess = session(cities("{}", '{"name": "Tokyo"}'))
+
+    turn = await sess.run("city?")
+
+    assert (turn.data, turn.cycles, len(sess.checkpoints)) == (City(name="Tokyo"), 2, 2)
+    assert list(sess.tree.history()) == list(turn.messages)
+
+
+async def test_a_structured_stream_of_a_session_shows_the_answer_as_it_comes():
+    stream = session(cities('{"name": "Tokyo"}')).stream("city?")
+
+    async for _ in stream:
+        pass
+
+    assert stream.partial == {"name": "Tokyo"}
+    assert (await stream.turn).data == City(name="Tokyo")
+
+
+async def test_a_run_restored_before_its_repair_is_repaired_after_a_reload():
+    sess = session(cities("{}", '{"name": "Tokyo"}'))
+    await sess.run("city?")
+    await sess.restore(sess.checkpoints[0].id)
+
+    turn = await Session.from_json(sess.to_json(), agent=cities('{"name": "Kyoto"}')).resume()
+
+    assert (turn.data, turn.cycles) == (City(name="Kyoto"), 2)

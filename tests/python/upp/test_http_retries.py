@@ -1,0 +1,227 @@
+"""Refusals, retries, and faults in the middle of a run."""
+
+import time
+
+import pytest
+from http_faults_support import MODES, WIRES, WORDS, any_path, ask, chat, local, messages
+
+from turntree import agent
+from turntree.testing import ErrorReply, Fault, RawReply, Reply, ToolCall, serve
+from turntree.upp import (
+    ErrorCode,
+    ExponentialBackoff,
+    LinearBackoff,
+    NoRetry,
+    RetryAfterStrategy,
+    TokenBucket,
+    UPPError,
+    tool,
+)
+
+pytestmark = pytest.mark.timeout(20)
+
+
+# Refusals and retries
+
+QUICK = {"base_delay": 0.001, "max_delay": 0.002, "jitter": False}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("retry_after", [None, 7, "Wed, 21 Oct 2015 07:28:00 GMT", "nonsense"])
+def test_too_many_requests(run, loopback, mode, retry_after):
+    server = loopback(ErrorReply(429, "slow down", retry_after=retry_after))
+
+    error = ask(run, chat, server.base_url, mode)
+
+    assert (error.code, error.status_code) == (ErrorCode.RATE_LIMITED, 429)
+    assert error.retry_after == {7: 7.0, "Wed, 21 Oct 2015 07:28:00 GMT": 0.0}.get(retry_after)
+    assert error.request_id
+    assert len(server.requests) == 1
+
+
+def test_a_retry_after_without_bound_is_bounded(run, loopback):
+    server = loopback(ErrorReply(429, retry_after=10**12))
+
+    error = ask(run, chat, server.base_url, "plain", retry_after_max=60)
+
+    assert error.retry_after == 60
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("strategy", "requests"),
+    [
+        (None, 1),
+        (NoRetry(), 1),
+        (ExponentialBackoff(max_attempts=2, **QUICK), 3),
+        (LinearBackoff(max_attempts=3, delay=0.001), 4),
+        (RetryAfterStrategy(max_attempts=1, fallback_delay=0.001), 2),
+        (TokenBucket(max_tokens=10, refill_rate=1000.0, max_attempts=2), 3),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
+)
+def test_how_often_is_tried_again(run, loopback, mode, strategy, requests):
+    server = loopback(ErrorReply(429))
+
+    error = ask(run, chat, server.base_url, mode, retry_strategy=strategy)
+
+    assert error.code == ErrorCode.RATE_LIMITED
+    assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("make", WIRES)
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ErrorReply(429),
+        ErrorReply(500),
+        ErrorReply(503),
+        Reply(WORDS, fault=Fault(reset_after=0)),
+        Reply(WORDS, fault=Fault(close_after=0)),
+    ],
+    ids=["429", "500", "503", "reset", "close"],
+)
+def test_a_failure_that_passes_is_survived(run, loopback, make, mode, failure):
+    server = loopback([failure, failure, Reply(WORDS)])
+    params = {"max_tokens": 100} if make is messages else {}
+    model = make(server.base_url, retry_strategy=ExponentialBackoff(**QUICK))
+    runner = agent(model=model, params=params)
+
+    async def streamed():
+        return await runner.stream("Hi").turn
+
+    turn = run(streamed() if mode == "streamed" else runner.run("Hi"))
+
+    assert turn.response.text == WORDS
+    assert turn.cycles == 1
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("status", [400, 401, 404, 422])
+def test_a_final_refusal_is_not_tried_again(run, loopback, mode, status):
+    server = loopback(ErrorReply(status))
+
+    ask(run, chat, server.base_url, mode, retry_strategy=ExponentialBackoff(**QUICK))
+
+    assert len(server.requests) == 1
+
+
+def test_the_servers_wait_is_followed(run, loopback):
+    server = loopback([ErrorReply(429, retry_after=1), Reply("ok")])
+    model = chat(server.base_url, retry_strategy=RetryAfterStrategy())
+
+    began = time.monotonic()
+    turn = run(agent(model=model).run("Hi"))
+
+    assert turn.response.text == "ok"
+    assert time.monotonic() - began >= 0.95
+
+
+def test_nothing_is_sent_again_once_a_stream_has_begun(run, loopback):
+    server = loopback([Reply(WORDS, fault=Fault(reset_after=400)), Reply(WORDS)])
+
+    error = ask(run, chat, server.base_url, "streamed", retry_strategy=ExponentialBackoff(**QUICK))
+
+    assert error.code == ErrorCode.NETWORK_ERROR
+    assert len(server.requests) == 1
+
+
+def test_a_wait_between_attempts_can_be_cancelled(run, loopback):
+    import asyncio
+
+    server = loopback(ErrorReply(429, retry_after=600))
+    runner = agent(model=chat(server.base_url, retry_strategy=RetryAfterStrategy()))
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runner.run("Hi"), 0.2)
+
+    began = time.monotonic()
+    run(main())
+
+    assert time.monotonic() - began < 5
+    assert len(server.requests) == 1
+
+
+# Faults in the middle of a run
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_failure_after_tools_keeps_what_there_is(run, loopback, mode):
+    @tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    server = loopback([[ToolCall("add", {"a": 1, "b": 2})], ErrorReply(500)])
+    runner = agent(model=chat(server.base_url), tools=[add])
+
+    async def streamed():
+        return await runner.stream("Hi").turn
+
+    with pytest.raises(UPPError) as caught:
+        run(streamed() if mode == "streamed" else runner.run("Hi"))
+
+    partial = caught.value.partial
+    assert partial is not None
+    assert [message.type for message in partial.messages] == ["user", "assistant", "tool_result"]
+    assert partial.cycles == 1
+    assert partial.usage.total_tokens > 0
+
+
+def test_run_sync_and_stream_sync_fail_alike(loopback):
+    server = loopback(Reply(WORDS, fault=Fault(reset_after=10)))
+    runner = agent(model=chat(server.base_url))
+
+    with pytest.raises(UPPError) as plain:
+        runner.run_sync("Hi")
+    with pytest.raises(UPPError) as streamed:
+        list(runner.stream_sync("Hi"))
+
+    assert plain.value.code == streamed.value.code == ErrorCode.NETWORK_ERROR
+
+
+def test_a_failure_leaves_the_pool_usable(run, loopback):
+    replies = iter([Fault(reset_after=30), Fault(close_after=30), None, None])
+    server = loopback(lambda _: Reply(WORDS, fault=next(replies)))
+    runner = agent(model=chat(server.base_url))
+
+    async def main():
+        outcomes = []
+        for _ in range(4):
+            try:
+                outcomes.append((await runner.run("Hi")).response.text)
+            except UPPError as error:
+                outcomes.append(error.code)
+        return outcomes
+
+    assert run(main()) == [ErrorCode.NETWORK_ERROR, ErrorCode.NETWORK_ERROR, WORDS, WORDS]
+
+
+def test_an_error_can_be_pickled_and_copied(run, loopback):
+    import copy
+    import pickle
+
+    server = loopback(ErrorReply(429, "slow", retry_after=3))
+
+    error = ask(run, chat, server.base_url, "plain")
+
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert (again.code, again.status_code, again.retry_after, str(again)) == (
+            error.code,
+            429,
+            3.0,
+            str(error),
+        )
+
+
+def test_the_servers_of_this_file_work(run):
+    good = b'{"model":"m","message":{"role":"assistant","content":"hi"},"done":true,"done_reason":"stop"}'
+
+    with any_path(RawReply(good)) as url:
+        turn = run(agent(model=local(url)).run("Hi"))
+
+    assert turn.response.text == "hi"
+    with serve("ok") as server:
+        assert run(agent(model=chat(server.base_url)).run("Hi")).response.text == "ok"

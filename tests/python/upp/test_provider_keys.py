@@ -1,0 +1,278 @@
+"""API keys."""
+
+import asyncio
+import json
+import logging
+import traceback
+from collections import Counter
+
+import pytest
+from providers_support import (
+    KEY,
+    WIRES,
+    chat,
+    helper,
+    messages,
+    no_keys_of_this_machine,  # noqa: F401
+    responses,
+    sent_key,
+    streamed,
+    weather,
+)
+
+from turntree import agent
+from turntree.testing import ErrorReply, Reply, ToolCall
+from turntree.upp import (
+    DynamicKey,
+    ErrorCode,
+    ProviderConfig,
+    RoundRobinKeys,
+    UPPError,
+    WeightedKeys,
+    anthropic,
+    embedding,
+    google,
+    llm,
+    openai,
+    openai_compatible,
+    replay,
+    xai,
+)
+
+
+@pytest.mark.parametrize("make", WIRES)
+def test_a_key_as_text(run, loopback, make):
+    server = loopback("ok")
+
+    run(helper(make, server).run("Hi"))
+
+    assert sent_key(server.requests[0]) == KEY
+
+
+@pytest.mark.parametrize(
+    ("make", "variable"),
+    [(chat, "OPENAI_API_KEY"), (responses, "OPENAI_API_KEY"), (messages, "ANTHROPIC_API_KEY")],
+)
+def test_a_key_of_the_environment(run, loopback, monkeypatch, make, variable):
+    monkeypatch.setenv(variable, "of-the-environment\n")
+    server = loopback("ok")
+
+    run(helper(make, server, options={"api_key": None}).run("Hi"))
+
+    assert sent_key(server.requests[0]) == "of-the-environment"
+
+
+@pytest.mark.parametrize("make", [chat, responses, messages])
+def test_a_missing_key_says_where_to_put_it(run, loopback, make):
+    server = loopback("ok")
+
+    with pytest.raises(UPPError, match=r"_API_KEY") as caught:
+        run(helper(make, server, options={"api_key": None}).run("Hi"))
+
+    assert caught.value.code == ErrorCode.AUTHENTICATION_FAILED
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("key", ["", "  \n"])
+def test_an_empty_key_is_a_missing_key(run, loopback, key):
+    server = loopback("ok")
+
+    with pytest.raises(UPPError) as caught:
+        run(helper(chat, server, options={"api_key": key}).run("Hi"))
+
+    assert caught.value.code == ErrorCode.AUTHENTICATION_FAILED
+    assert server.requests == []
+
+
+def test_openai_compatible_needs_no_key(run, loopback):
+    server = loopback("ok", strict=False)
+
+    run(agent(model=openai_compatible("llama", base_url=server.base_url)).run("Hi"))
+
+    assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_key_from_a_function_is_asked_for_each_request(run, loopback, is_async, wrapped):
+    given = iter(["first", "second"])
+    loops = []
+
+    def sync_key():
+        return next(given)
+
+    async def async_key():
+        await asyncio.sleep(0)
+        loops.append(asyncio.get_running_loop())
+        return next(given)
+
+    function = async_key if is_async else sync_key
+    server = loopback([[ToolCall("weather", {"city": "Tokyo"})], "ok"])
+    runner = helper(chat, server, options={"api_key": DynamicKey(function) if wrapped else function}, tools=[weather])
+
+    async def main():
+        await runner.run("Hi")
+        return asyncio.get_running_loop()
+
+    loop = run(main())
+
+    assert [sent_key(request) for request in server.requests] == ["first", "second"]
+    assert loops == ([loop, loop] if is_async else [])
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_key_from_a_function_works_in_run_sync(loopback, is_async):
+    async def key():
+        return "later"
+
+    server = loopback("ok")
+
+    helper(chat, server, options={"api_key": key if is_async else lambda: "later"}).run_sync("Hi")
+
+    assert sent_key(server.requests[0]) == "later"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_function_that_fails_to_give_a_key(run, loopback, is_streamed):
+    def key():
+        raise LookupError("the vault is closed")
+
+    server = loopback("ok")
+    runner = helper(chat, server, options={"api_key": key})
+
+    with pytest.raises(UPPError, match="the vault is closed") as caught:
+        run(streamed(runner, "Hi") if is_streamed else runner.run("Hi"))
+
+    assert caught.value.code == ErrorCode.AUTHENTICATION_FAILED
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("wrong", [None, 42, b"key", "two\nlines"])
+def test_a_function_that_gives_no_key(run, loopback, wrong):
+    server = loopback("ok")
+
+    with pytest.raises(UPPError) as caught:
+        run(helper(chat, server, options={"api_key": lambda: wrong}).run("Hi"))
+
+    assert caught.value.code in {ErrorCode.AUTHENTICATION_FAILED, ErrorCode.INVALID_REQUEST}
+    assert server.requests == []
+
+
+def test_keys_in_turn(run, loopback):
+    server = loopback("ok")
+    runner = helper(chat, server, options={"api_key": RoundRobinKeys(["a", "b", "c"])})
+
+    async def main():
+        for _ in range(4):
+            await runner.run("Hi")
+
+    run(main())
+
+    assert [sent_key(request) for request in server.requests] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("rare", [("rare", 1), {"key": "rare", "weight": 1.0}])
+def test_keys_by_weight(run, loopback, rare):
+    server = loopback("ok")
+    runner = helper(chat, server, options={"api_key": WeightedKeys([("often", 30), rare])})
+
+    async def main():
+        for _ in range(60):
+            await runner.run("Hi")
+
+    run(main())
+
+    counts = Counter(sent_key(request) for request in server.requests)
+    assert counts["often"] > 40
+    assert set(counts) <= {"often", "rare"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [KEY, (KEY,), (KEY, "much"), {"key": KEY}, {"key": KEY, "weight": "much"}, {"key": KEY, "weight": 1, "more": 2}],
+)
+def test_a_wrong_weighted_key_is_refused_and_not_shown(wrong):
+    with pytest.raises(TypeError) as caught:
+        WeightedKeys([wrong])
+
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert "dict of key and weight" in shown
+    assert KEY not in shown
+
+
+def test_a_version_is_put_where_the_vendor_has_one(run, loopback, tmp_path):
+    server = loopback("ok")
+    made = [
+        anthropic("claude", base_url=server.base_url, api_key=KEY, api_version="2030-01-01"),
+        xai("grok", "messages", base_url=server.base_url, api_key=KEY, api_version="2030-01-02"),
+        openai("gpt", base_url=server.base_url, api_key=KEY, api_version="2030-01-03"),
+    ]
+    for model in made:
+        llm(model=model, params={"max_tokens": 9} if model.provider != "openai" else None).generate_sync("Hi")
+    given = [request.headers.get("anthropic-version") for request in server.requests]
+    assert given == ["2030-01-01", "2030-01-02", None]
+    assert not any("2030-01-03" in f"{request.path}{request.headers}" for request in server.requests)
+
+    path = tmp_path / "empty.json"
+    path.write_text('{"format": "turntree.replay", "version": 1, "exchanges": []}')
+    with replay(path):
+        for version in ("v1", "v1alpha"):
+            model = google("gemini", api_version=version)
+            for call in (llm(model=model).generate_sync, embedding(model=model).embed_sync):
+                with pytest.raises(UPPError, match=f"googleapis.com/{version}/models/gemini:"):
+                    call("Hi")
+
+
+@pytest.mark.parametrize("wrong", [42, b"key", ["a"], object()])
+def test_a_wrong_key_is_refused_at_once(wrong):
+    with pytest.raises(TypeError, match="api_key"):
+        openai("gpt", api_key=wrong)
+
+
+@pytest.mark.parametrize("make", [RoundRobinKeys, WeightedKeys])
+def test_strategies_without_keys_are_refused(make):
+    with pytest.raises(ValueError, match="at least one key"):
+        make([])
+
+
+@pytest.mark.parametrize("wrapped", [str, lambda key: lambda: key, lambda key: RoundRobinKeys([key]), DynamicKey])
+def test_a_repr_shows_no_key(wrapped):
+    key = wrapped(KEY) if wrapped is not DynamicKey else DynamicKey(lambda: KEY)
+    model = openai("gpt", api_key=key, headers={"x-own": KEY})
+    config = ProviderConfig(api_key=key, headers={"Authorization": KEY})
+
+    shown = repr(model) + repr(config) + repr(agent(model=model, config=config))
+    shown += repr(agent(model=model, config=config).options)
+    if not isinstance(key, str):
+        shown += repr(key)
+
+    assert KEY not in shown
+
+
+@pytest.mark.parametrize("in_a_header", [False, True])
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("make", WIRES)
+def test_errors_and_logs_show_no_key(run, loopback, caplog, capfd, make, is_streamed, in_a_header):
+    caplog.set_level(logging.DEBUG)
+    server = loopback(ErrorReply(401, f"Incorrect API key provided: {KEY}."), strict=False)
+    options = {"api_key": None, "headers": {"Authorization": f"Bearer {KEY}"}} if in_a_header else {}
+    runner = helper(make, server, options=options)
+
+    with pytest.raises(UPPError) as caught:
+        run(streamed(runner, "Hi") if is_streamed else runner.run("Hi"))
+
+    error = caught.value
+    shown = str(error) + repr(error) + json.dumps(error.to_dict()) + repr(error.__dict__)
+    assert KEY not in shown + caplog.text + "".join(capfd.readouterr())
+    assert error.code == ErrorCode.AUTHENTICATION_FAILED
+
+
+def test_an_error_in_a_stream_shows_no_key(run, loopback):
+    from turntree.testing import Fault
+
+    server = loopback(Reply("one two three", fault=Fault(error_after=2, error_message=f"bad {KEY}")))
+
+    with pytest.raises(UPPError) as caught:
+        run(streamed(helper(chat, server), "Hi"))
+
+    assert KEY not in str(caught.value)
