@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 from turntree import _core
 from turntree._agent_hooks import native_hooks, strategy_of
 from turntree._execution import LoopStrategy, Performer, PlanStrategy, ReactStrategy, checked, loop, native_execution
+from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.exceptions import ApprovalRequired
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
@@ -17,17 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         AsyncIterable,
-        AsyncIterator,
         Callable,
-        Generator,
         Iterable,
-        Iterator,
         Mapping,
         Sequence,
     )
-    from types import TracebackType
 
-    from typing_extensions import Self, Unpack
+    from typing_extensions import Unpack
 
     from turntree import Session, upp
     from turntree._agent_hooks import AgentStrategy
@@ -427,133 +424,65 @@ class _Owner:
         return agent
 
 
-class AgentStream:
-    """A run that is listened to: an async iterator of events, and the turn. UAP-1.0 §12.
+class AgentStream(TurnStream[_core.AgentStreamEvent]):
+    """A streamed run: an async iterator of events, and the turn.
 
-    Use it as ``async with`` to stop the run when you leave early.
+    Use ``async with`` to stop the run when you leave the block early.
+
+    Spec: UAP-1.0 §12.
     """
 
-    __slots__ = ("__weakref__", "_native", "_session")
+    __slots__ = ("_session",)
 
     def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
-        self._native = native
+        super().__init__(native)
         self._session = session
 
-    def __aiter__(self) -> AsyncIterator[_core.AgentStreamEvent]:
-        """Give the events; those that are there already come without a trip through the event loop."""
-        return self._native.events
-
-    async def __anext__(self) -> _core.AgentStreamEvent:
-        """Give the next event."""
-        return await self._native.events.__anext__()
-
-    def batches(self, limit: int = 256) -> AsyncIterator[list[_core.AgentStreamEvent]]:
-        """Give lists of all events that are ready, up to `limit`: for heavy consumers."""
-        return self._native.events.batches(limit)
-
-    @property
-    def partial(self) -> Any:
-        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
-        return self._native.partial
-
-    @property
-    def turn(self) -> _Turn:
-        """The turn: ``await stream.turn``. The run goes on while it is awaited, whether or not events are read.
-
-        Awaiting it again gives the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. The
-        stream of a session whose run waits for a decision ends like any other, and this raises `ApprovalRequired`.
-        """
-        return _Turn(self._native, self._session)
-
-    def __await__(self) -> Generator[Any, Any, upp.Turn]:
-        """Give the turn."""
-        return self.turn.__await__()
-
-    def abort(self) -> None:
-        """Stop the run: iteration ends, and the turn is what there is, marked ``metadata["uap"]["aborted"]``."""
-        self._native.abort()
-
-    async def aclose(self) -> None:
-        """Drop the run and everything behind it."""
-        await self._native.events.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Turn:
-    """An awaitable that may be awaited again: each time it asks the stream for its turn."""
-
-    __slots__ = ("_native", "_session")
-
-    def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None) -> None:
-        self._native = native
-        self._session = session
-
-    def __await__(self) -> Generator[Any, Any, upp.Turn]:
+    async def _outcome(self) -> upp.Turn:
         try:
-            return (yield from self._native.turn().__await__())
+            return await self._native.turn()
         except ApprovalRequired as required:
             required.session = self._session
             raise
 
+    @property
+    def turn(self) -> RepeatableAwaitable[upp.Turn]:
+        """The turn: ``await stream.turn``. The run continues while it is awaited, whether or not events are read.
 
-class SyncAgentStream:
-    """A run that is listened to without an event loop: an iterator of events, and the turn.
+        Awaiting it again returns the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. If a
+        run of a session waits for approvals, the stream ends normally and this raises `ApprovalRequired`.
+        """
+        return RepeatableAwaitable(self._outcome)
 
-    Use it as ``with`` to stop the run when you leave early.
+    def abort(self) -> None:
+        """Stop the run: iteration ends, and the turn is partial, marked ``metadata["uap"]["aborted"]``."""
+        self._native.abort()
+
+
+class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent]):
+    """A streamed run without an event loop: an iterator of events, and the turn.
+
+    Use ``with`` to stop the run when you leave the block early.
     """
 
-    __slots__ = ("__weakref__", "_events", "_native", "_session")
+    __slots__ = ("_session",)
 
     def __init__(self, native: _core.AgentStreamCore[_core.AgentStreamEvent], session: Session | None = None) -> None:
-        self._native = native
+        super().__init__(native)
         self._session = session
-        self._events: Iterator[_core.AgentStreamEvent] = native.blocking()
-
-    def __iter__(self) -> Iterator[_core.AgentStreamEvent]:
-        """Give the events."""
-        return self._events
-
-    def __next__(self) -> _core.AgentStreamEvent:
-        """Give the next event."""
-        return next(self._events)
-
-    @property
-    def partial(self) -> Any:
-        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
-        return self._native.partial
 
     @property
     def turn(self) -> upp.Turn:
-        """The turn; runs to the end if the run is not over."""
+        """The turn. Runs to the end if the run is not over."""
         try:
-            turn: upp.Turn = self._native.turn_sync()
+            return self._native.turn_sync()
         except ApprovalRequired as required:
             required.session = self._session
             raise
-        return turn
 
     def abort(self) -> None:
-        """Stop the run; the turn is what there is."""
+        """Stop the run: iteration ends, and the turn is partial."""
         self._native.abort()
-
-    def close(self) -> None:
-        """Drop the run and everything behind it."""
-        self._native.events.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _with_strategy(options: AgentOptions) -> AgentOptions:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from turntree import _core
 from turntree._agent_hooks import AgentStrategy, native_hooks
+from turntree._streams import RepeatableAwaitable, SyncTurnStream, TurnStream
 from turntree.upp._structure import structure_of
 from turntree.upp._tool_use import tool_strategy_of
 from turntree.upp._tools import as_tool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -236,79 +236,45 @@ class HeardLLM(LLM):
         return await stream.turn
 
 
-class StreamResult:
-    """A call that is listened to: an async iterator of events, and the turn. UPP-1.2 §11.2.
+class StreamResult(TurnStream["upp.StreamEvent"]):
+    """A streamed call: an async iterator of events, and the turn.
 
     Leaving the iteration early (``break``, an exception, a timeout) stops the call: the request is dropped and the
     turn raises CANCELLED. Awaiting the turn without iterating runs the call to its end.
+
+    Spec: UPP-1.2 §11.2.
     """
 
-    __slots__ = ("__weakref__", "_native")
-
-    def __init__(self, native: _core.AgentStreamCore[upp.StreamEvent]) -> None:
-        self._native = native
+    __slots__ = ()
 
     def __aiter__(self) -> AsyncIterator[upp.StreamEvent]:
-        """Give the events; those that are there already come without a trip through the event loop."""
-        return _Events(self._native, self._native.events)
-
-    async def __anext__(self) -> upp.StreamEvent:
-        """Give the next event."""
-        return await self._native.events.__anext__()
+        """Return the events. Events that are ready are returned without a trip through the event loop."""
+        return _Events(self._native, super().__aiter__())
 
     def batches(self, limit: int = 256) -> AsyncIterator[list[upp.StreamEvent]]:
-        """Give lists of all events that are ready, up to `limit`: for heavy consumers."""
-        return _Events(self._native, self._native.events.batches(limit))
-
-    @property
-    def partial(self) -> Any:
-        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
-        return self._native.partial
+        """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
+        return _Events(self._native, super().batches(limit))
 
     @property
     def turn(self) -> Awaitable[upp.Turn]:
-        """The turn: ``await stream.turn``. The call goes on while it is awaited, whether or not events are read.
+        """The turn: ``await stream.turn``. The call continues while it is awaited, whether or not events are read.
 
-        Awaiting it again gives the same turn. Raises `UPPError` as `LLM.generate`; CANCELLED for a call that was
-        stopped, with what had arrived in ``partial``.
+        Awaiting it again returns the same turn. Raises `UPPError` as `LLM.generate`; CANCELLED for a call that was
+        stopped, with the partial turn in ``partial``.
         """
-        return _Turn(self._native)
-
-    def __await__(self) -> Generator[Any, Any, upp.Turn]:
-        """Give the turn."""
-        return self.turn.__await__()
+        return RepeatableAwaitable(self._outcome)
 
     def abort(self) -> None:
-        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect on a call that is over."""
+        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""
         self._native.leave()
 
     async def aclose(self) -> None:
         """Stop the call if it is not over."""
         self._native.leave()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _Turn:
-    """An awaitable that may be awaited again: each time it asks the stream for its turn."""
-
-    __slots__ = ("_native",)
-
-    def __init__(self, native: _core.AgentStreamCore[Any]) -> None:
-        self._native = native
-
-    def __await__(self) -> Generator[Any, Any, upp.Turn]:
-        return self._native.turn().__await__()
-
 
 class _Events:
-    """One iteration over a stream: whoever leaves it before its end stops the call."""
+    """One iteration over a stream. Dropping it before the end stops the call."""
 
     __slots__ = ("_advance", "_native")
 
@@ -326,56 +292,31 @@ class _Events:
         self._native.leave()
 
 
-class SyncStreamResult:
-    """A call that is listened to without an event loop: an iterator of events, and the turn. UPP-1.2 §11.2.
+class SyncStreamResult(SyncTurnStream["upp.StreamEvent"]):
+    """A streamed call without an event loop: an iterator of events, and the turn.
 
     Leaving the iteration early stops the call, as with `StreamResult`.
+
+    Spec: UPP-1.2 §11.2.
     """
 
-    __slots__ = ("__weakref__", "_events", "_native")
-
-    def __init__(self, native: _core.AgentStreamCore[upp.StreamEvent]) -> None:
-        self._native = native
-        self._events: Iterator[upp.StreamEvent] = native.blocking()
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[upp.StreamEvent]:
-        """Give the events."""
+        """Return the events."""
         return _SyncEvents(self._native, self._events)
 
-    def __next__(self) -> upp.StreamEvent:
-        """Give the next event."""
-        return next(self._events)
-
-    @property
-    def partial(self) -> Any:
-        """The structured answer so far, by the events that were read: plain data, None before there is anything."""
-        return self._native.partial
-
-    @property
-    def turn(self) -> upp.Turn:
-        """The turn; runs to the end if the call is not over."""
-        turn: upp.Turn = self._native.turn_sync()
-        return turn
-
     def abort(self) -> None:
-        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect on a call that is over."""
+        """Stop the call: the next event and the turn raise `UPPError` CANCELLED. No effect if the call is over."""
         self._native.leave()
 
     def close(self) -> None:
         """Stop the call if it is not over."""
         self._native.leave()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class _SyncEvents:
-    """One iteration over a stream: whoever leaves it before its end stops the call."""
+    """One iteration over a stream. Dropping it before the end stops the call."""
 
     __slots__ = ("_events", "_native")
 
