@@ -38,9 +38,7 @@ mod _core {
     use super::{content, media, message, records, thread};
 
     #[pymodule_export]
-    use super::agents::agent::AgentCore;
-    #[pymodule_export]
-    use super::agents::context::ToolContext;
+    use super::agents::agent_core::AgentCore;
     #[pymodule_export]
     use super::agents::llm::LlmCore;
     #[pymodule_export]
@@ -53,6 +51,8 @@ mod _core {
     use super::agents::strategy::StrategyContext;
     #[pymodule_export]
     use super::agents::stream::{AgentStream, AgentStreamEvent, SubAgentRun, UapEvent};
+    #[pymodule_export]
+    use super::agents::tool_context::ToolContext;
     #[pymodule_export]
     use super::data::{_restore, Data};
     #[pymodule_export]

@@ -5,26 +5,27 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
-use super::agent::AgentCore;
-use super::callables::{ASK, Approver, Callables, EXECUTE};
-use super::context::ToolContext;
-use super::enclosing;
+use super::agent_core::AgentCore;
+use super::call_site::CallSite;
+use super::functions::{Approver, EXECUTE, Functions};
+use super::host_values::{
+    approval_from, before_call_from, exception_of, host_error, is_cancellation, turn_to_python, value_of,
+};
+use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
 use super::strategy::{Lease, StrategyContext, arguments, performed};
+use super::tool_context::ToolContext;
 use super::tracing::PyTracer;
 use crate::bridge::call::{Arguments, Call, call};
 use crate::bridge::context::CallerContext;
-use crate::bridge::gc::GcRoots;
 use crate::bridge::gil::{self, lock};
-use crate::bridge::imports::cancelled_error;
-use crate::convert::json::{json_to_python, to_raw, to_raw_object};
+use crate::convert::json::{json_to_python, to_raw};
 use crate::data::extract;
-use crate::raised::Raised;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use crate::to_python::ToPython;
 use turntree_agents::driver::{Span, Tracer};
@@ -35,7 +36,6 @@ use turntree_agents::host::{
     Approval, BeforeCall, HookSet, Host, HostError, HostErrorKind, StepResult, ToolInvocation,
 };
 use turntree_agents::types::ExecutionState;
-use turntree_agents::types::ParentRun;
 use turntree_agents::types::StrategyOutcome;
 use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
@@ -44,53 +44,15 @@ use turntree_core::message::{ToolCall, ToolResult, Turn};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_upp::UppError;
 
-/// Where the functions of a run are called.
-#[derive(Clone)]
-pub(crate) enum Place {
-    /// Where the run was started from.
-    Started(CallerContext),
-    /// On the loop that polls the run, which may have been started without one; with the variables of its start.
-    Polled(CallerContext),
-}
-
-impl Place {
-    /// Where the run was started.
-    const fn start(&self) -> &CallerContext {
-        let (Self::Started(caller) | Self::Polled(caller)) = self;
-        caller
-    }
-
-    pub(crate) fn caller(&self, py: Python<'_>) -> PyResult<CallerContext> {
-        match self {
-            Self::Started(caller) => Ok(caller.clone()),
-            Self::Polled(caller) => caller.on_running_loop(py),
-        }
-    }
-
-    /// The same place as tools see it: inside of the run.
-    fn entered(&self, py: Python<'_>, enclosing: &Arc<ParentRun>) -> PyResult<Self> {
-        let inside = enclosing::entered(py, self.start(), enclosing)?;
-        Ok(self.clone().map(|_| inside))
-    }
-
-    /// The same kind of place with other context variables.
-    fn map(self, change: impl FnOnce(CallerContext) -> CallerContext) -> Self {
-        match self {
-            Self::Started(caller) => Self::Started(change(caller)),
-            Self::Polled(caller) => Self::Polled(change(caller)),
-        }
-    }
-}
-
-/// Violations as Python tells them: pointer, rule and message of each.
-type Found = Vec<(String, String, String)>;
+/// The violations that a Python type reports: pointer, rule and message of each.
+type Violations = Vec<(String, String, String)>;
 
 /// The host of one run.
 pub(crate) struct PyHost {
-    callables: Arc<Mutex<Callables>>,
-    place: Place,
+    functions: Arc<Mutex<Functions>>,
+    call_site: CallSite,
     /// The place as tools see it, once one was called.
-    inside: OnceLock<Place>,
+    inside: OnceLock<CallSite>,
     hooks: HookSet,
     metadata: RunMetadata,
     /// Who watches; found when the run begins.
@@ -99,54 +61,13 @@ pub(crate) struct PyHost {
     seen_by_middleware: Mutex<Option<usize>>,
 }
 
-/// The dict that hooks and tools of a run share: what they put into it is the run's metadata (decision A79).
-pub(crate) struct RunMetadata {
-    kept: GcRoots,
-    index: usize,
-    /// What it held when it was last read.
-    seen: Mutex<Arc<RawObject>>,
-}
-
-impl RunMetadata {
-    /// A dict of what the run starts with, kept by the run.
-    ///
-    /// # Errors
-    /// Only when Python fails, as out of memory.
-    pub(crate) fn new(py: Python<'_>, kept: &GcRoots, metadata: Arc<RawObject>) -> PyResult<Self> {
-        let index = kept.add(metadata.to_python(py)?.unbind());
-        Ok(Self { kept: kept.clone(), index, seen: Mutex::new(metadata) })
-    }
-
-    fn dict(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        Ok(self.kept.get(py, self.index)?.cast_into::<PyDict>()?.unbind())
-    }
-
-    /// What it holds, where that has changed since it was last read.
-    fn changed(&self, py: Python<'_>) -> PyResult<Option<Arc<RawObject>>> {
-        let dict = self.dict(py)?;
-        if dict.bind(py).is_empty() && lock(&self.seen).is_empty() {
-            return Ok(None);
-        }
-        let metadata = to_raw_object(dict.bind(py).as_any(), "state.metadata").inspect_err(|error| {
-            // A hook put in what JSON cannot hold: it is told on stderr, and the run keeps what it had.
-            error.clone_ref(py).write_unraisable(py, None);
-        })?;
-        let mut seen = lock(&self.seen);
-        if **seen == metadata {
-            return Ok(None);
-        }
-        *seen = Arc::new(metadata);
-        Ok(Some(Arc::clone(&seen)))
-    }
-}
-
 impl PyHost {
     /// The host of a run with these functions; locked for a lookup, never while one is called.
-    pub(crate) fn new(callables: &Arc<Mutex<Callables>>, place: Place, metadata: RunMetadata) -> Self {
-        let hooks = lock(callables).set | HookSet::METADATA;
+    pub(crate) fn new(functions: &Arc<Mutex<Functions>>, call_site: CallSite, metadata: RunMetadata) -> Self {
+        let hooks = lock(functions).set | HookSet::METADATA;
         Self {
-            callables: Arc::clone(callables),
-            place,
+            functions: Arc::clone(functions),
+            call_site,
             inside: OnceLock::new(),
             hooks,
             metadata,
@@ -157,7 +78,7 @@ impl PyHost {
 
     /// Where functions of the application are called.
     fn caller(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>) -> PyResult<CallerContext> {
-        Ok(self.within(py, span, self.place.caller(py)?))
+        Ok(self.within(py, span, self.call_site.caller(py)?))
     }
 
     /// The same place inside the span, where somebody watches.
@@ -171,11 +92,11 @@ impl PyHost {
     /// Where a tool is called.
     fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
         let caller = match (&invocation.parent_run, self.inside.get()) {
-            (None, _) => self.place.caller(py)?,
-            (Some(_), Some(place)) => place.caller(py)?,
+            (None, _) => self.call_site.caller(py)?,
+            (Some(_), Some(site)) => site.caller(py)?,
             (Some(enclosing), None) => {
-                let place = self.place.entered(py, enclosing)?;
-                self.inside.get_or_init(|| place).caller(py)?
+                let site = self.call_site.inside(py, enclosing)?;
+                self.inside.get_or_init(|| site).caller(py)?
             }
         };
         Ok(self.within(py, invocation.span.as_ref(), caller))
@@ -188,23 +109,24 @@ impl PyHost {
         invocation: &ToolInvocation,
         metadata: &Arc<RawObject>,
     ) -> PyResult<Self> {
-        let agent = self.look(|callables| {
-            let tool = callables.tools.get(invocation.tool)?;
+        let agent = self.look(|functions| {
+            let tool = functions.tools.get(invocation.tool)?;
             tool.agent.as_ref().map(|agent| agent.clone_ref(py))
         })?;
-        let metadata = RunMetadata::new(py, &self.metadata.kept, Arc::clone(metadata))?;
-        let place = self.place.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
-        Ok(Self::new(agent.get().callables(), place, metadata))
+        let metadata = RunMetadata::new(py, &self.metadata.roots(), Arc::clone(metadata))?;
+        let call_site =
+            self.call_site.clone().map(|caller| self.within(py, invocation.span.as_ref(), caller));
+        Ok(Self::new(agent.get().functions(), call_site, metadata))
     }
 
     /// Where the functions of the run are called.
-    pub(super) const fn place(&self) -> &Place {
-        &self.place
+    pub(super) const fn call_site(&self) -> &CallSite {
+        &self.call_site
     }
 
     /// The agent whose run it is.
     pub(super) fn agent(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let owner = self.look(|callables| callables.owner.as_ref().map(|owner| owner.clone_ref(py)))?;
+        let owner = self.look(|functions| functions.owner.as_ref().map(|owner| owner.clone_ref(py)))?;
         owner.call0(py)
     }
 
@@ -215,7 +137,7 @@ impl PyHost {
         make: impl FnOnce() -> PyResult<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let kept = *lock(&self.seen_by_middleware);
-        if let Some(seen) = kept.and_then(|index| self.metadata.kept.get(py, index).ok()) {
+        if let Some(seen) = kept.and_then(|index| self.metadata.roots().get(py, index).ok()) {
             return Ok(seen);
         }
         let seen = make()?;
@@ -225,12 +147,12 @@ impl PyHost {
 
     /// Shows something else to the middleware from now on.
     pub(super) fn show_middleware(&self, seen: Py<PyAny>) {
-        *lock(&self.seen_by_middleware) = Some(self.metadata.kept.add(seen));
+        *lock(&self.seen_by_middleware) = Some(self.metadata.roots().add(seen));
     }
 
-    /// A turn of this run as Python sees it.
-    pub(super) fn show_turn(&self, py: Python<'_>, turn: Arc<Turn>) -> PyResult<Py<PyAny>> {
-        show_turn(py, &self.callables, turn)
+    /// Converts a turn of this run.
+    pub(super) fn turn_to_python(&self, py: Python<'_>, turn: Arc<Turn>) -> PyResult<Py<PyAny>> {
+        turn_to_python(py, &self.functions, turn)
     }
 
     /// `state` as hooks see it.
@@ -239,8 +161,8 @@ impl PyHost {
     }
 
     /// Looks something up among the agent's functions.
-    fn look<T>(&self, find: impl FnOnce(&Callables) -> Option<T>) -> PyResult<T> {
-        let found = find(&lock(&self.callables));
+    fn look<T>(&self, find: impl FnOnce(&Functions) -> Option<T>) -> PyResult<T> {
+        let found = find(&lock(&self.functions));
         found.ok_or_else(|| PyTypeError::new_err("the agent has no such function any more"))
     }
 
@@ -251,8 +173,8 @@ impl PyHost {
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> PyResult<Call> {
         gil::require_held(|py| {
-            let (callable, mode) = self.look(|callables| {
-                callables.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
+            let (callable, mode) = self.look(|functions| {
+                functions.hooks.get(name).map(|hook| (hook.callable.clone_ref(py), hook.mode))
             })?;
             let arguments = Arguments { positional: arguments(py)?, keywords: None };
             Ok(call(callable, arguments, mode, &self.caller(py, None)?))
@@ -262,8 +184,8 @@ impl PyHost {
     /// Starts `_call` of a tool.
     fn tool_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Call> {
         gil::require_held(|py| {
-            let (tool, mode, takes_context) = self.look(|callables| {
-                callables
+            let (tool, mode, takes_context) = self.look(|functions| {
+                functions
                     .tools
                     .get(invocation.tool)
                     .map(|tool| (tool.tool.clone_ref(py), tool.mode, tool.takes_context))
@@ -284,8 +206,8 @@ impl PyHost {
     /// Asks the function that approves a tool's calls; none where a person does.
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
         gil::require_held(|py| {
-            let approver = self.look(|callables| {
-                Some(match callables.tools.get(invocation.tool)?.approval.as_ref()? {
+            let approver = self.look(|functions| {
+                Some(match functions.tools.get(invocation.tool)?.approval.as_ref()? {
                     Approver::Function(function) => Some((function.callable.clone_ref(py), function.mode)),
                     Approver::Person => None,
                 })
@@ -302,60 +224,9 @@ impl PyHost {
     /// The tool object and the arguments in effect, as most tool hooks take them.
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
         let tool =
-            self.look(|callables| callables.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
+            self.look(|functions| functions.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
         Ok(vec![tool, json_to_python(py, invocation.call.arguments.get())?])
     }
-}
-
-/// The value of a call, read while the GIL is held.
-pub(super) async fn value_of<T>(
-    started: PyResult<Call>,
-    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
-) -> Result<T, HostError> {
-    let value = match started {
-        Ok(call) => call.await,
-        Err(error) => Err(error),
-    };
-    let held = gil::require_held(|py| {
-        let read = value.and_then(|value| read(value.bind(py)));
-        Ok(read.map_err(|error| host_error(py, error)))
-    });
-    held.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())))
-}
-
-/// An exception as the core carries it. What is no `Exception` (as `KeyboardInterrupt`) ends the run.
-pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
-    let value = error.value(py);
-    let type_name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
-    let words = value.str().map(|words| words.to_string()).unwrap_or_default();
-    let kind = match () {
-        () if !value.is_instance_of::<PyException>() => HostErrorKind::Fatal,
-        () if type_name == "ArgumentError" => HostErrorKind::InvalidArguments,
-        () => HostErrorKind::Raised,
-    };
-    // An exception without words is told by its type: a model can do nothing with an empty error.
-    let message = if words.is_empty() { type_name.clone() } else { words };
-    HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
-}
-
-/// Whether Python cancelled something.
-fn is_cancellation(error: &HostError) -> bool {
-    let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
-    let Some(raised) = raised else { return false };
-    gil::require_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
-}
-
-/// A turn of a run with these functions, as Python sees it: with its data as the type that was asked for.
-pub(super) fn show_turn(
-    py: Python<'_>,
-    callables: &Mutex<Callables>,
-    turn: Arc<Turn>,
-) -> PyResult<Py<PyAny>> {
-    let answer = lock(callables).answer.as_ref().map(|answer| answer.clone_ref(py));
-    let (Some(answer), Some(data)) = (answer, &turn.data) else { return wrap_turn(py, turn) };
-    // Data that was not checked, as of a turn that `on_error` gave, may not fit.
-    let built = answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok();
-    PyTurn::with_data(py, turn, built)
 }
 
 fn tuple(py: Python<'_>, items: Vec<Py<PyAny>>) -> PyResult<Py<PyTuple>> {
@@ -380,7 +251,7 @@ impl Host for PyHost {
     }
 
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
-        let found = gil::if_held(|py| PyTracer::of(py, Some(self.place.start()))).flatten()?;
+        let found = gil::if_held(|py| PyTracer::of(py, Some(self.call_site.start()))).flatten()?;
         Some(Arc::clone(self.tracer.get_or_init(|| found)) as _)
     }
 
@@ -407,7 +278,7 @@ impl Host for PyHost {
         let lease = Lease::new(context);
         let guard = lease.guard();
         let started = self.hook(EXECUTE, |py| {
-            let agent = self.metadata.kept.get(py, 0)?.cast_into::<AgentCore>()?.unbind();
+            let agent = self.metadata.roots().get(py, 0)?.cast_into::<AgentCore>()?.unbind();
             arguments(py, StrategyContext::new(lease, agent, self.metadata.dict(py)?))
         });
         Box::pin(async move {
@@ -439,7 +310,7 @@ impl Host for PyHost {
     fn approve(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
         match self.approval_call(&invocation).transpose() {
             None => Box::pin(std::future::ready(Ok(Approval::Ask))),
-            Some(started) => Box::pin(value_of(started, approval)),
+            Some(started) => Box::pin(value_of(started, approval_from)),
         }
     }
 
@@ -450,7 +321,7 @@ impl Host for PyHost {
 
     fn on_before_call(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, BeforeCall> {
         let started = self.hook("on_before_call", |py| tuple(py, self.tool_and_arguments(py, &invocation)?));
-        Box::pin(value_of(started, before_call))
+        Box::pin(value_of(started, before_call_from))
     }
 
     fn on_after_call(
@@ -523,21 +394,22 @@ impl Host for PyHost {
     }
 
     fn on_complete(&self, turn: Arc<Turn>) -> HostFuture<'_, ()> {
-        let started = self
-            .hook("on_complete", |py| tuple(py, vec![show_turn(py, &self.callables, Arc::clone(&turn))?]));
+        let started = self.hook("on_complete", |py| {
+            tuple(py, vec![turn_to_python(py, &self.functions, Arc::clone(&turn))?])
+        });
         Box::pin(value_of(started, |_| Ok(())))
     }
 
     fn check_answer(&self, answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
         let check = |py: Python<'_>| {
-            let kind = self.look(|callables| callables.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
+            let kind = self.look(|functions| functions.answer.as_ref().map(|kind| kind.clone_ref(py)))?;
             kind.call_method1(py, intern!(py, "check"), (answer.get(),))?.extract(py)
         };
-        let checked: PyResult<Result<Found, HostError>> =
+        let checked: PyResult<Result<Violations, HostError>> =
             gil::require_held(|py| Ok(check(py).map_err(|error| host_error(py, error))));
         let checked =
             checked.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())));
-        let violations = |found: Found| {
+        let violations = |found: Violations| {
             found
                 .into_iter()
                 .map(|(pointer, rule, message)| Violation::new(pointer, rule, &message))
@@ -566,37 +438,5 @@ impl Host for PyHost {
 
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {
         gil::if_held(|py| self.metadata.changed(py).ok()).flatten().flatten()
-    }
-}
-
-/// What an approval handler answered. Text other than "ask" is a mistake, and must not count as a yes.
-fn approval(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
-    let Ok(word) = value.cast::<PyString>() else {
-        return Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied });
-    };
-    let word = word.to_cow()?;
-    if word == ASK {
-        return Ok(Approval::Ask);
-    }
-    Err(PyTypeError::new_err(format!("approval must give True, False or \"{ASK}\", not {word:?}")))
-}
-
-/// What a hook before a call answered: falsy skips, a dict may carry other arguments. UPP-1.2 §10.4.
-fn before_call(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall> {
-    let Ok(dict) = value.cast::<PyDict>() else {
-        return Ok(if value.is_truthy()? { BeforeCall::Proceed } else { BeforeCall::Skip });
-    };
-    let proceeds = dict.get_item("proceed")?.map_or(Ok(false), |proceed| proceed.is_truthy())?;
-    match (proceeds, dict.get_item("params")?) {
-        (false, _) => Ok(BeforeCall::Skip),
-        (true, None) => Ok(BeforeCall::Proceed),
-        (true, Some(params)) => to_raw(&params, "params").map(BeforeCall::ProceedWith),
-    }
-}
-
-fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
-    match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
-        Some(raised) => raised.value(py).clone().into_any().unbind(),
-        None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
     }
 }

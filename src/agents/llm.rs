@@ -4,19 +4,21 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use super::agent::{AgentCore, params_from, perform, tools_from};
-use super::callables::Callables;
-use super::enclosing;
-use super::host::{Place, PyHost, RunMetadata};
+use super::agent_core::AgentCore;
+use super::call_site::CallSite;
+use super::functions::Functions;
+use super::host::PyHost;
+use super::inputs::{params_from, tools_from};
+use super::parent_run;
+use super::run::run_machine;
+use super::run_metadata::RunMetadata;
 use super::stream::AgentStream;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::Collect as _;
-use crate::bridge::gc::GcRoots;
+use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::bridge::sync;
 use crate::content::block_from;
@@ -42,9 +44,9 @@ use turntree_upp::llm::Input;
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct LlmCore {
     llm: Llm,
-    callables: Arc<Mutex<Callables>>,
+    functions: Arc<Mutex<Functions>>,
     /// The model's object, and what the LLM's own configuration was given.
-    held: Callbacks,
+    callbacks: Callbacks,
     middleware: Py<MiddlewareChain>,
 }
 
@@ -68,8 +70,8 @@ impl LlmCore {
         hooks: &Bound<'_, PyDict>,
         middleware: Py<MiddlewareChain>,
     ) -> PyResult<Self> {
-        let (config, mut held) = config_from(config)?;
-        held.objects.push(model.clone().into_any().unbind());
+        let (config, mut callbacks) = config_from(config)?;
+        callbacks.objects.push(model.clone().into_any().unbind());
         let (tools, bindings) = tools_from(tools)?;
         let options = LlmOptions {
             params: params_from(params)?,
@@ -80,10 +82,10 @@ impl LlmCore {
             structure_repair,
             ..LlmOptions::new(model.get().bind(&config))
         };
-        let callables = Arc::new(Mutex::new(Callables::new(bindings, hooks)?.with_answer(answer)));
+        let functions = Arc::new(Mutex::new(Functions::new(bindings, hooks)?.with_answer(answer)));
         let llm = Llm::new(options, &RandomIds);
         let llm = llm.map_err(|error| crate::upp::error::to_exception(model.py(), &error))?;
-        Ok(Self { llm, callables, held, middleware })
+        Ok(Self { llm, functions, callbacks, middleware })
     }
 
     /// Starts a call; the coroutine gives its turn.
@@ -91,7 +93,7 @@ impl LlmCore {
         let caller = CallerContext::capture(slf.py())?;
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         let (machine, driver) = Self::start(slf, arguments, caller, &kept)?;
-        let turn = perform(machine, driver, Arc::clone(&slf.get().callables));
+        let turn = run_machine(machine, driver, Arc::clone(&slf.get().functions));
         Ok(Coroutine::new("generate", kept, turn))
     }
 
@@ -99,42 +101,27 @@ impl LlmCore {
     fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
         let (machine, driver) = Self::start(slf, arguments, caller, &GcRoots::default())?;
-        sync::run_sync(slf.py(), perform(machine, driver, Arc::clone(&slf.get().callables)))
+        sync::run_sync(slf.py(), run_machine(machine, driver, Arc::clone(&slf.get().functions)))
     }
 
     /// Starts a call that is listened to. `on_loop` tells whether tools run on the caller's event loop.
     fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
         let (py, this) = (slf.py(), slf.get());
         let caller = CallerContext::without_loop(py)?;
-        let place = if on_loop { Place::Polled(caller) } else { Place::Started(caller) };
-        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let call_site = if on_loop { CallSite::Polling(caller) } else { CallSite::Started(caller) };
+        let CallInput { history, inputs } = CallInput::from_python(arguments, this.llm.model().provider())?;
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
-        let host = PyHost::new(&this.callables, place, RunMetadata::new(py, &kept, Arc::default())?);
+        let host = PyHost::new(&this.functions, call_site, RunMetadata::new(py, &kept, Arc::default())?);
         let mut context = RunContext::new(Arc::new(host));
-        context.parent_run = enclosing::current(py)?;
+        context.parent_run = parent_run::current(py)?;
         context.middleware = this.middleware.get().for_call(&kept);
         let stream = this.llm.stream(history, inputs, context);
         let stream = stream.map_err(|error| crate::upp::error::to_exception(py, &error))?;
-        AgentStream::new(py, stream, &this.callables, kept)
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.middleware)?;
-        // Never wait inside the collector: whoever holds the lock only clones a reference.
-        self.held.traverse(&visit)?;
-        match self.callables.try_lock() {
-            Ok(callables) => callables.traverse(&visit),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn __clear__(&self) {
-        let callables = std::mem::take(&mut *lock(&self.callables));
-        drop(callables);
-        self.held.clear();
+        AgentStream::new(py, stream, &this.functions, kept)
     }
 }
+
+garbage_collected!(LlmCore: middleware, functions, callbacks);
 
 impl LlmCore {
     /// The model of a run with the tools of its agent, and without its hooks of steps.
@@ -155,12 +142,12 @@ impl LlmCore {
         };
         let llm =
             Llm::new(options, &RandomIds).map_err(|error| crate::upp::error::to_exception(py, &error))?;
-        let callables = Arc::new(Mutex::new(lock(agent.get().callables()).without_steps(py)));
-        let mut held = Callbacks::default();
+        let functions = Arc::new(Mutex::new(lock(agent.get().functions()).without_steps(py)));
+        let mut callbacks = Callbacks::default();
         // Its model may lead to functions that the agent holds.
-        held.objects.push(agent.clone_ref(py).into_any());
+        callbacks.objects.push(agent.clone_ref(py).into_any());
         let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
-        Ok(Self { llm, callables, held, middleware: none })
+        Ok(Self { llm, functions, callbacks, middleware: none })
     }
 
     fn start(
@@ -170,11 +157,11 @@ impl LlmCore {
         kept: &GcRoots,
     ) -> PyResult<(Machine, Driver)> {
         let this = slf.get();
-        let Said { history, inputs } = Said::from_python(arguments, this.llm.model().provider())?;
+        let CallInput { history, inputs } = CallInput::from_python(arguments, this.llm.model().provider())?;
         let metadata = RunMetadata::new(slf.py(), kept, Arc::default())?;
-        let host = PyHost::new(&this.callables, Place::Started(caller), metadata);
+        let host = PyHost::new(&this.functions, CallSite::Started(caller), metadata);
         let mut context = RunContext::new(Arc::new(host));
-        context.parent_run = enclosing::current(slf.py())?;
+        context.parent_run = parent_run::current(slf.py())?;
         context.middleware = this.middleware.get().for_call(kept);
         let started = this.llm.start(history, inputs, context);
         started.map_err(|error| crate::upp::error::to_exception(slf.py(), &error))
@@ -182,12 +169,12 @@ impl LlmCore {
 }
 
 /// What a call says: the history it goes on from, and its inputs.
-struct Said {
+struct CallInput {
     history: History,
     inputs: Vec<Input>,
 }
 
-impl Said {
+impl CallInput {
     /// Tells history from inputs by the first argument alone. UPP-1.2 §10.1.
     ///
     /// # Errors

@@ -1,22 +1,41 @@
-//! Agents as Python sees them. [`agent`] builds and runs, [`host`] is the application behind a run, by its [`callables`]
-//! (tools, approval, hooks), [`strategy`] says how a run goes on, or lets Python say it, [`middleware`] what stands around its runs,
-//! [`stream`] shows a run while it runs, [`tree`] holds conversations with branches, [`session`] an agent with one of
-//! them, its [`checkpoint`]s and the [`state`] of its runs, kept by a store ([`persistence`]). [`enclosing`] tells code in
-//! a tool which run it is inside of, [`tracing`] tells OpenTelemetry of all of it.
+//! Python bindings of `turntree-agents`.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`agent`], [`agent_core`] | `Agent` |
+//! | [`llm`] | `LLM` |
+//! | [`session`], [`checkpoint`], [`persistence`] | `Session`, `Checkpoint`, stores written in Python |
+//! | [`tree`] | `ThreadTree`, `ThreadNode` |
+//! | [`stream`] | `AgentStream`, `AgentStreamEvent` |
+//! | [`run`] | runs a machine to its end |
+//! | [`host`], [`host_values`], [`functions`] | calls the application's tools, approval handlers and hooks |
+//! | [`call_site`], [`parent_run`], [`run_metadata`] | the event loop, context variables and metadata of a run |
+//! | [`strategy`] | execution strategies, and their context in Python |
+//! | [`state`], [`tool_context`] | what hooks and tools receive |
+//! | [`middleware`] | middleware of agents |
+//! | [`tracing`] | OpenTelemetry spans |
+//! | [`inputs`] | converts inputs and tools |
+//! | [`error`] | converts errors to exceptions |
 
 pub(crate) mod agent;
-pub(crate) mod callables;
+pub(crate) mod agent_core;
+pub(crate) mod call_site;
 pub(crate) mod checkpoint;
-pub(crate) mod context;
-pub(crate) mod enclosing;
 pub(crate) mod error;
+pub(crate) mod functions;
 pub(crate) mod host;
+pub(crate) mod host_values;
+pub(crate) mod inputs;
 pub(crate) mod llm;
 pub(crate) mod middleware;
+pub(crate) mod parent_run;
 pub(crate) mod persistence;
+pub(crate) mod run;
+pub(crate) mod run_metadata;
 pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod strategy;
 pub(crate) mod stream;
+pub(crate) mod tool_context;
 pub(crate) mod tracing;
 pub(crate) mod tree;

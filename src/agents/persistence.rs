@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use super::host::Place;
+use super::call_site::CallSite;
 use crate::bridge::call::{Arguments, Call, CallMode, call};
 use crate::bridge::gc::GcRoots;
 use crate::bridge::gil;
@@ -19,13 +19,13 @@ use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 pub(crate) struct PyPersistence {
     kept: GcRoots,
     index: usize,
-    place: Arc<Place>,
+    call_site: Arc<CallSite>,
 }
 
 impl PyPersistence {
     /// The store at this place of what a run keeps.
-    pub(crate) const fn new(kept: GcRoots, index: usize, place: Arc<Place>) -> Self {
-        Self { kept, index, place }
+    pub(crate) const fn new(kept: GcRoots, index: usize, call_site: Arc<CallSite>) -> Self {
+        Self { kept, index, call_site }
     }
 
     fn start(&self, method: &str, arguments: &[&str]) -> PyResult<Call> {
@@ -34,7 +34,7 @@ impl PyPersistence {
             let mode = CallMode::of(&callable, false)?;
             let positional = PyTuple::new(py, arguments)?.unbind();
             let arguments = Arguments { positional, keywords: None };
-            Ok(call(callable.unbind(), arguments, mode, &self.place.caller(py)?))
+            Ok(call(callable.unbind(), arguments, mode, &self.call_site.caller(py)?))
         })
     }
 

@@ -8,19 +8,23 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-use super::agent::{AgentCore, input_from};
-use super::callables::Callables;
+use super::agent_core::AgentCore;
+use super::call_site::CallSite;
 use super::checkpoint::{Checkpoint, sub_agents};
-use super::enclosing::run_context;
 use super::error::session_exception;
-use super::host::{Place, PyHost, RunMetadata, show_turn};
+use super::functions::Functions;
+use super::host::PyHost;
+use super::host_values::turn_to_python;
+use super::inputs::input_from;
+use super::parent_run::run_context;
 use super::persistence::PyPersistence;
+use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
 use super::stream::AgentStream;
 use super::tree::wrap_tree;
 use crate::bridge::context::CallerContext;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::GcRoots;
+use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
 use crate::bridge::sync;
 use crate::convert::json::{document_text, limits, to_raw_object};
@@ -41,14 +45,14 @@ use turntree_core::message::Turn;
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct SessionCore {
     session: CoreSession,
-    owned: Arc<Owned>,
+    objects: Arc<SessionObjects>,
     /// When runs are saved; none where only `save` saves.
     saves: Option<SaveInterval>,
 }
 
-/// Python objects of a session. One `SessionCore` owns them and shows them to the collector.
+/// Python objects of a session. One `SessionCore` owns them and shows them to the garbage collector.
 #[derive(Default)]
-struct Owned(Mutex<Option<Objects>>);
+struct SessionObjects(Mutex<Option<Objects>>);
 
 struct Objects {
     agent: Py<AgentCore>,
@@ -56,47 +60,65 @@ struct Objects {
     store: Py<PyAny>,
 }
 
-impl Owned {
-    fn get<T>(&self, find: impl FnOnce(&Objects) -> T) -> PyResult<T> {
+impl Collect for Objects {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.agent.traverse(visit)?;
+        self.metadata.traverse(visit)?;
+        self.store.traverse(visit)
+    }
+}
+
+impl Collect for SessionObjects {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0.traverse(visit)
+    }
+
+    fn clear(&self) {
+        self.0.clear();
+    }
+}
+
+impl SessionObjects {
+    fn get<T>(&self, read: impl FnOnce(&Objects) -> T) -> PyResult<T> {
         let collected = || PyReferenceError::new_err("the session has been collected");
-        lock(&self.0).as_ref().map(find).ok_or_else(collected)
+        lock(&self.0).as_ref().map(read).ok_or_else(collected)
     }
 }
 
-impl fmt::Debug for Owned {
+impl fmt::Debug for SessionObjects {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Owned")
+        formatter.write_str("SessionObjects")
     }
 }
 
-/// The metadata are a dict that the application may change at any time.
-impl SessionMetadata for Owned {
+/// The metadata is a dict that the application may change at any time.
+impl SessionMetadata for SessionObjects {
     fn read(&self) -> Result<RawObject, HostError> {
         let read = gil::require_held(|py| {
             let metadata = self.get(|objects| objects.metadata.clone_ref(py))?;
             to_raw_object(metadata.bind(py).as_any(), "metadata")
         });
         read.map_err(|error| {
-            let told = gil::if_held(|py| {
+            let converted = gil::if_held(|py| {
                 let message = error.value(py).to_string();
                 HostError::raised("ValueError", message).with_payload(Arc::new(Raised::new(py, error)))
             });
-            told.unwrap_or_else(|| HostError::raised("RuntimeError", "the metadata cannot be read"))
+            converted.unwrap_or_else(|| HostError::raised("RuntimeError", "the metadata cannot be read"))
         })
     }
 }
 
-/// What is given to a run of a session.
-struct Begun {
+/// A run of a session that is ready to start.
+struct PreparedRun {
     session: CoreSession,
     context: RunContext,
-    kept: GcRoots,
+    roots: GcRoots,
     /// The functions of the agent.
-    callables: Arc<Mutex<Callables>>,
+    functions: Arc<Mutex<Functions>>,
 }
 
 impl SessionCore {
-    fn made(
+    fn create(
         py: Python<'_>,
         agent: &Bound<'_, AgentCore>,
         metadata: &Bound<'_, PyDict>,
@@ -109,129 +131,138 @@ impl SessionCore {
             metadata: metadata.clone().unbind(),
             store: store.clone().unbind(),
         };
-        let owned = Arc::new(Owned(Mutex::new(Some(objects))));
+        let objects = Arc::new(SessionObjects(Mutex::new(Some(objects))));
         let saves = saves.map(|interval| match interval {
             "step" => SaveInterval::Step,
             "tool" => SaveInterval::Tool,
             _ => SaveInterval::Turn,
         });
         let options = SessionOptions {
-            metadata: Arc::clone(&owned) as _,
+            metadata: Arc::clone(&objects) as _,
             save_interval: saves.unwrap_or_default(),
             ..SessionOptions::default()
         };
         let session =
             gil::mark_held(py, || session(options)).map_err(|error| session_exception(py, &error))?;
-        Ok(Self { session, owned, saves })
+        Ok(Self { session, objects, saves })
     }
 
-    /// The objects of one run: `metadata` is what the run starts with.
-    fn begin(
-        slf: &Bound<'_, Self>,
-        caller: &CallerContext,
-        on_loop: Option<bool>,
-        entry: Entry,
-        metadata: Arc<RawObject>,
-    ) -> PyResult<Begun> {
+    /// Prepares a run that starts with `metadata`.
+    fn prepare(slf: &Bound<'_, Self>, entry: Entry, metadata: Arc<RawObject>) -> PyResult<PreparedRun> {
         let (py, core) = (slf.py(), slf.get());
-        let objects = &core.owned;
-        let agent = objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
-        let store = objects.get(|objects| objects.store.clone_ref(py))?;
-        let callables = Arc::clone(agent.get().callables());
-        let kept = GcRoots::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
-        let place = || {
-            if on_loop == Some(true) { Place::Polled(caller.clone()) } else { Place::Started(caller.clone()) }
+        if !entry.on_event_loop && !entry.is_inside {
+            // A thread must not block on a run that its own event loop polls.
+            core.session.check_may_block().map_err(|error| session_exception(py, &error))?;
+        }
+        let caller = match entry.kind {
+            RunKind::Awaited => CallerContext::capture(py)?,
+            RunKind::Blocking | RunKind::Streamed => CallerContext::without_loop(py)?,
         };
-        let shared = RunMetadata::new(py, &kept, Arc::clone(&metadata))?;
-        let host = PyHost::new(&callables, place(), shared);
-        let mut context = run_context(py, Arc::new(host), !entry.on_loop)?;
+        let site = match entry.kind {
+            RunKind::Streamed if entry.on_event_loop => CallSite::Polling(caller),
+            _ => CallSite::Started(caller),
+        };
+        let agent = core.objects.get(|objects| objects.agent.clone_ref(py))?.into_bound(py);
+        let store = core.objects.get(|objects| objects.store.clone_ref(py))?;
+        let functions = Arc::clone(agent.get().functions());
+        let roots = GcRoots::new([agent.into_any().unbind(), slf.clone().into_any().unbind()]);
+        let shared = RunMetadata::new(py, &roots, Arc::clone(&metadata))?;
+        let host = PyHost::new(&functions, site.clone(), shared);
+        let mut context = run_context(py, Arc::new(host), !entry.on_event_loop)?;
         context.metadata = metadata;
         context.sub_agent_events = entry.sub_agent_events;
-        context.session_id = entry.inside.then(|| Arc::clone(core.session.id()));
+        context.session_id = entry.is_inside.then(|| Arc::clone(core.session.id()));
         let persistence = core.saves.map(|_| {
-            let index = kept.add(store);
-            Arc::new(PyPersistence::new(kept.clone(), index, Arc::new(place()))) as Arc<_>
+            let index = roots.add(store);
+            Arc::new(PyPersistence::new(roots.clone(), index, Arc::new(site))) as Arc<_>
         });
-        let session = core.session.with_persistence(persistence).with_ticket(entry.ticket, entry.on_loop);
-        Ok(Begun { session, context, kept, callables })
+        let session =
+            core.session.with_persistence(persistence).with_ticket(entry.ticket, entry.on_event_loop);
+        Ok(PreparedRun { session, context, roots, functions })
     }
 
-    /// A run that a thread waits for must not need the event loop of that thread.
-    fn check_waiting(slf: &Bound<'_, Self>, entry: Entry) -> PyResult<()> {
-        if entry.on_loop || entry.inside {
-            return Ok(());
-        }
-        slf.get().session.check_may_block().map_err(|error| session_exception(slf.py(), &error))
-    }
-
-    /// The metadata of the run that `resume` goes on with.
-    fn metadata_of_run(&self) -> Arc<RawObject> {
-        let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
-        state.map(|state| state.metadata).unwrap_or_default()
-    }
-
-    fn begin_here(
-        slf: &Bound<'_, Self>,
-        ticket: u64,
-        inside: bool,
-        metadata: Arc<RawObject>,
-    ) -> PyResult<Begun> {
-        let caller = CallerContext::capture(slf.py())?;
-        Self::begin(slf, &caller, None, Entry::new(ticket, inside, true), metadata)
-    }
-
-    fn begin_stream(slf: &Bound<'_, Self>, entry: Entry, metadata: Arc<RawObject>) -> PyResult<Begun> {
-        Self::check_waiting(slf, entry)?;
-        let caller = CallerContext::without_loop(slf.py())?;
-        Self::begin(slf, &caller, Some(entry.on_loop), entry, metadata)
-    }
-
-    fn begin_sync(
-        slf: &Bound<'_, Self>,
-        ticket: u64,
-        inside: bool,
-        metadata: Arc<RawObject>,
-    ) -> PyResult<Begun> {
-        let py = slf.py();
-        let entry = Entry::new(ticket, inside, false);
-        Self::check_waiting(slf, entry)?;
-        let caller = CallerContext::without_loop(py)?;
-        Self::begin(slf, &caller, None, entry, metadata)
+    /// Prepares a run that resumes the unfinished run, with that run's metadata.
+    fn prepare_resume(slf: &Bound<'_, Self>, entry: Entry) -> PyResult<PreparedRun> {
+        let state = slf.get().session.unfinished().and_then(|unfinished| unfinished.state());
+        Self::prepare(slf, entry, state.map(|state| state.metadata).unwrap_or_default())
     }
 }
 
-impl Begun {
-    /// The run with somebody listening.
-    fn listened(
+impl PreparedRun {
+    /// Returns a coroutine that runs.
+    fn coroutine<F>(
+        self,
+        name: &'static str,
+        start: impl FnOnce(CoreSession, RunContext) -> F + Send + 'static,
+    ) -> Coroutine
+    where
+        F: Future<Output = Result<Arc<Turn>, SessionError>> + Send + 'static,
+    {
+        let Self { session, context, roots, functions } = self;
+        Coroutine::new(name, roots, async move { outcome(start(session, context).await, &functions) })
+    }
+
+    /// Runs on this thread.
+    fn block<F>(
+        self,
+        py: Python<'_>,
+        start: impl FnOnce(CoreSession, RunContext) -> F + Send + 'static,
+    ) -> PyResult<Py<PyAny>>
+    where
+        F: Future<Output = Result<Arc<Turn>, SessionError>> + Send + 'static,
+    {
+        let Self { session, context, roots: _roots, functions } = self;
+        sync::run_sync(py, async move { outcome(start(session, context).await, &functions) })
+    }
+
+    /// Streams the run.
+    fn stream(
         self,
         py: Python<'_>,
         start: impl FnOnce(&CoreSession, RunContext) -> Result<CoreStream, SessionError>,
     ) -> PyResult<AgentStream> {
         let stream = start(&self.session, self.context).map_err(|error| session_exception(py, &error))?;
-        AgentStream::new(py, stream, &self.callables, self.kept)
+        AgentStream::new(py, stream, &self.functions, self.roots)
     }
 }
 
-/// How a run comes in.
+/// How a run is executed.
+#[derive(Clone, Copy)]
+enum RunKind {
+    /// As a coroutine on an event loop.
+    Awaited,
+    /// On a thread that waits for it.
+    Blocking,
+    /// As a stream, with or without an event loop.
+    Streamed,
+}
+
+/// How a run enters the session.
 #[derive(Clone, Copy)]
 struct Entry {
+    kind: RunKind,
     ticket: u64,
-    /// It was asked for from inside a run of the same session.
-    inside: bool,
-    on_loop: bool,
-    /// Its listener hears agents that run as tools too.
+    /// Whether it was started from inside a run of the same session.
+    is_inside: bool,
+    on_event_loop: bool,
+    /// Whether its stream includes the events of sub-agents.
     sub_agent_events: bool,
 }
 
 impl Entry {
-    const fn new(ticket: u64, inside: bool, on_loop: bool) -> Self {
-        Self { ticket, inside, on_loop, sub_agent_events: false }
+    const fn new(kind: RunKind, ticket: u64, is_inside: bool) -> Self {
+        let on_event_loop = matches!(kind, RunKind::Awaited);
+        Self { kind, ticket, is_inside, on_event_loop, sub_agent_events: false }
+    }
+
+    const fn streamed(ticket: u64, is_inside: bool, on_event_loop: bool) -> Self {
+        Self { on_event_loop, ..Self::new(RunKind::Streamed, ticket, is_inside) }
     }
 }
 
-fn ended(outcome: Result<Arc<Turn>, SessionError>, callables: &Mutex<Callables>) -> PyResult<Py<PyAny>> {
-    gil::require_held(|py| match outcome {
-        Ok(turn) => show_turn(py, callables, turn),
+fn outcome(result: Result<Arc<Turn>, SessionError>, functions: &Mutex<Functions>) -> PyResult<Py<PyAny>> {
+    gil::require_held(|py| match result {
+        Ok(turn) => turn_to_python(py, functions, turn),
         Err(error) => Err(session_exception(py, &error)),
     })
 }
@@ -254,7 +285,7 @@ impl SessionCore {
             _ => CheckpointInterval::Step,
         };
         let core = agent.get().agent().clone();
-        Self::made(agent.py(), agent, metadata, store, saves, |options| {
+        Self::create(agent.py(), agent, metadata, store, saves, |options| {
             CoreSession::new(core, SessionOptions { id: id.map(Into::into), interval, ..options })
         })
     }
@@ -277,7 +308,7 @@ impl SessionCore {
         let snapshot = read.map_err(|error| crate::convert::error::validation(py, &error, Some(&text)))?;
         let metadata = snapshot.metadata.to_python(py)?.cast_into::<PyDict>()?;
         let core = agent.get().agent().clone();
-        Self::made(py, agent, &metadata, store, saves, |options| {
+        Self::create(py, agent, &metadata, store, saves, |options| {
             Ok(CoreSession::from_snapshot(snapshot, core, options))
         })
     }
@@ -303,7 +334,7 @@ impl SessionCore {
     /// The application's facts: the dict itself.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        self.owned.get(|objects| objects.metadata.clone_ref(py))
+        self.objects.get(|objects| objects.metadata.clone_ref(py))
     }
 
     /// When it was made, in UTC.
@@ -400,9 +431,9 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Coroutine> {
         let input = input_from(input)?;
-        let Begun { session, context, kept, callables } =
-            Self::begin_here(slf, ticket, inside, Arc::default())?;
-        Ok(Coroutine::new("run", kept, async move { ended(session.run(input, context).await, &callables) }))
+        let prepared = Self::prepare(slf, Entry::new(RunKind::Awaited, ticket, inside), Arc::default())?;
+        Ok(prepared
+            .coroutine("run", move |session, context| async move { session.run(input, context).await }))
     }
 
     /// Runs on this thread, without an event loop.
@@ -413,9 +444,8 @@ impl SessionCore {
         inside: bool,
     ) -> PyResult<Py<PyAny>> {
         let input = input_from(input)?;
-        let Begun { session, context, kept: _kept, callables } =
-            Self::begin_sync(slf, ticket, inside, Arc::default())?;
-        sync::run_sync(slf.py(), async move { ended(session.run(input, context).await, &callables) })
+        let prepared = Self::prepare(slf, Entry::new(RunKind::Blocking, ticket, inside), Arc::default())?;
+        prepared.block(slf.py(), move |session, context| async move { session.run(input, context).await })
     }
 
     /// Starts a run that is listened to.
@@ -428,9 +458,9 @@ impl SessionCore {
         sub_agent_events: bool,
     ) -> PyResult<AgentStream> {
         let input = input_from(input)?;
-        let entry = Entry { sub_agent_events, ..Entry::new(ticket, inside, on_loop) };
-        let begun = Self::begin_stream(slf, entry, Arc::default())?;
-        begun.listened(slf.py(), |session, context| session.stream(input, context))
+        let entry = Entry { sub_agent_events, ..Entry::streamed(ticket, inside, on_loop) };
+        let prepared = Self::prepare(slf, entry, Arc::default())?;
+        prepared.stream(slf.py(), |session, context| session.stream(input, context))
     }
 
     /// As `resume`, listened to.
@@ -440,24 +470,20 @@ impl SessionCore {
         inside: bool,
         on_loop: bool,
     ) -> PyResult<AgentStream> {
-        let entry = Entry::new(ticket, inside, on_loop);
-        let begun = Self::begin_stream(slf, entry, slf.get().metadata_of_run())?;
-        begun.listened(slf.py(), CoreSession::resume_stream)
+        let prepared = Self::prepare_resume(slf, Entry::streamed(ticket, inside, on_loop))?;
+        prepared.stream(slf.py(), CoreSession::resume_stream)
     }
 
     /// Goes on with the run that is not finished; the coroutine gives its turn.
     fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
-        let metadata = slf.get().metadata_of_run();
-        let Begun { session, context, kept, callables } = Self::begin_here(slf, ticket, inside, metadata)?;
-        Ok(Coroutine::new("resume", kept, async move { ended(session.resume(context).await, &callables) }))
+        let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Awaited, ticket, inside))?;
+        Ok(prepared.coroutine("resume", |session, context| async move { session.resume(context).await }))
     }
 
     /// As `resume`, on this thread.
     fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
-        let metadata = slf.get().metadata_of_run();
-        let Begun { session, context, kept: _kept, callables } =
-            Self::begin_sync(slf, ticket, inside, metadata)?;
-        sync::run_sync(slf.py(), async move { ended(session.resume(context).await, &callables) })
+        let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Blocking, ticket, inside))?;
+        prepared.block(slf.py(), |session, context| async move { session.resume(context).await })
     }
 
     /// Goes back to a checkpoint; a coroutine.
@@ -485,10 +511,10 @@ impl SessionCore {
     /// Saves the session; a coroutine.
     fn save(slf: &Bound<'_, Self>) -> PyResult<Coroutine> {
         let py = slf.py();
-        let store = slf.get().owned.get(|objects| objects.store.clone_ref(py))?;
+        let store = slf.get().objects.get(|objects| objects.store.clone_ref(py))?;
         let kept = GcRoots::new([store, slf.clone().into_any().unbind()]);
-        let place = Arc::new(Place::Started(CallerContext::capture(py)?));
-        let persistence = Arc::new(PyPersistence::new(kept.clone(), 0, place));
+        let site = Arc::new(CallSite::Started(CallerContext::capture(py)?));
+        let persistence = Arc::new(PyPersistence::new(kept.clone(), 0, site));
         let session = slf.get().session.with_persistence(Some(persistence));
         Ok(Coroutine::new("save", kept, async move {
             let saved = session.save().await;
@@ -503,22 +529,6 @@ impl SessionCore {
         let written = py.detach(|| json::write(&snapshot));
         written.map_err(|error| crate::convert::error::serialization(py, &error))
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Never wait inside the collector: whoever holds the lock only clones a reference.
-        if let Ok(objects) = self.owned.0.try_lock()
-            && let Some(objects) = &*objects
-        {
-            visit.call(&objects.agent)?;
-            visit.call(&objects.metadata)?;
-            visit.call(&objects.store)?;
-        }
-        Ok(())
-    }
-
-    fn __clear__(&self) {
-        let objects = lock(&self.owned.0).take();
-        drop(objects);
-    }
 }
+
+garbage_collected!(SessionCore: objects);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
+use crate::bridge::gc::garbage_collected;
 use crate::data::{Data, DataClass, value_of};
 use crate::to_python::{ToPython, data_class};
 use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
@@ -121,9 +121,6 @@ impl PyExecutionState {
         let state = Self::of(slf)?;
         Ok(format!("ExecutionState(step={}, messages={})", state.step, state.messages.len()))
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.metadata)
-    }
 }
+
+garbage_collected!(PyExecutionState: metadata);

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, ready};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyTuple};
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{AgentCore, input_from};
-use super::host::show_turn;
+use super::agent_core::AgentCore;
+use super::inputs::input_from;
 use super::llm::LlmCore;
+use super::run::outcome_to_python;
 use super::state::PlanStep;
 use super::stream::AgentStreamEvent;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::GcRoots;
-use crate::bridge::gil::{self, lock};
+use crate::bridge::gc::{GcRoots, garbage_collected};
+use crate::bridge::gil::lock;
 use crate::convert::json::to_raw;
 use crate::data::extract;
 use crate::records::{StreamEvent, Turn as PyTurn};
@@ -221,14 +221,11 @@ impl StrategyContext {
             }
             None => context.state().messages.clone(),
         };
-        let callables = Arc::clone(slf.get().agent.get().callables());
+        let functions = Arc::clone(slf.get().agent.get().functions());
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
         Ok(Coroutine::new("run", kept, async move {
             let turn = context.run(&strategy, history, input).await;
-            gil::require_held(|py| match turn {
-                Ok(turn) => show_turn(py, &callables, turn),
-                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
-            })
+            outcome_to_python(turn, &functions)
         }))
     }
 
@@ -252,13 +249,9 @@ impl StrategyContext {
             serde_json::from_str(&event).map_err(|error| PyValueError::new_err(format!("data: {error}")))?;
         Self::push(slf, CoreEvent::Uap(event))
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.agent)?;
-        visit.call(&self.metadata)
-    }
 }
+
+garbage_collected!(StrategyContext: agent, metadata);
 
 /// The arguments of the function that performs.
 pub(super) fn arguments(py: Python<'_>, context: StrategyContext) -> PyResult<Py<PyTuple>> {

@@ -8,15 +8,13 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyString;
 use tokio_util::sync::CancellationToken;
 
-use super::callables::Callables;
-use super::host::show_turn;
+use super::functions::Functions;
+use super::run::outcome_to_python;
 use crate::bridge::coroutine::Coroutine;
-use crate::bridge::gc::Collect as _;
-use crate::bridge::gc::GcRoots;
+use crate::bridge::gc::{GcRoots, garbage_collected};
 use crate::bridge::gil::{self, lock};
 use crate::bridge::stream::{BlockingEvents, PyEventStream};
 use crate::bridge::sync;
@@ -98,7 +96,7 @@ pub(crate) struct AgentStream {
     outcome: Outcome,
     answer: Arc<PartialOutput>,
     abort: CancellationToken,
-    callables: Arc<Mutex<Callables>>,
+    functions: Arc<Mutex<Functions>>,
 }
 
 /// The core's stream, which leaves its outcome where `turn` finds it.
@@ -130,20 +128,20 @@ impl AgentStream {
     pub(super) fn new<R: Run>(
         py: Python<'_>,
         stream: R,
-        callables: &Arc<Mutex<Callables>>,
+        functions: &Arc<Mutex<Functions>>,
         kept: GcRoots,
     ) -> PyResult<Self> {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let answer = Arc::clone(stream.answer());
         let source = Source { stream, outcome: Arc::clone(&outcome) };
         let events = Py::new(py, PyEventStream::new(py, source, R::show, kept)?)?;
-        Ok(Self { events, outcome, answer, abort, callables: Arc::clone(callables) })
+        Ok(Self { events, outcome, answer, abort, functions: Arc::clone(functions) })
     }
 
     /// Waits for the end of the run and gives its turn.
     fn turn_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
         let finished = self.events.bind(py).get().finished();
-        let (outcome, callables) = (Arc::clone(&self.outcome), Arc::clone(&self.callables));
+        let (outcome, functions) = (Arc::clone(&self.outcome), Arc::clone(&self.functions));
         async move {
             if lock(&outcome).is_none() {
                 finished.await?;
@@ -151,10 +149,7 @@ impl AgentStream {
             let ended = lock(&outcome).clone();
             // A stream that was closed before its end has no outcome: whoever closed it stopped the run.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
-            gil::require_held(|py| match ended {
-                Ok(turn) => show_turn(py, &callables, turn),
-                Err(error) => Err(crate::upp::error::to_exception(py, &error)),
-            })
+            outcome_to_python(ended, &functions)
         }
     }
 }
@@ -192,21 +187,6 @@ impl AgentStream {
         sync::run_sync(py, self.turn_of(py))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.events)?;
-        // Never wait inside the collector; whoever holds the lock is alive.
-        match self.outcome.try_lock().as_deref() {
-            Ok(Some(Err(error))) => error.traverse(&visit),
-            _ => Ok(()),
-        }
-    }
-
-    fn __clear__(&self) {
-        let outcome = lock(&self.outcome).take();
-        drop(outcome);
-    }
-
     /// Stops the run; the turn is what there is.
     fn abort(&self, py: Python<'_>) {
         // Tools that are dropped by it say so to Python.
@@ -229,6 +209,8 @@ impl AgentStream {
         }
     }
 }
+
+garbage_collected!(AgentStream: events, outcome);
 
 /// One event of a streamed run. UAP-1.0 §12.2.
 #[pyclass(frozen, module = "turntree")]

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 
-use super::functions::{PyCounter, PyRule, PySummarizer};
+use super::callbacks::{PyCounter, PyRule, PySummarizer};
 use crate::bridge::callbacks::{Callbacks, PyCallback};
-use crate::bridge::gc::Collect as _;
+use crate::bridge::gc::garbage_collected;
 use crate::bridge::gil;
 use crate::convert::json::to_raw;
 use turntree_agents::middleware::{
@@ -20,7 +19,7 @@ use turntree_upp::middleware::Level;
 #[pyclass(frozen, weakref, module = "turntree.middleware")]
 pub(crate) struct AgentMiddleware {
     core: Arc<dyn CoreMiddleware>,
-    held: Callbacks,
+    callbacks: Callbacks,
 }
 
 impl AgentMiddleware {
@@ -29,7 +28,7 @@ impl AgentMiddleware {
     }
 
     fn of(core: impl CoreMiddleware + 'static, functions: Vec<Arc<PyCallback>>) -> Self {
-        Self { core: Arc::new(core), held: Callbacks { functions, objects: Vec::new() } }
+        Self { core: Arc::new(core), callbacks: Callbacks { functions, objects: Vec::new() } }
     }
 }
 
@@ -162,13 +161,6 @@ impl AgentMiddleware {
     fn __repr__(&self) -> String {
         format!("AgentMiddleware({:?})", self.core)
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.held.traverse(&visit)
-    }
-
-    fn __clear__(&self) {
-        self.held.clear();
-    }
 }
+
+garbage_collected!(AgentMiddleware: callbacks);

@@ -6,8 +6,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
-use crate::agents::agent::input_from;
 use crate::agents::host::PyHost;
+use crate::agents::inputs::input_from;
+use crate::bridge::gc::{Collect, garbage_collected};
 use crate::bridge::gil::lock;
 use crate::thread::history_from;
 use crate::to_python::ToPython;
@@ -24,14 +25,21 @@ pub(crate) struct MiddlewareContext {
     agent: Py<PyAny>,
     session: Option<Py<PyAny>>,
     metadata: Py<PyDict>,
-    shown: Mutex<Shown>,
+    overrides: Mutex<Overrides>,
 }
 
-/// What was shown to hooks, or put by them.
+/// The input and the history as hooks have read or set them.
 #[derive(Default)]
-struct Shown {
+struct Overrides {
     input: Option<Py<PyAny>>,
     history: Option<Py<PyAny>>,
+}
+
+impl Collect for Overrides {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.input.traverse(visit)?;
+        self.history.traverse(visit)
+    }
 }
 
 impl MiddlewareContext {
@@ -41,7 +49,7 @@ impl MiddlewareContext {
             None => None,
             Some(id) => {
                 // The run's context variables know in which sessions it is.
-                let variables = host.place().caller(py)?.context_copy(py)?;
+                let variables = host.call_site().caller(py)?.context_copy(py)?;
                 let find = py.import("turntree._session")?.getattr("session_in_context")?;
                 let found = variables.call_method1("run", (find, id))?;
                 (!found.is_none()).then(|| found.unbind())
@@ -52,18 +60,18 @@ impl MiddlewareContext {
             agent: host.agent(py)?,
             session,
             metadata: PyDict::new(py).unbind(),
-            shown: Mutex::default(),
+            overrides: Mutex::default(),
         };
         Ok(Py::new(py, context)?.into_any())
     }
 
     /// Takes over what was changed.
     pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        let shown = std::mem::take(&mut *lock(&self.shown));
-        if let Some(input) = shown.input {
+        let overrides = std::mem::take(&mut *lock(&self.overrides));
+        if let Some(input) = overrides.input {
             self.core.set_input(message_of(input.bind(py))?);
         }
-        if let Some(history) = shown.history {
+        if let Some(history) = overrides.history {
             let history = history_from(history.bind(py), "context.history")?;
             let before = self.core.history();
             let is_same = history.len() == before.len()
@@ -77,8 +85,8 @@ impl MiddlewareContext {
 
     /// Forgets what was shown: what a hook does to it after the run has begun has no effect.
     pub(super) fn forget(&self) {
-        let shown = std::mem::take(&mut *lock(&self.shown));
-        drop(shown);
+        let overrides = std::mem::take(&mut *lock(&self.overrides));
+        drop(overrides);
     }
 }
 
@@ -104,7 +112,7 @@ impl MiddlewareContext {
     /// What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes.
     #[getter]
     fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(input) = &lock(&self.shown).input {
+        if let Some(input) = &lock(&self.overrides).input {
             return Ok(input.bind(py).clone());
         }
         self.core.input().to_python(py)
@@ -113,7 +121,7 @@ impl MiddlewareContext {
     #[setter]
     fn set_input(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let message = Some(message_of(value)?).to_python(value.py())?.unbind();
-        let before = lock(&self.shown).input.replace(message);
+        let before = lock(&self.overrides).input.replace(message);
         drop(before);
         Ok(())
     }
@@ -121,17 +129,17 @@ impl MiddlewareContext {
     /// What was said before, a list. `before` may change it or set another; what is stored stays as it is.
     #[getter]
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(history) = &lock(&self.shown).history {
+        if let Some(history) = &lock(&self.overrides).history {
             return Ok(history.bind(py).clone());
         }
         let history = self.core.history().iter().cloned().collect::<Vec<_>>().to_python(py)?;
-        lock(&self.shown).history = Some(history.clone().unbind());
+        lock(&self.overrides).history = Some(history.clone().unbind());
         Ok(history)
     }
 
     #[setter]
     fn set_history(&self, value: &Bound<'_, PyAny>) {
-        let before = lock(&self.shown).history.replace(value.clone().unbind());
+        let before = lock(&self.overrides).history.replace(value.clone().unbind());
         drop(before);
     }
 
@@ -155,17 +163,17 @@ impl MiddlewareContext {
         input: Option<&Bound<'_, PyAny>>,
         history: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let shown = {
-            let shown = lock(&self.shown);
+        let overrides = {
+            let overrides = lock(&self.overrides);
             let copy = |slot: &Option<Py<PyAny>>| slot.as_ref().map(|value| value.clone_ref(py));
-            Shown { input: copy(&shown.input), history: copy(&shown.history) }
+            Overrides { input: copy(&overrides.input), history: copy(&overrides.history) }
         };
         let other = Self {
             core: Arc::clone(&self.core),
             agent: self.agent.clone_ref(py),
             session: self.session(py),
             metadata: self.metadata.clone_ref(py),
-            shown: Mutex::new(shown),
+            overrides: Mutex::new(overrides),
         };
         if let Some(input) = input {
             other.set_input(input)?;
@@ -180,19 +188,6 @@ impl MiddlewareContext {
         let (id, messages) = (&self.core.agent.id, self.core.history().len());
         format!("MiddlewareContext(agent=\"{id}\", history={messages} messages)")
     }
-
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 calls")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.agent)?;
-        visit.call(&self.session)?;
-        visit.call(&self.metadata)?;
-        // Never wait inside the collector: whoever holds the lock only clones a reference.
-        let Ok(shown) = self.shown.try_lock() else { return Ok(()) };
-        visit.call(&shown.input)?;
-        visit.call(&shown.history)
-    }
-
-    fn __clear__(&self) {
-        self.forget();
-    }
 }
+
+garbage_collected!(MiddlewareContext: agent, session, metadata, overrides);

@@ -9,7 +9,8 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::builtin::AgentMiddleware;
 use super::context::MiddlewareContext;
-use crate::agents::host::{PyHost, host_error};
+use crate::agents::host::PyHost;
+use crate::agents::host_values::host_error;
 use crate::agents::stream::AgentStreamEvent;
 use crate::bridge::call::Call;
 use crate::bridge::callbacks::{Callbacks, PyCallback};
@@ -41,7 +42,7 @@ const HOOKS: [(&str, Hooks); 5] = [
 ///
 /// # Errors
 /// `TypeError` for what is no list, for an object without any hook, and for a hook that is no function.
-pub(crate) fn onion_from(
+pub(crate) fn middleware_from(
     middleware: &Bound<'_, PyAny>,
     held: &mut Callbacks,
 ) -> PyResult<AgentMiddlewareStack> {
@@ -125,7 +126,7 @@ impl PyMiddleware {
             let mut arguments = vec![seen(py, host, context)?.unbind()];
             arguments.extend(argument(py, host)?);
             let arguments = PyTuple::new(py, arguments)?.unbind();
-            function.call_from(py, arguments, &host.place().caller(py)?)
+            function.call_from(py, arguments, &host.call_site().caller(py)?)
         })
     }
 
@@ -232,7 +233,7 @@ impl Middleware for PyMiddleware {
     }
 
     fn after<'a>(&'a self, context: &'a Arc<CoreContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
-        let started = self.start("after", context, |py, host| host.show_turn(py, turn).map(Some));
+        let started = self.start("after", context, |py, host| host.turn_to_python(py, turn).map(Some));
         Box::pin(
             self.given("after", context, started, |value| turn_from(value, "after", "; add `return turn`")),
         )

@@ -5,6 +5,6 @@
 //! own middlewares, whose functions of the application are [`functions`]. [`errors`] are what these raise.
 
 pub(crate) mod builtin;
+mod callbacks;
 pub(crate) mod context;
-mod functions;
 pub(crate) mod hooks;

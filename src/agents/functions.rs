@@ -1,4 +1,4 @@
-//! What an agent calls in Python: tools with who approves them, and hooks by their names.
+//! The Python functions of an agent: tools, approval handlers and hooks.
 
 use std::collections::HashMap;
 
@@ -8,25 +8,26 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyString};
 
-use super::agent::AgentCore;
+use super::agent_core::AgentCore;
 use crate::bridge::call::CallMode;
+use crate::bridge::gc::Collect;
 use turntree_agents::host::HookSet;
 
-/// One tool: the object, how to call it, who approves.
-pub(crate) struct ToolBinding {
+/// One tool: the object, how to call it, and who approves its calls.
+pub(crate) struct ToolFunction {
     pub(super) tool: Py<PyAny>,
     pub(super) mode: CallMode,
     pub(super) takes_context: bool,
     pub(super) approval: Option<Approver>,
-    /// The agent that it is.
+    /// The agent that the tool runs, if it is a sub-agent.
     pub(super) agent: Option<Py<AgentCore>>,
 }
 
 /// Who approves the calls of a tool.
 pub(super) enum Approver {
-    /// A function, asked before each call.
+    /// A function, called before each tool call.
     Function(Function),
-    /// A person, asked while the run waits.
+    /// A person. The run waits for the decision.
     Person,
 }
 
@@ -46,10 +47,10 @@ impl Approver {
     }
 }
 
-/// What leaves a call to a person.
+/// The approval value that leaves the decision to a person.
 pub(super) const ASK: &str = "ask";
 
-/// A function of the application with the way to call it.
+/// A function of the application and how to call it.
 pub(super) struct Function {
     pub(super) callable: Py<PyAny>,
     pub(super) mode: CallMode,
@@ -69,11 +70,11 @@ impl Function {
     }
 }
 
-impl ToolBinding {
-    /// The binding of a `Tool`.
+impl ToolFunction {
+    /// Reads a `Tool`.
     ///
     /// # Errors
-    /// What the tool's signature says against it.
+    /// Those of the tool's attributes.
     pub(crate) fn new(tool: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mode = match tool.getattr("_mode")?.extract::<&str>()? {
             "async" => CallMode::Task,
@@ -90,7 +91,7 @@ impl ToolBinding {
         })
     }
 
-    /// The agent that the tool is.
+    /// Returns the agent that the tool runs, if it is a sub-agent.
     pub(crate) const fn agent(&self) -> Option<&Py<AgentCore>> {
         self.agent.as_ref()
     }
@@ -105,13 +106,13 @@ impl ToolBinding {
         }
     }
 
-    /// Whether calls are asked for approval.
+    /// Returns true if calls of the tool need approval.
     pub(crate) const fn asks_approval(&self) -> bool {
         self.approval.is_some()
     }
 }
 
-/// The agent that a tool runs, where it is one.
+/// Returns the agent that a tool runs, if it is a sub-agent.
 fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
     let agent = tool.getattr_opt(intern!(tool.py(), "_sub_agent"))?;
     let agent =
@@ -121,24 +122,24 @@ fn agent_of(tool: &Bound<'_, PyAny>) -> PyResult<Option<Py<AgentCore>>> {
 
 /// All functions of an agent.
 #[derive(Default)]
-pub(crate) struct Callables {
-    pub(super) tools: Vec<ToolBinding>,
+pub(crate) struct Functions {
+    pub(super) tools: Vec<ToolFunction>,
     pub(super) hooks: HashMap<&'static str, Function>,
     pub(super) set: HookSet,
-    /// The type of the structured answer: checks JSON text, and builds the value from it.
+    /// The type of the structured answer. It checks JSON text and builds values from it.
     pub(super) answer: Option<Py<PyAny>>,
-    /// Gives the agent itself, for what middleware sees.
+    /// Returns the Python agent, for middleware.
     pub(super) owner: Option<Py<PyAny>>,
 }
 
-/// The name of the function that performs a run, where the strategy is written in Python.
+/// The name of the function that executes a run with a strategy written in Python.
 pub(super) const EXECUTE: &str = "execute";
 
-/// The hooks of tool use: those that a bare model has as well.
-const OF_TOOLS: [&str; 5] =
+/// The hooks of tool use. Models without an agent have these too.
+const TOOL_HOOKS: [&str; 5] =
     ["on_tool_call", "on_before_call", "on_after_call", "on_tool_error", "on_max_iterations"];
 
-/// The hooks by name, and what tells the driver that they are there.
+/// The names of the hooks, with the flags that report them to the driver.
 const HOOKS: [(&str, HookSet); 13] = [
     ("on_tool_call", HookSet::TOOL_CALL),
     ("on_before_call", HookSet::BEFORE_CALL),
@@ -155,23 +156,23 @@ const HOOKS: [(&str, HookSet); 13] = [
     ("on_error", HookSet::ERROR),
 ];
 
-impl Callables {
-    /// The functions of an agent; `hooks` by name, those that are `None` left out.
+impl Functions {
+    /// Reads the functions of an agent. `hooks` maps names to functions or `None`.
     ///
     /// # Errors
-    /// `TypeError` for a hook that is no function.
-    pub(crate) fn new(tools: Vec<ToolBinding>, hooks: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut callables = Self { tools, ..Self::default() };
+    /// `TypeError` for a hook that is not a function.
+    pub(crate) fn new(tools: Vec<ToolFunction>, hooks: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut functions = Self { tools, ..Self::default() };
         for (name, flag) in HOOKS {
             if let Some(hook) = hooks.get_item(name)?.filter(|hook| !hook.is_none()) {
-                callables.hooks.insert(name, Function::new(&hook, name)?);
-                callables.set = callables.set | flag;
+                functions.hooks.insert(name, Function::new(&hook, name)?);
+                functions.set = functions.set | flag;
             }
         }
-        Ok(callables)
+        Ok(functions)
     }
 
-    /// With the type of the structured answer, where that is more than a JSON Schema.
+    /// Adds the type of the structured answer, if it is more than a JSON Schema.
     #[must_use]
     pub(crate) fn with_answer(mut self, answer: Option<Py<PyAny>>) -> Self {
         if answer.is_some() {
@@ -180,15 +181,15 @@ impl Callables {
         Self { answer, ..self }
     }
 
-    /// Says who gives the agent itself.
-    pub(crate) fn belong_to(&mut self, owner: Py<PyAny>) -> Option<Py<PyAny>> {
+    /// Sets the function that returns the Python agent, and returns the earlier one.
+    pub(crate) fn set_owner(&mut self, owner: Py<PyAny>) -> Option<Py<PyAny>> {
         self.owner.replace(owner)
     }
 
-    /// With the function that performs a run.
+    /// Adds the function that executes a run.
     ///
     /// # Errors
-    /// `TypeError` for what is no function.
+    /// `TypeError` if it is not a function.
     pub(super) fn with_execute(mut self, execute: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         if let Some(execute) = execute {
             self.hooks.insert(EXECUTE, Function::new(execute, EXECUTE)?);
@@ -196,26 +197,27 @@ impl Callables {
         Ok(self)
     }
 
-    /// The same tools and hooks of tool use, and no hooks of steps; with references of its own, as the garbage collector
-    /// counts them.
+    /// Copies the tools and the hooks of tool use, without the hooks of steps. The copy has its own references, because
+    /// the garbage collector counts them.
     pub(super) fn without_steps(&self, py: Python<'_>) -> Self {
-        let hooks = self.hooks.iter().filter(|(name, _)| OF_TOOLS.contains(name));
-        let of_tools = HOOKS.into_iter().filter(|(name, _)| OF_TOOLS.contains(name));
+        let hooks = self.hooks.iter().filter(|(name, _)| TOOL_HOOKS.contains(name));
+        let of_tools = HOOKS.into_iter().filter(|(name, _)| TOOL_HOOKS.contains(name));
         let set = of_tools
             .filter(|(_, flag)| self.set.contains(*flag))
             .fold(HookSet::empty(), |set, (_, flag)| set | flag);
-        let callables = Self {
+        let functions = Self {
             tools: self.tools.iter().map(|tool| tool.clone_ref(py)).collect(),
             hooks: hooks.map(|(name, hook)| (*name, hook.clone_ref(py))).collect(),
             set,
             answer: None,
             owner: self.owner.as_ref().map(|owner| owner.clone_ref(py)),
         };
-        callables.with_answer(self.answer.as_ref().map(|answer| answer.clone_ref(py)))
+        functions.with_answer(self.answer.as_ref().map(|answer| answer.clone_ref(py)))
     }
+}
 
-    /// For `__traverse__` of the agent.
-    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+impl Collect for Functions {
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.answer)?;
         visit.call(&self.owner)?;
         for tool in &self.tools {

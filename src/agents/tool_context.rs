@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::PyDict;
 
+use crate::bridge::gc::garbage_collected;
 use crate::convert::json::to_raw;
 use turntree_agents::host::ToolInvocation;
 use turntree_core::time::{Clock, SystemClock};
@@ -86,12 +86,9 @@ impl ToolContext {
         self.metadata.clone_ref(py)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the signature that pyo3 wants")]
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.metadata)
-    }
-
     fn __repr__(&self) -> String {
         format!("ToolContext(tool_call_id=\"{}\")", self.invocation.call.tool_call_id)
     }
 }
+
+garbage_collected!(ToolContext: metadata);

@@ -1,0 +1,104 @@
+//! Converts what the application's functions return and raise.
+
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::functions::{ASK, Functions};
+use crate::bridge::call::Call;
+use crate::bridge::gil::{self, lock};
+use crate::bridge::imports::cancelled_error;
+use crate::convert::json::to_raw;
+use crate::raised::Raised;
+use crate::records::{Turn as PyTurn, wrap_turn};
+use turntree_agents::host::{Approval, BeforeCall, HostError, HostErrorKind};
+use turntree_core::message::Turn;
+
+/// Awaits a call and converts its result while the GIL is held.
+pub(super) async fn value_of<T>(
+    started: PyResult<Call>,
+    read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send,
+) -> Result<T, HostError> {
+    let value = match started {
+        Ok(call) => call.await,
+        Err(error) => Err(error),
+    };
+    let held = gil::require_held(|py| {
+        let read = value.and_then(|value| read(value.bind(py)));
+        Ok(read.map_err(|error| host_error(py, error)))
+    });
+    held.unwrap_or_else(|error| Err(HostError::raised("RuntimeError", error.to_string())))
+}
+
+/// Converts a Python exception. An exception that is not an `Exception`, such as `KeyboardInterrupt`, ends the run.
+pub(super) fn host_error(py: Python<'_>, error: PyErr) -> HostError {
+    let value = error.value(py);
+    let type_name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
+    let text = value.str().map(|text| text.to_string()).unwrap_or_default();
+    let kind = match () {
+        () if !value.is_instance_of::<PyException>() => HostErrorKind::Fatal,
+        () if type_name == "ArgumentError" => HostErrorKind::InvalidArguments,
+        () => HostErrorKind::Raised,
+    };
+    // Use the type of an exception without a message: an empty error does not help a model.
+    let message = if text.is_empty() { type_name.clone() } else { text };
+    HostError { kind, type_name, message, payload: Some(Arc::new(Raised::new(py, error))) }
+}
+
+/// Returns true for `asyncio.CancelledError`.
+pub(super) fn is_cancellation(error: &HostError) -> bool {
+    let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
+    let Some(raised) = raised else { return false };
+    gil::require_held(|py| raised.value(py).is_instance(cancelled_error(py)?)).unwrap_or(false)
+}
+
+/// Converts a turn, with its data as the requested type.
+pub(super) fn turn_to_python(
+    py: Python<'_>,
+    functions: &Mutex<Functions>,
+    turn: Arc<Turn>,
+) -> PyResult<Py<PyAny>> {
+    let answer = lock(functions).answer.as_ref().map(|answer| answer.clone_ref(py));
+    let (Some(answer), Some(data)) = (answer, &turn.data) else { return wrap_turn(py, turn) };
+    // Unchecked data, such as that of a turn from `on_error`, may not fit the type.
+    let built = answer.call_method1(py, intern!(py, "build"), (data.get(),)).ok();
+    PyTurn::with_data(py, turn, built)
+}
+
+/// Converts the result of an approval handler. Text other than "ask" is an error, so that it does not count as approval.
+pub(super) fn approval_from(value: &Bound<'_, PyAny>) -> PyResult<Approval> {
+    let Ok(word) = value.cast::<PyString>() else {
+        return Ok(if value.is_truthy()? { Approval::Granted } else { Approval::Denied });
+    };
+    let word = word.to_cow()?;
+    if word == ASK {
+        return Ok(Approval::Ask);
+    }
+    Err(PyTypeError::new_err(format!("approval must return True, False or \"{ASK}\", not {word:?}")))
+}
+
+/// Converts the result of a hook before a call: a falsy value skips the call, a dict can replace the arguments.
+///
+/// Spec: UPP-1.2 §10.4.
+pub(super) fn before_call_from(value: &Bound<'_, PyAny>) -> PyResult<BeforeCall> {
+    let Ok(dict) = value.cast::<PyDict>() else {
+        return Ok(if value.is_truthy()? { BeforeCall::Proceed } else { BeforeCall::Skip });
+    };
+    let proceeds = dict.get_item("proceed")?.map_or(Ok(false), |proceed| proceed.is_truthy())?;
+    match (proceeds, dict.get_item("params")?) {
+        (false, _) => Ok(BeforeCall::Skip),
+        (true, None) => Ok(BeforeCall::Proceed),
+        (true, Some(params)) => to_raw(&params, "params").map(BeforeCall::ProceedWith),
+    }
+}
+
+/// Returns the Python exception of an error.
+pub(super) fn exception_of(py: Python<'_>, error: &HostError) -> Py<PyAny> {
+    match error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>()) {
+        Some(raised) => raised.value(py).clone().into_any().unbind(),
+        None => pyo3::exceptions::PyRuntimeError::new_err(error.message.clone()).into_value(py).into_any(),
+    }
+}
