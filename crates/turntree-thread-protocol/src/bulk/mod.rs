@@ -10,7 +10,7 @@
 //! documents, or a few megabytes of small ones, ahead of the output, so memory does not grow with the file.
 //!
 //! [`lines()`] converts one file with many documents, [`files()`] many files with one document each, [`values()`] a
-//! column of a table. [`format`] is the table of formats; add new formats there.
+//! column of a table. The module [`mod@format`] is the table of formats; add new formats there.
 
 mod chunked_bytes;
 mod converter;

@@ -1,4 +1,4 @@
-//! Who speaks: Pydantic AI never records it. Decision 11.
+//! The agents of a history. Pydantic AI does not record them. Decision 11.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use super::model::ModelMessage;
 use crate::convert::portable::named_agent;
 use crate::document::AgentConfig;
 
-/// Picks the agent of an answer.
+/// Selects the agent of a response.
 type ChooseAgent = dyn Fn(&ModelMessage<'_>) -> Option<AgentConfig> + Send + Sync;
 
-/// Where the agents of a history come from.
+/// Determines the agents of a history.
 #[derive(Clone, Default)]
 pub enum AgentSource {
-    /// `metadata["agent"]` of the message, else one agent called `assistant`.
+    /// `metadata["agent"]` of the message; by default one agent named `assistant`.
     #[default]
     Default,
-    /// One agent said everything.
+    /// One agent for all responses.
     One(AgentConfig),
-    /// Each run was one agent's: run ids and their agents. Other runs as [`Self::Default`].
+    /// One agent per run, by run id. Other runs as [`Self::Default`].
     ByRun(Vec<(String, AgentConfig)>),
-    /// The caller looks at each answer; `None` as [`Self::Default`].
+    /// A function that selects the agent of each response; `None` as [`Self::Default`].
     Choose(Arc<ChooseAgent>),
 }
 
@@ -36,7 +36,7 @@ impl fmt::Debug for AgentSource {
 }
 
 impl AgentSource {
-    /// The agent of an answer; `None` for the default one.
+    /// The agent of a response; `None` for the default agent.
     pub fn choose(&self, message: &ModelMessage<'_>) -> Option<AgentConfig> {
         let chosen = match self {
             Self::One(agent) => return Some(agent.clone()),
@@ -51,7 +51,7 @@ impl AgentSource {
     }
 }
 
-/// The agent that the application named in the message's metadata.
+/// The agent in the metadata of the message.
 fn named_in_metadata(message: &ModelMessage<'_>) -> Option<AgentConfig> {
     #[derive(serde::Deserialize)]
     struct Metadata {

@@ -1,6 +1,5 @@
-//! What actions say, as Pydantic AI reads it. ThreadProtocol takes more than Pydantic does: any arguments, any
-//! retry, offsets with seconds, deeper values, half surrogate pairs. Histories have none of that, so for them nothing
-//! changes here.
+//! Coerces values of actions that Pydantic AI would reject. ThreadProtocol allows any arguments and retries, UTC
+//! offsets with seconds, deeper nesting and lone surrogates. Histories have none of them, so their values never change.
 
 use std::borrow::Cow;
 
@@ -10,10 +9,10 @@ use super::read::{is_shallow, without_half_pairs};
 use super::validation;
 use turntree_core::time::Timestamp;
 
-/// The first moment that Python has a time for.
+/// The earliest time of Python.
 const FIRST_MOMENT: &str = "0001-01-01T00:00:00Z";
 
-/// A time: with no seconds in its offset, and in no year before the first.
+/// A timestamp without seconds in its offset, at or after year 1.
 pub(super) fn time(text: &str) -> Expected<'_> {
     let has_long_offset = matches!(text.as_bytes(), [.., b'+' | b'-', _, _, b':', _, _, b':', _, _]);
     if !has_long_offset && !text.starts_with("0000") {
@@ -24,7 +23,7 @@ pub(super) fn time(text: &str) -> Expected<'_> {
     Expected::Value(Value::Text(if is_early { Cow::Borrowed(FIRST_MOMENT) } else { Cow::Owned(moment) }))
 }
 
-/// The arguments of a call: an object, a string or nothing; other JSON is told as its text.
+/// The arguments of a call: an object, a string or `null`; other JSON becomes a string.
 pub(super) fn arguments(json: &str) -> Expected<'_> {
     match json.as_bytes().first() {
         Some(b'{') => returned(json),
@@ -33,22 +32,22 @@ pub(super) fn arguments(json: &str) -> Expected<'_> {
     }
 }
 
-/// What a tool gave back; the text of its JSON where Pydantic does not read that deep.
+/// The content of a tool return; a string of its JSON if it is nested too deeply.
 pub(super) fn returned(json: &str) -> Expected<'_> {
     if is_shallow(json) { verbatim(json) } else { Expected::text(json) }
 }
 
-/// The JSON itself, but for halves of surrogate pairs.
+/// The JSON unchanged, except for lone surrogates.
 fn verbatim(json: &str) -> Expected<'_> {
     Expected::Value(Value::Json(without_half_pairs(json)))
 }
 
-/// What is fed back to a model: a string or the details of errors; other JSON is told as its text.
+/// Feedback for the model: a string or error details; other JSON becomes a string.
 pub(super) fn feedback(json: &str) -> Expected<'_> {
     if validation::is_feedback(json) { returned(json) } else { Expected::text(json) }
 }
 
-/// Why something was fed back, in a word that Pydantic knows.
+/// The cause of a retry, as a value that Pydantic AI accepts.
 pub(super) fn retry(cause: Option<&str>, said: Option<&str>) -> Expected<'static> {
     Expected::Value(Value::json(match cause {
         Some("validation_error") => VALIDATION_ERROR,

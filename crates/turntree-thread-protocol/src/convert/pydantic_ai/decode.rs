@@ -1,7 +1,7 @@
-//! Thread to history: the exact inverse, from what actions and envelopes say.
+//! Decodes actions and their round-trip metadata to messages; the exact inverse of `encode`.
 //!
-//! Actions without an envelope (another program wrote them, or a person) are grouped by the rules of the specification:
-//! what users and tools say makes requests, what one agent says makes responses.
+//! Actions without metadata are grouped by the rules of the specification: user messages and tool returns form
+//! requests, actions of one agent form responses.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,16 +23,16 @@ use crate::error::ThreadError;
 /// The actions of one message.
 #[derive(Debug, Default)]
 pub(super) struct ActionGroup<'t> {
-    /// The actions that stand for parts.
+    /// The actions of parts.
     actions: Vec<(&'t Action, ActionMetadata<'t>)>,
-    /// All of them, remarks too: the first one gives the time.
+    /// All actions. The first one has the timestamp of the message.
     all: Vec<&'t Action>,
     message: Option<MessageMetadata<'t>>,
-    /// Whose it is, for groups without envelopes.
+    /// The sender, for groups without metadata.
     sender: Option<Sender<'t>>,
 }
 
-/// Who speaks in a group that has no envelope.
+/// The sender of a group without metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sender<'t> {
     Request,
@@ -40,7 +40,7 @@ enum Sender<'t> {
 }
 
 impl<'t> ActionGroup<'t> {
-    /// Adds an action with what it says about its part.
+    /// Adds an action with its metadata.
     pub(super) fn push(&mut self, action: &'t Action, mut stored: ActionMetadata<'t>) {
         if let Some(message) = stored.message.take() {
             self.message = Some(message);
@@ -61,10 +61,10 @@ impl<'t> ActionGroup<'t> {
     }
 }
 
-/// Every message that the thread holds.
+/// Decodes all messages of a thread.
 ///
 /// # Errors
-/// [`ThreadError::RoundtripMetadata`] when metadata that the way back needs is damaged.
+/// [`ThreadError::RoundtripMetadata`] if round-trip metadata is damaged.
 pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     let mut messages = Vec::new();
     for_each_message(thread, |message| {
@@ -74,10 +74,10 @@ pub(super) fn to_messages(thread: &Thread) -> Result<History<'_>, ThreadError> {
     Ok(messages)
 }
 
-/// As [`to_messages`], one after another: of a long history one is in memory.
+/// As [`to_messages`], one message at a time, so that a long history is never in memory as a whole.
 ///
 /// # Errors
-/// As [`to_messages`], and those of `use_message`.
+/// As [`to_messages`], and the errors of `use_message`.
 pub(super) fn for_each_message<'t>(
     thread: &'t Thread,
     mut use_message: impl FnMut(ModelMessage<'t>) -> Result<(), ThreadError>,
@@ -113,7 +113,7 @@ pub(super) fn for_each_message<'t>(
     finish(group)
 }
 
-/// Whether an action goes on with the message of a group.
+/// True if an action continues the message of a group.
 fn belongs(group: &ActionGroup<'_>, action: &Action, stored: Option<&ActionMetadata<'_>>) -> bool {
     match (&group.message, stored) {
         (Some(message), Some(stored)) => stored.message.is_none() && stored.m == Some(message.index),
@@ -129,7 +129,7 @@ fn belongs(group: &ActionGroup<'_>, action: &Action, stored: Option<&ActionMetad
     }
 }
 
-/// Who speaks in an action without an envelope; `None` for events that no model hears of.
+/// The sender of an action without metadata; `None` for events that models do not receive.
 fn sender(action: &Action) -> Option<Sender<'_>> {
     match action {
         Action::UserMessage(_) | Action::ToolReturn(_) => Some(Sender::Request),
@@ -141,10 +141,10 @@ fn sender(action: &Action) -> Option<Sender<'_>> {
     }
 }
 
-/// Rebuilds a message from its actions.
+/// Decodes a message.
 ///
 /// # Errors
-/// What is damaged, in words.
+/// The description of the damage.
 pub(super) fn decode_message<'t>(
     layouts: &FieldLayouts<'t>,
     group: &mut ActionGroup<'t>,
@@ -198,7 +198,7 @@ fn decode_parts<'t>(
     let Some(layout) = &stored.layout else {
         let mut actions: Vec<_> = group.actions.iter().collect();
         if group.sender.is_some() {
-            // Providers want the results of tools before anything else that the user says.
+            // Providers require tool returns before other user content.
             actions.sort_by_key(|(action, _)| !matches!(action, Action::ToolReturn(_)));
         }
         let mut parts = Vec::with_capacity(actions.len());
@@ -207,7 +207,7 @@ fn decode_parts<'t>(
         }
         return Ok(parts);
     };
-    // Where the last piece of each joined text ended.
+    // The end of the previous part in each merged text.
     let mut ends: HashMap<(usize, Option<usize>), usize> = HashMap::new();
     let action = |position: usize| {
         group
@@ -281,7 +281,7 @@ fn piece<'t>(
     }))
 }
 
-/// Rebuilds the part that holds a file.
+/// Decodes a file part.
 fn file<'t>(
     layouts: &FieldLayouts<'t>,
     part: &'t ContentPart,
@@ -297,8 +297,8 @@ fn file<'t>(
     }))
 }
 
-/// Rebuilds the parts that an action is: one, or one for each text and each file of an answer without an envelope.
-/// An answer of Pydantic AI holds files with their data only: of one somewhere else it has the text of a link.
+/// Decodes the parts of an action: one part, or one per text and file for a message without metadata. Responses of
+/// Pydantic AI only have inline files; a remote file becomes a text with a link.
 pub(super) fn decode_action<'t>(
     layouts: &FieldLayouts<'t>,
     action: &'t Action,
@@ -327,7 +327,7 @@ pub(super) fn decode_action<'t>(
     Ok(())
 }
 
-/// Rebuilds the part that an action is.
+/// Decodes the part of an action.
 pub(super) fn decode_part<'t>(
     layouts: &FieldLayouts<'t>,
     action: &'t Action,

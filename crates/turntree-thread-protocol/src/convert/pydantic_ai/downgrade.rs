@@ -1,7 +1,7 @@
-//! Histories for an older Pydantic AI. Decision 4.
+//! Rewrites histories for older versions of Pydantic AI. Decision 4.
 //!
-//! An older version refuses parts, items and values that came later, and silently forgets later members. Here each of
-//! them is left out or said in older words, and every such change is reported.
+//! Older versions reject later parts, items and values, and silently drop later members. This module removes or
+//! rewrites them and reports every change.
 
 use std::borrow::Cow;
 
@@ -13,23 +13,23 @@ use super::model::{History, Kind, ModelMessage, Object, Part, Value, part_kind};
 use super::read::read_object;
 use super::versions::{Version, class_since, member_since};
 
-/// Something that an older version cannot hold.
+/// A change that an older version requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where in the history that was given, as a JSON pointer.
+    /// The JSON pointer in the input.
     pub pointer: String,
-    /// What was done.
+    /// The kind of the change.
     pub kind: ChangeKind,
-    /// In words.
+    /// The description.
     pub message: String,
 }
 
-/// What was done about something that an older version cannot hold.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// It was left out.
+    /// The value was removed.
     Dropped,
-    /// It is said in another way.
+    /// The value was rewritten.
     Rewritten,
 }
 
@@ -43,7 +43,7 @@ impl ChangeKind {
     }
 }
 
-/// The history as `to` can load it, and what had to be changed for that.
+/// Rewrites a history so that version `to` can load it; also returns the changes.
 pub fn downgrade<'a>(history: &History<'a>, to: Version) -> (History<'a>, Vec<Change>) {
     let mut downgrader = Downgrader { to, plain: FieldLayouts::default(), changes: Vec::new() };
     let messages = history
@@ -60,7 +60,7 @@ struct Downgrader {
     changes: Vec<Change>,
 }
 
-/// The kinds of typed tools that were closed words until they became open.
+/// Tool kinds that were the only allowed values until the member accepted any string.
 const FIRST_TOOL_KINDS: [(&str, Version); 2] =
     [("tool-search", Version::new(1, 95)), ("capability-load", Version::new(1, 105))];
 const OPEN_TOOL_KINDS: Version = Version::new(2, 60);
@@ -97,14 +97,14 @@ impl Downgrader {
         Some(ModelMessage { kind: message.kind.clone(), members, parts, usage })
     }
 
-    /// The members that the version knows.
+    /// The members that the version supports.
     fn members<'a>(&mut self, pointer: &str, class: &str, object: &Object<'a>) -> Object<'a> {
         let mut kept = Object::with_capacity(object.len());
         for (key, value) in object.entries() {
             let since = member_since(&self.plain, class, key);
-            // Usage has counters of applications and providers beside its own.
+            // Applications and providers may add their own counters to usage.
             let known = since.map_or(class == "usage", |since| since <= self.to);
-            // Older versions take an answer without usage, and none whose usage is null.
+            // Older versions accept a response without usage, but not with `null`.
             let refused = class == Kind::Response.name() && key == "usage" && value.as_json() == Some("null");
             if known && !refused {
                 kept.push(key.clone(), value.clone());
@@ -121,7 +121,7 @@ impl Downgrader {
         kept
     }
 
-    /// Whether a value is what every version takes a missing member for.
+    /// True if the value equals the default of a missing member in every version.
     fn says_nothing(&self, class: &str, key: &str, value: &Value<'_>) -> bool {
         let default = self.plain.get(class).and_then(|layout| layout.members.get(key));
         default.is_some_and(|default| default == value)
@@ -166,7 +166,7 @@ impl Downgrader {
         out.extend(replaced);
     }
 
-    /// What a later part is in older words; nothing where there are none.
+    /// Rewrites a later part for the version; no parts if that is impossible.
     fn replace<'a>(
         &mut self,
         class: &str,
@@ -198,7 +198,7 @@ impl Downgrader {
                 retry.push("part_kind", Value::text("retry-prompt"));
                 vec![retry]
             }
-            // What it sums up is gone, so it has to be said.
+            // The summarized messages are gone, so the summary must be kept.
             ("compaction", Kind::Request) => text("content").cloned().map(prompt).into_iter().collect(),
             ("speech", Kind::Request) => {
                 let audio = part.get("audio").filter(|audio| !audio.is_null());
@@ -244,7 +244,7 @@ impl Downgrader {
                     self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, said);
                     Value::text("failed")
                 }
-                // The matches of a search had to have a description.
+                // First versions required a description of each match.
                 ("tool_kind", Some(kind))
                     if (self.to < OPEN_TOOL_KINDS && !self.knows_tool_kind(kind))
                         || (self.to < Version::new(2, 0)
@@ -330,7 +330,7 @@ impl Downgrader {
     }
 }
 
-/// Whether a part is what a tool search found, told in fewer words than the first versions have.
+/// True if a tool search result lacks fields that the first versions require.
 fn is_short_search(class: &str, part: &Part<'_>) -> bool {
     #[derive(serde::Deserialize)]
     struct Found<'f> {
@@ -354,7 +354,7 @@ fn replaced<'a>(object: &Object<'a>, name: &str, new: &Value<'a>) -> Object<'a> 
     copy
 }
 
-/// What a retry says: a text, or a list of errors with all the members that older versions ask for.
+/// The content of a retry: a string, or error details with all fields that older versions require.
 fn retry_content<'a>(part: &Part<'a>) -> Value<'a> {
     #[derive(serde::Deserialize)]
     struct ErrorDetails<'e> {
@@ -381,7 +381,7 @@ fn retry_content<'a>(part: &Part<'a>) -> Value<'a> {
     }
 }
 
-/// The retry that older versions write where newer ones write a return.
+/// The retry that older versions use instead of a return.
 fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
     let mut retry = Object::with_capacity(5);
     retry.push("content", retry_content(part));
@@ -394,7 +394,7 @@ fn retry_prompt<'a>(part: &Part<'a>) -> Part<'a> {
     retry
 }
 
-/// An id for a retry that belongs to no call: older versions make one up when they load, each time another.
+/// A deterministic id for a retry without a call. Older versions generate a random id on each load.
 fn made_up_id(pointer: &str, part: &Part<'_>) -> String {
     use std::fmt::Write as _;
     let digest =

@@ -1,8 +1,8 @@
-//! History to thread, message by message.
+//! Encodes messages as actions.
 //!
-//! In the full profile every member of a message is compared, to the byte, with what the decoder derives for it; where
-//! that cannot tell, the message is decoded again from the very metadata that was written. Where it differs from what it
-//! came from, it is kept verbatim beside its actions (decision 3).
+//! In the full profile, each member of a message is compared byte for byte with the value that the decoder derives. If
+//! that is not conclusive, the message is decoded from the written metadata. A message that differs from its source is
+//! stored verbatim beside its actions (decision 3).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -27,20 +27,20 @@ use turntree_core::json::canonical::normalize;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::Timestamp;
 
-/// Turns messages into actions, one after another.
+/// Encodes messages one after another.
 #[derive(Debug)]
 pub(super) struct Encoder<'o, 'a> {
     pub(super) options: &'o ImportOptions,
-    /// What the history says once.
+    /// The field layouts of the history.
     pub layouts: FieldLayouts<'a>,
     /// The agents so far.
     pub agents: AgentRegistry,
-    /// The actions so far, each where the thread will have it: of a long history there is no second list.
+    /// The actions so far, in the final list: a long history has no second one.
     pub actions: Vec<Arc<Action>>,
-    /// The system prompts before the first message, by address.
+    /// The addresses of the system prompts before the first message.
     pub system_prompts: Vec<String>,
     default_agent: Option<String>,
-    /// The time of the action before, and what to say before there is one.
+    /// The timestamp of the previous action; before the first action, the default.
     pub(super) timestamp: String,
     pub(super) clamp: Option<Timestamp>,
     last_instructions: Option<(Value<'a>, String)>,
@@ -49,7 +49,7 @@ pub(super) struct Encoder<'o, 'a> {
 }
 
 impl<'o, 'a> Encoder<'o, 'a> {
-    /// Ready for the first message; `timestamp` is for parts before anything says a time.
+    /// Creates an encoder. `timestamp` is used for parts before the first timestamp.
     pub(super) fn new(options: &'o ImportOptions, timestamp: String) -> Self {
         Self {
             options,
@@ -70,13 +70,13 @@ impl<'o, 'a> Encoder<'o, 'a> {
         matches!(self.options.profile, ProfileKind::Full)
     }
 
-    /// Adds the actions of a message. `before` is the message before it.
+    /// Appends the actions of a message. `before` is the previous message.
     ///
-    /// Gives the text that follows the message in its source.
+    /// Returns the length of the message in its source text.
     ///
     /// # Errors
-    /// [`RoundTripMismatch`] when the source is a text, and the message cannot be told from it: the caller knows where the
-    /// message ends and calls again with exactly its text.
+    /// [`RoundTripMismatch`] if the source is a text and its message differs. The caller finds the end of the message
+    /// and calls again with exactly its text.
     pub(super) fn message(
         &mut self,
         index: usize,
@@ -141,7 +141,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         Ok(length)
     }
 
-    /// Decodes the message again, and gives the length of its text; `None` when it is not what it was.
+    /// Decodes the message and returns the length of its text; `None` if it differs.
     fn verify(
         &self,
         actions: &[Action],
@@ -155,7 +155,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         comparer.rest().map(|rest| text.len() - rest.len())
     }
 
-    /// The message that the actions give back.
+    /// The message decoded from its actions.
     fn decoded<'t>(&self, actions: &'t [Action]) -> Option<ModelMessage<'t>>
     where
         'a: 't,
@@ -168,7 +168,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         decode_message(&self.layouts, &mut group).ok()
     }
 
-    /// Puts the envelope of each action into its metadata.
+    /// Stores the round-trip metadata of each action.
     fn set_metadata(
         actions: &mut [Action],
         fragments: &[String],
@@ -196,7 +196,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         }
     }
 
-    /// Adds an action at the end and numbers it.
+    /// Appends an action and numbers it.
     pub(super) fn push(&mut self, mut action: Action) {
         action.set_sequence(u64::try_from(self.actions.len()).unwrap_or(u64::MAX).saturating_add(1));
         self.actions.push(Arc::new(action));
@@ -277,7 +277,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         builder
     }
 
-    /// A system prompt before everything else: no action, but a text of the thread.
+    /// Stores a leading system prompt as a text of the thread, not as an action.
     fn system_prompt(&mut self, part: &Part<'a>, builder: &mut MessageBuilder) -> Option<String> {
         let content = part.get("content")?;
         let address = self.store_text(&content.as_text()?, content.clone());
@@ -297,7 +297,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         Some(writer.finish())
     }
 
-    /// Keeps a text under its content address.
+    /// Stores a text under its content address.
     fn store_text(&mut self, text: &str, value: Value<'a>) -> String {
         let address = address(text);
         self.layouts.texts.entry(Cow::Owned(address.clone())).or_insert(value);
@@ -312,7 +312,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
             kind: &message.kind,
             timestamp: &timestamp,
             agent_id,
-            // A stream does not say it.
+            // Streams do not contain it.
             provider_name: provider_name.as_deref().filter(|_| self.is_full()),
             validation_status: self.options.validation_status,
             portable: !self.is_full(),
@@ -333,7 +333,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
                 None if context.portable && portable::is_empty_thought(part) => {}
                 None => {
                     let encoded = parts::encode(part, &context, &mut self.layouts);
-                    // Streams carry it as data, which never stands between calls and their results.
+                    // Streams carry it as data, which never separates calls from their results.
                     if context.portable && called && matches!(encoded.action, Action::System(_)) {
                         builder.deferred.push(DeferredAction::new(encoded.action));
                     } else {
@@ -363,7 +363,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         builder
     }
 
-    /// Puts usage and finish reason on the last text of the answer, and thinking tokens on its first thought.
+    /// Sets usage and finish reason of the last assistant message, and the usage of the first thinking action.
     fn cost(message: &ModelMessage<'a>, builder: &mut MessageBuilder) {
         let last = builder.actions.iter_mut().rev().find_map(|action| match action {
             Action::AssistantMessage(text) => Some(text),
@@ -385,7 +385,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         }
     }
 
-    /// What no action says about the message.
+    /// The round-trip metadata of the message: the fields that no action holds.
     fn message_fragment(
         &mut self,
         index: usize,
@@ -423,12 +423,12 @@ impl<'o, 'a> Encoder<'o, 'a> {
         writer.into_fragment()
     }
 
-    /// Keeps the instructions of a request, and gives the address that its envelope or the thread says.
+    /// Stores the instructions of a request and returns their address.
     fn instructions(&mut self, message: &ModelMessage<'a>, writer: &mut ObjectWriter) -> Option<String> {
         if message.kind != Kind::Request {
             return None;
         }
-        // Only the first request decides the default: the ones before a later change said nothing.
+        // Only the first request sets the default: metadata of requests before a change does not name an address.
         let first = !std::mem::replace(&mut self.requests_seen, true);
         let default = self.layouts.instructions.as_deref().map(str::to_owned);
         let Some(value) = message.members.get("instructions").filter(|value| !value.is_null()) else {
@@ -459,7 +459,7 @@ fn piece(position: Option<&usize>, entry: &str) -> String {
     writer.finish()
 }
 
-/// The order of a request's parts that puts tool returns in the order of their calls; `None` when they are.
+/// The order of a request's parts that puts tool returns in the order of their calls; `None` if they are in order.
 fn call_order(encoded: &[EncodedPart], before: &ModelMessage<'_>) -> Option<Vec<usize>> {
     let returns: Vec<(usize, &str)> = encoded
         .iter()

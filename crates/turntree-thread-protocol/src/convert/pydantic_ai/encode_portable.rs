@@ -1,5 +1,6 @@
-//! Encoding in the portable profile: the actions that a stream of the same run holds, in the same order.
-//! Specification: UI message stream, §10 to §12.
+//! Encoding in the portable profile: the same actions, in the same order, as the stream of the run.
+//!
+//! Spec: UI message stream, §10 to §12.
 
 use super::encode::Encoder;
 use super::message_builder::MessageBuilder;
@@ -12,7 +13,7 @@ use turntree_core::json::RawJson;
 use turntree_core::time::Timestamp;
 
 impl Encoder<'_, '_> {
-    /// Adds the actions of a message in the portable profile.
+    /// Appends the actions of a message in the portable profile.
     pub(super) fn finish_portable(
         &mut self,
         message: &ModelMessage<'_>,
@@ -24,7 +25,7 @@ impl Encoder<'_, '_> {
         {
             builder.annotate(usage);
         }
-        // A response begins when the one before has all it waits for; results stand before what else a user says.
+        // Deferred actions of a response follow its results, and results precede other user content.
         let last_result = builder.actions.iter().rposition(|action| matches!(action, Action::ToolReturn(_)));
         let results = match message.kind {
             Kind::Request => last_result.map_or(0, |index| index + 1),
@@ -45,7 +46,7 @@ impl Encoder<'_, '_> {
         self.portable.deferred.defer(builder.deferred);
     }
 
-    /// Adds what waits for results that will not come any more.
+    /// Appends the deferred actions whose results will not follow any more.
     pub(super) fn settle(&mut self) {
         for deferred in self.portable.deferred.take() {
             if let Some(action) = self.portable.deferred.insert(deferred, &mut self.actions) {
@@ -54,7 +55,7 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// Adds an action of the portable profile.
+    /// Appends an action of the portable profile.
     fn emit(&mut self, mut action: Action) {
         normalize(&mut action);
         self.clamp(&mut action);
@@ -62,7 +63,7 @@ impl Encoder<'_, '_> {
         self.push(action);
     }
 
-    /// Moves a time that would run backwards to the latest so far (decision 10).
+    /// Raises a timestamp that would decrease to the latest one (decision 10).
     fn clamp(&mut self, action: &mut Action) {
         let Ok(timestamp) = action.timestamp().parse::<Timestamp>() else { return };
         match self.clamp {
@@ -72,7 +73,7 @@ impl Encoder<'_, '_> {
     }
 }
 
-/// The cost of an answer without text. Decision 14.
+/// The usage of a response without text. Decision 14.
 fn usage_action(
     message: &ModelMessage<'_>,
     builder: &MessageBuilder,

@@ -1,6 +1,7 @@
-//! What one agent sees of a thread, as messages of Pydantic AI. What it sees is [`super::super::view`]'s business.
+//! Exports to Pydantic AI: the whole history, one agent's view, or a history for an older version.
 //!
-//! System prompts and instructions belong to the agent's configuration and are not part of a view.
+//! System prompts and instructions are part of the agent's configuration and not of a view. [`agent_view`] builds the
+//! view.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,15 +26,15 @@ use crate::error::ThreadError;
 use turntree_core::json::tagged::CowStr;
 use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
 
-/// The kind of a call of a tool that the provider runs itself.
+/// The `part_kind` of a call of a provider's tool.
 const NATIVE_CALL: &str = "builtin-tool-call";
 
 impl Thread {
-    /// The messages that the thread holds, or that one of its agents sees.
+    /// Converts the thread, or one agent's view of it, to messages.
     ///
     /// # Errors
-    /// [`ThreadError::UnknownAgent`] when the registry does not have the agent; [`ThreadError::RoundtripMetadata`] when metadata
-    /// that the way back needs is damaged.
+    /// [`ThreadError::UnknownAgent`] if the registry does not have the agent; [`ThreadError::RoundtripMetadata`] if
+    /// round-trip metadata is damaged.
     pub fn to_messages(&self, options: &ViewOptions) -> Result<History<'_>, ThreadError> {
         let Some(agent_id) = &options.agent_id else { return to_messages(self) };
         let metadata = ThreadMetadata::of(self)?;
@@ -49,18 +50,18 @@ impl Thread {
         messages.iter().map(|message| renderer.message(message)).collect()
     }
 
-    /// Writes the history that the thread holds, byte for byte as `dump_json` wrote it, or the view of one agent.
+    /// Writes the history byte for byte as `dump_json` wrote it, or one agent's view of it.
     ///
     /// # Errors
-    /// As [`Self::to_messages`]; [`ThreadError::Parse`] when more would be written than the limits allow.
+    /// As [`Self::to_messages`]; [`ThreadError::Parse`] if the output exceeds the limits.
     pub fn to_pydantic_ai_json(&self, options: &ViewOptions) -> Result<Vec<u8>, ThreadError> {
         written(&self.to_messages(options)?, options)
     }
 
-    /// As [`Self::to_pydantic_ai_json`], in pieces: a long history is never in one place.
+    /// As [`Self::to_pydantic_ai_json`], in chunks, so that a long history is never in memory as a whole.
     ///
     /// # Errors
-    /// As [`Self::to_pydantic_ai_json`]; pieces may have been written by then.
+    /// As [`Self::to_pydantic_ai_json`]; chunks may have been written before an error.
     pub fn write_pydantic_ai_json(
         &self,
         options: &ViewOptions,
@@ -85,11 +86,12 @@ impl Thread {
     }
 }
 
-/// Histories are written in pieces of about this size.
+/// The approximate size of a chunk.
 const PIECE: usize = 64 * 1024;
 
 impl Thread {
-    /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI, with what had to be changed for it.
+    /// As [`Self::to_pydantic_ai_json`], for an older version of Pydantic AI. Also returns the changes that this
+    /// required.
     ///
     /// # Errors
     /// As [`Self::to_pydantic_ai_json`].
@@ -109,10 +111,10 @@ fn written(messages: &History<'_>, options: &ViewOptions) -> Result<Vec<u8>, Thr
     Ok(writer.finish())
 }
 
-/// Writes messages as a list, up to a limit.
+/// Writes a list of messages, up to a limit.
 struct HistoryWriter {
     out: Vec<u8>,
-    /// Bytes that were taken out of `out`.
+    /// The number of bytes taken from `out`.
     taken: usize,
     messages: usize,
     limit: usize,
@@ -149,7 +151,7 @@ fn too_long(position: usize, limit: usize) -> ParseError {
     }
 }
 
-/// Of which message each action was, whether a provider's tool, and whether no part can say it.
+/// The source message of each action, whether it belongs to a provider's tool, and whether a part can represent it.
 fn origins(thread: &Thread, stored: &[ActionMetadata<'_>]) -> Vec<ActionOrigin> {
     let mut head: Option<(usize, u64)> = None;
     let origin = |(position, (action, stored)): (usize, (&Arc<Action>, &ActionMetadata<'_>))| {
@@ -165,19 +167,19 @@ fn origins(thread: &Thread, stored: &[ActionMetadata<'_>]) -> Vec<ActionOrigin> 
     thread.actions.iter().zip(stored).enumerate().map(origin).collect()
 }
 
-/// Whether an answer holds nothing that Pydantic AI has a part for: no text, and no file with its data.
+/// True if Pydantic AI has no part for the content of a message: it has no text and no inline file.
 fn is_unrepresentable(action: &Action) -> bool {
     let Action::AssistantMessage(message) = action else { return false };
     let MessageContent::Parts(parts) = &message.content else { return false };
     !parts.iter().any(|part| part.as_text().is_some() || is_inline(part))
 }
 
-/// Tells the messages of a view in the words of Pydantic AI.
+/// Renders a view as Pydantic AI messages.
 struct ViewRenderer<'t> {
     layouts: FieldLayouts<'t>,
-    /// The shapes of messages that no history said.
+    /// The layouts of messages without round-trip metadata.
     plain: FieldLayouts<'t>,
-    /// What each action says about the part it was.
+    /// The round-trip metadata of each action.
     stored: Vec<ActionMetadata<'t>>,
 }
 
@@ -193,7 +195,7 @@ impl<'t> ViewRenderer<'t> {
             let members = message_members(&self.plain, "request", None, &[], timestamp);
             return Ok(ModelMessage { kind: Kind::Request, members, parts, usage: None });
         }
-        // What is said about a message is said once, though others may have spoken in the midst of it.
+        // Use the metadata of a message once, even if messages of others split it.
         let stored = message.origin.and_then(|head| self.stored.get_mut(head)?.message.take());
         let layouts = if stored.is_some() { &self.layouts } else { &self.plain };
         let actions: Vec<&Action> = message.items.iter().map(|item| item.action).collect();
@@ -263,7 +265,7 @@ impl<'t> ViewRenderer<'t> {
     }
 }
 
-/// A part of a tool under another id, where it has another one.
+/// Replaces the call id of a tool part if it differs.
 fn under<'t>(part: Part<'t>, id: &Cow<'t, str>) -> Part<'t> {
     if part.text("tool_call_id").as_deref() == Some(&**id) {
         return part;
@@ -305,7 +307,7 @@ fn usage<'t>(
     layouts.get("usage").map(|layout| layout.rebuild(keys, members, derive))
 }
 
-/// The content of another agent's message, after who said it: before the first text, or before everything.
+/// The content of another agent's message with its attribution: in the first text, or before all items.
 fn attributed<'t>(content: &'t MessageContent, prefix: &str) -> Value<'t> {
     let parts = match content {
         MessageContent::Text(text) => return Value::Text(Cow::Owned(prefixed(text, prefix))),

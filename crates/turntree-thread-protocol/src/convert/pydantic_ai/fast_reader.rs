@@ -1,7 +1,7 @@
-//! Histories from JSON that is as it should be, quicker than [`super::read`] reads any.
+//! Fast reader for histories in compact JSON, as Pydantic writes them.
 //!
-//! A scan tells no errors: it ends where it meets what it does not know, and the reader finds out what that is. So all
-//! that counts is that nothing passes that is not JSON. Values with an inside are handed to serde.
+//! It reports no errors: it stops at anything unusual, and [`super::read`] then reads the whole text and reports
+//! errors. It never accepts invalid JSON. Objects and lists in payloads are parsed by serde.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,18 @@ use super::validation;
 use turntree_core::json::canonical::plain_length;
 use turntree_core::limits::Limits;
 
-/// How a scan ended.
+/// The outcome of a fast read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
-    /// Every message was handed over.
+    /// All messages were read.
     Complete,
-    /// The taker wanted no more.
+    /// The callback stopped the read.
     Stopped,
-    /// Something is not as it should be; messages before it have been handed over.
+    /// The text needs the general reader. Earlier messages were passed to the callback.
     Unsupported,
 }
 
-/// Hands the messages of a history over one by one, so that memory stays warm; stops when `take` gives `false`.
+/// Passes the messages one by one to `take`, which returns `false` to stop.
 pub(super) fn for_each_message<'a>(
     text: &'a str,
     limits: &Limits,
@@ -45,14 +45,14 @@ pub(super) fn for_each_message<'a>(
     }
 }
 
-/// The members of an object that is all of a text; `None` for anything else.
+/// The members of a text that is one object; `None` for other texts.
 pub(super) fn object(text: &str) -> Option<Object<'_>> {
     let mut reader = FastReader { text, offset: 0 };
     let object = reader.object(MEMBERS_OF_A_PART)?;
     reader.peek().is_none().then_some(object)
 }
 
-/// Room for the members of a message, and of a part.
+/// Capacities for the members of a message and of a part.
 const MEMBERS_OF_A_MESSAGE: usize = 20;
 const MEMBERS_OF_A_PART: usize = 12;
 
@@ -66,7 +66,7 @@ impl<'a> FastReader<'a> {
         self.text.as_bytes().get(self.offset..).unwrap_or_default()
     }
 
-    /// The next byte that is no space.
+    /// Skips spaces and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let spaces =
             self.rest().iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count();
@@ -78,7 +78,7 @@ impl<'a> FastReader<'a> {
         (self.peek()? == byte).then(|| self.offset += 1)
     }
 
-    /// Elements between brackets of one kind.
+    /// Reads the elements between a pair of brackets.
     fn elements(
         &mut self,
         brackets: [u8; 2],
@@ -116,7 +116,7 @@ impl<'a> FastReader<'a> {
         let (mut parts, mut usage) = (None, None);
         self.members(|reader, key| {
             let value = match &*key {
-                // Of members that stand twice the last one counts: the reader sorts them out.
+                // The last of repeated members counts: the general reader handles that.
                 "parts" if parts.is_some() => return None,
                 "usage" if usage.is_some() => return None,
                 "parts" => {
@@ -193,7 +193,7 @@ impl<'a> FastReader<'a> {
         Some(found)
     }
 
-    /// A string with its quotes.
+    /// Reads a string with its quotes.
     fn string(&mut self) -> Option<&'a str> {
         let start = self.offset;
         self.take(b'"')?;

@@ -1,8 +1,8 @@
-//! Which members the objects of a history have, in which order, and with which values when nothing is said.
+//! Field layouts: the members of each class of objects, their order, and their defaults.
 //!
-//! Keys and their order are a function of the version that dumped a history. So a thread keeps one [`Template`] a class
-//! of object (as the first of its kind was written), and an object keeps only what differs from its template and from
-//! what its action says. Histories of [`BASE`] need no templates at all.
+//! Keys and their order depend on the version that wrote a history. A thread stores one [`FieldLayout`] per class,
+//! taken from the first object of the class; each object stores only its differences from the layout and from its
+//! action. Histories of version [`BASE`] need no stored layouts.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,13 +11,14 @@ use serde_json::value::RawValue;
 
 use super::model::{Object, Value};
 
-/// The version of Pydantic AI whose shapes are the built-in templates. Part of the format: never change it, add one.
+/// The version of Pydantic AI whose layouts are built in. It is part of the storage format: never change it, add
+/// another.
 pub(super) const BASE: &str = "2.68";
 
-/// Objects with more members than this are carried verbatim; it bounds the work of damaged or hostile input.
+/// Objects with more members are stored verbatim. This bounds the work for malicious input.
 pub(super) const MOST_MEMBERS: usize = 64;
 
-/// A class of objects with its members in order and their values when nothing is said.
+/// A class with its members and their defaults, in order.
 type Shape = (&'static str, &'static [(&'static str, &'static str)]);
 
 const NULL: &str = "null";
@@ -251,7 +252,7 @@ const SHAPES: &[Shape] = &[
     ),
 ];
 
-/// The name of a class; borrowed when it is a known one.
+/// The name of a class; borrowed for known classes.
 pub(super) fn class_name(class: &str) -> Cow<'static, str> {
     match SHAPES.iter().find(|(name, _)| *name == class) {
         Some((name, _)) => Cow::Borrowed(name),
@@ -259,7 +260,7 @@ pub(super) fn class_name(class: &str) -> Cow<'static, str> {
     }
 }
 
-/// Members that tend to have one value through a whole history: the first one becomes the template's.
+/// Members that usually have the same value in a whole history: the first value becomes the default.
 const STICKY: &[&str] = &[
     "run_id",
     "conversation_id",
@@ -271,31 +272,31 @@ const STICKY: &[&str] = &[
     "state",
 ];
 
-/// The members of one class of objects, in order, with their values when nothing is said.
+/// The members of one class of objects, in order, with their defaults.
 #[derive(Debug, Clone)]
 pub(super) struct FieldLayout<'a> {
     class: Cow<'a, str>,
     /// Members and defaults.
     pub members: Object<'a>,
-    /// Whether an object of this class was seen.
+    /// True if an object of this class was seen.
     seen: bool,
-    /// Whether it differs from the built-in one, so that the thread must keep it.
+    /// True if it differs from the built-in layout and must be stored.
     kept: bool,
 }
 
-/// What one object says beyond its template and its action.
+/// The differences of an object from its layout and its action.
 #[derive(Debug)]
 pub(super) struct ObjectDiff<'o, 'a> {
-    /// All keys in order, where the template's do not fit.
+    /// All keys in order, if they differ from the layout.
     pub keys: Option<Vec<&'o str>>,
-    /// Values that follow from neither.
+    /// Fields whose values differ.
     pub members: Vec<(&'o str, &'o Value<'a>)>,
-    /// Whether all other values were compared, and are written as they follow, to the byte.
+    /// True if all other values were compared and are equal byte for byte.
     pub exact: bool,
 }
 
 impl ObjectDiff<'_, '_> {
-    /// Whether a value is what it should be, however it is spelled.
+    /// Compares two values and records whether they are equal byte for byte.
     fn compare(&mut self, expected: &Value<'_>, value: &Value<'_>) -> bool {
         let exact = expected.is_written_as(value);
         if exact || expected != value {
@@ -306,27 +307,27 @@ impl ObjectDiff<'_, '_> {
     }
 }
 
-/// What a member should be, as far as its action says.
+/// The expected value of a field.
 #[derive(Debug)]
 pub(super) enum Expected<'a> {
     /// This value.
     Value(Value<'a>),
-    /// Nothing is said: the template's.
+    /// The default of the layout.
     Default,
-    /// Kept somewhere else; do not look.
+    /// The value is stored elsewhere; do not compare.
     Covered,
 }
 
 impl<'a> Expected<'a> {
-    /// A string.
+    /// Expects a string.
     pub(super) const fn text(text: &'a str) -> Self {
         Self::Value(Value::text(text))
     }
 }
 
 impl<'a> FieldLayout<'a> {
-    /// What an object says beyond the template and what `expected` says. `None` when it has too many members or one
-    /// twice: nothing but its text can hold that.
+    /// The differences of an object from the layout and from `expected`. `None` if it has too many or repeated members,
+    /// which only its text can preserve.
     pub(super) fn diff<'o, 'v>(
         &self,
         object: &'o Object<'a>,
@@ -361,7 +362,7 @@ impl<'a> FieldLayout<'a> {
         Some(diff)
     }
 
-    /// The inverse of [`Self::residue`].
+    /// The inverse of [`Self::diff`].
     pub(super) fn rebuild<'t>(
         &self,
         keys: Option<&[Cow<'t, str>]>,
@@ -406,17 +407,17 @@ fn has_twins(object: &Object<'_>) -> bool {
         .any(|(index, (key, _))| object.iter().take(index).any(|(other, _)| other == key))
 }
 
-/// The templates of a history, and what else it says once.
+/// The layouts of a history and its shared values.
 #[derive(Debug, Clone)]
 pub(super) struct FieldLayouts<'a> {
     templates: Vec<FieldLayout<'a>>,
-    /// Long texts by their content address.
+    /// Long texts by content address.
     pub texts: HashMap<Cow<'a, str>, Value<'a>>,
-    /// The address of the instructions that requests have when they say nothing else.
+    /// The address of the default instructions of requests.
     pub instructions: Option<Cow<'a, str>>,
-    /// Whether the arguments of tool calls are strings of JSON when nothing is said.
+    /// Whether arguments of tool calls are JSON strings by default.
     pub arguments_as_text: bool,
-    /// Whether a call was seen that decides it.
+    /// True once the first call has set that default.
     pub arguments_seen: bool,
 }
 
@@ -440,12 +441,12 @@ impl Default for FieldLayouts<'_> {
 }
 
 impl<'a> FieldLayouts<'a> {
-    /// The template of a class.
+    /// The layout of a class.
     pub(super) fn get(&self, class: &str) -> Option<&FieldLayout<'a>> {
         self.templates.iter().find(|layout| layout.class == class)
     }
 
-    /// Lets the first object of a class shape its template.
+    /// Takes the layout of a class from its first object.
     pub(super) fn observe(&mut self, class: &str, object: &Object<'a>) {
         let Some(layout) = self.templates.iter_mut().find(|layout| layout.class == class) else {
             return;
@@ -453,7 +454,7 @@ impl<'a> FieldLayouts<'a> {
         if layout.seen || object.len() > MOST_MEMBERS {
             return;
         }
-        // Keys at the end that no version always writes belong to this one object.
+        // Unknown trailing keys belong to this object only.
         let known =
             object.iter().rposition(|(key, _)| layout.members.get(key).is_some()).map_or(0, |last| last + 1);
         let mut members = Object::with_capacity(known);
@@ -474,12 +475,12 @@ impl<'a> FieldLayouts<'a> {
         layout.members = members;
     }
 
-    /// The templates that differ from the built-in ones.
+    /// The layouts that must be stored.
     pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
         self.templates.iter().filter(|layout| layout.kept).map(|layout| (&*layout.class, &layout.members))
     }
 
-    /// Puts a template in the place of the built-in one.
+    /// Replaces the built-in layout of a class.
     pub(super) fn replace(&mut self, class: Cow<'a, str>, members: Object<'a>) {
         match self.templates.iter_mut().find(|layout| layout.class == class) {
             Some(layout) => layout.members = members,

@@ -1,4 +1,4 @@
-//! Imports Pydantic AI histories: JSON or messages in, a thread out.
+//! Imports of Pydantic AI histories, from JSON or from messages.
 
 use std::borrow::Cow;
 
@@ -20,15 +20,15 @@ use turntree_core::json::canonical::normalize;
 use turntree_core::json::{ParseError, ParseErrorKind};
 use turntree_core::limits::Limits;
 
-/// Makes a thread of a history as `ModelMessagesTypeAdapter.dump_json` writes it.
+/// Converts a history, as `ModelMessagesTypeAdapter.dump_json` writes it, to a thread.
 ///
-/// Histories of every version since 0.0.13 are understood; parts and members of later ones are carried as they are.
-/// `NaN` and `Infinity`, which Pydantic reads and JSON does not have, are read as Pydantic writes them: as `null`.
-/// The same bytes and options always give the same thread.
+/// Histories of all versions since 0.0.13 are supported; unknown parts and members of later versions are preserved.
+/// `NaN` and `Infinity`, which Pydantic accepts although JSON does not have them, become `null`, as Pydantic writes
+/// them. The result depends only on the bytes and the options.
 ///
 /// # Errors
-/// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or not a list of messages; names the
-/// place.
+/// [`ThreadError::Parse`] for bytes that are not UTF-8, not JSON, over a limit, or not a list of messages. The error
+/// has the JSON pointer.
 pub fn from_pydantic_ai_json(bytes: &[u8], options: &ImportOptions) -> Result<Thread, ThreadError> {
     let text = checked_text(bytes)?;
     match from_text(text, options) {
@@ -48,7 +48,7 @@ fn checked_text(bytes: &[u8]) -> Result<&str, ParseError> {
     })
 }
 
-/// Reads a history in JSON and hands its messages over.
+/// Reads a history and passes its messages to `use_history`.
 ///
 /// # Errors
 /// As [`from_pydantic_ai_json`].
@@ -72,27 +72,28 @@ fn from_text(text: &str, options: &ImportOptions) -> Result<Thread, ThreadError>
     if let Some(thread) = stream(text, options) {
         return Ok(thread);
     }
-    // Only what is a history can be respelled.
+    // Validate the history before normalizing it.
     read_history(text, &options.limits)?;
-    // Some message is not spelled as Pydantic spells it. What is left of that after respelling is kept verbatim.
+    // Some message is not written as Pydantic writes it. Messages that still differ after normalization are stored
+    // verbatim.
     let respelled = normalize(text);
     let messages = read_history(&respelled, &options.limits)?;
     convert(&messages, Some(&respelled), options).map_err(|RoundTripMismatch| not_a_list())
 }
 
-/// Makes a thread of messages that some reader produced.
+/// Converts messages to a thread.
 pub fn from_messages(messages: &[ModelMessage<'_>], options: &ImportOptions) -> Thread {
-    // Without a text to compare with, every message can be kept.
+    // Without a source text, every message can be preserved.
     convert(messages, None, options).unwrap_or_else(|RoundTripMismatch| Thread::new(Uuid::nil(), EPOCH, ""))
 }
 
-/// As [`from_messages`], for messages that are made one after another, so that memory stays warm.
+/// As [`from_messages`], for an iterator of messages; each one is dropped after its conversion.
 pub fn from_message_stream<'a>(
     messages: impl IntoIterator<Item = ModelMessage<'a>>,
     options: &ImportOptions,
 ) -> Thread {
     let mut messages = messages.into_iter();
-    // Messages wait for the first one that says a time: the ones before it are given that.
+    // Messages before the first timestamp use that timestamp, so they wait for it.
     let mut waiting = Vec::new();
     let mut timestamp = None;
     while timestamp.is_none()
@@ -104,7 +105,7 @@ pub fn from_message_stream<'a>(
     let mut conversion = Conversion::new(options, timestamp, None);
     let mut before: Option<ModelMessage<'a>> = None;
     for message in waiting.into_iter().chain(messages) {
-        // Without a text to compare with, every message can be kept.
+        // Without a source text, every message can be preserved.
         let _kept = conversion.step(&message, before.as_ref(), true);
         before = Some(message);
     }
@@ -115,8 +116,8 @@ fn not_a_list() -> ThreadError {
     ParseError::shape(Vec::new(), "the history is not a list of messages").into()
 }
 
-/// Converts while it reads. `None` when a message differs from its text, or the first one has no time, or the text is
-/// not as Pydantic writes it: then the history must be seen as a whole.
+/// Converts while reading. `None` if a message differs from its text, the first message has no timestamp, or the JSON
+/// is not as Pydantic writes it; these cases need the whole history.
 fn stream(text: &str, options: &ImportOptions) -> Option<Thread> {
     let mut conversion: Option<Conversion<'_, '_>> = None;
     let mut before: Option<ModelMessage<'_>> = None;
@@ -138,7 +139,7 @@ fn stream(text: &str, options: &ImportOptions) -> Option<Thread> {
     (whole && scan == ReadOutcome::Complete).then(|| conversion.finish())
 }
 
-/// Converts message by message; those that differ from their text are kept verbatim.
+/// Converts message by message. Messages that differ from their text are stored verbatim.
 fn convert<'a>(
     messages: &[ModelMessage<'a>],
     text: Option<&'a str>,
@@ -155,7 +156,7 @@ fn convert<'a>(
             };
             conversion.rest = Some(texts.get(index).copied().ok_or(RoundTripMismatch)?);
             conversion.step(message, before, true)?;
-            // Where the next message begins is known again.
+            // The start of the next message is known again.
             conversion.rest = texts.get(index + 1).copied();
         }
         before = Some(message);
@@ -163,14 +164,14 @@ fn convert<'a>(
     Ok(conversion.finish())
 }
 
-/// A history on its way to a thread.
+/// The state of an import.
 struct Conversion<'o, 'a> {
     options: &'o ImportOptions,
     encoder: Encoder<'o, 'a>,
     index: usize,
-    /// The text that begins with the next message, as long as there is one.
+    /// The text from the next message on, while it is known.
     rest: Option<&'a str>,
-    /// The first conversation id, and what stands for it where there is none.
+    /// The first conversation id.
     conversation: Option<String>,
     digest: [u8; 32],
 }
@@ -187,7 +188,7 @@ impl<'o, 'a> Conversion<'o, 'a> {
         }
     }
 
-    /// Converts a message. `whole` says that the text ends with it, or that there is none.
+    /// Converts a message. `whole` is true if the text ends with the message, or if there is no text.
     fn step(
         &mut self,
         message: &ModelMessage<'a>,
@@ -213,7 +214,7 @@ impl<'o, 'a> Conversion<'o, 'a> {
 
     fn finish(mut self) -> Thread {
         self.encoder.settle();
-        // Decision 13: the caller's, the conversation's if it is a UUID, else derived from the first message.
+        // Decision 13: the caller's id, the conversation id if it is a UUID, or an id derived from the first message.
         let derived = || Uuid::new_v5(&namespace(), &self.digest);
         let thread_id = match &self.options.thread_id {
             Some(id) => id.clone(),
@@ -223,13 +224,13 @@ impl<'o, 'a> Conversion<'o, 'a> {
     }
 }
 
-/// The text of each message in a list.
+/// The text of each message of a list.
 fn message_texts(text: &str) -> Result<Vec<&str>, RoundTripMismatch> {
     let texts = read::message_texts(text).map_err(|_| RoundTripMismatch)?;
     Ok(texts.into_iter().map(serde_json::value::RawValue::get).collect())
 }
 
-/// The first time that a history says, for actions before anything says one.
+/// The first timestamp of a history, for actions before any timestamp.
 fn first_timestamp(messages: &[ModelMessage<'_>]) -> Option<String> {
     let own = |message: &ModelMessage<'_>| {
         let of_parts = message.parts.iter().find_map(|part| part.text("timestamp").map(Cow::into_owned));

@@ -1,4 +1,4 @@
-//! The content of a user prompt: Pydantic AI's items, ThreadProtocol's content parts, and back. Decision 15.
+//! The items of a user prompt to content parts, and back. Decision 15.
 
 use std::borrow::Cow;
 
@@ -17,18 +17,18 @@ use crate::content::{
 };
 use turntree_core::message::files::sniff_base64;
 
-/// A user prompt's list of items as content parts.
+/// The items of a user prompt as content parts.
 #[derive(Debug, Default)]
 pub(super) struct EncodedItems {
     /// The parts.
     pub parts: Vec<ContentPart>,
-    /// What they do not say, as the JSON of `items`; `None` when they say everything.
+    /// The JSON of `items`: fields that the parts do not hold; `None` if there are none.
     pub diff: Option<String>,
-    /// Whether an item cannot be told by parts and residue.
+    /// True if the message can only be preserved verbatim.
     pub irregular: bool,
 }
 
-/// The members of a content part that says where its data is.
+/// The fields of a media content part.
 struct MediaFields<'p> {
     url: Option<&'p String>,
     base64: Option<&'p String>,
@@ -62,7 +62,7 @@ fn media(part: &ContentPart) -> Option<MediaFields<'_>> {
     }
 }
 
-/// Which of the four media a type belongs to.
+/// The type of media.
 #[derive(Clone, Copy)]
 enum MediaKind {
     Image,
@@ -81,7 +81,7 @@ impl MediaKind {
         }
     }
 
-    /// The content part of this medium.
+    /// Creates a content part of this type.
     fn part(self, source: MediaSource, media_type: Option<String>) -> ContentPart {
         let MediaSource { url, base64, file_id, provider } = source;
         macro_rules! part {
@@ -105,7 +105,7 @@ impl MediaKind {
     }
 }
 
-/// Where the data of a medium is.
+/// The location of media data.
 #[derive(Default)]
 struct MediaSource {
     url: Option<String>,
@@ -114,11 +114,11 @@ struct MediaSource {
     provider: Option<String>,
 }
 
-/// Who Pydantic AI knows to keep files; it takes none from anybody else.
+/// The file providers that Pydantic AI accepts.
 const FILE_PROVIDERS: &[&str] =
     &["anthropic", "openai", "google", "google-cloud", "google-gla", "google-vertex", "bedrock", "xai"];
 
-/// The class of the item that a content part is when nothing is said: `str` for all that Pydantic AI has no item for.
+/// The class of a content part's item if the metadata does not name one: `str` for parts without an item class.
 fn default_class(part: &ContentPart) -> &'static str {
     match media(part) {
         Some(media) if media.base64.is_some_and(|data| validation::is_base64(data)) => "binary",
@@ -136,7 +136,7 @@ fn is_keeper(provider: &str) -> bool {
     FILE_PROVIDERS.contains(&provider)
 }
 
-/// Reads the list of a user prompt; `None` when the value is no list.
+/// Encodes the list of a user prompt; `None` for other values.
 pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) -> Option<EncodedItems> {
     let mut encoded = EncodedItems::default();
     let mut diff = String::from("[");
@@ -172,7 +172,7 @@ pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) ->
     Some(encoded)
 }
 
-/// Adds the content part of an item, and gives the entry of `items` that says the rest.
+/// Appends the content part of an item and returns its entry of `items`.
 fn encode_item<'a>(
     encoded: &mut EncodedItems,
     value: &Value<'a>,
@@ -202,7 +202,7 @@ fn encode_item<'a>(
     }
 }
 
-/// The one file that a part holds, as its content part and the entry that says the rest; `None` when there is none.
+/// Encodes the content of a file part; returns the content part and its entry of `items`. `None` if there is no file.
 pub(super) fn encode_file<'a>(
     value: &Value<'a>,
     layouts: &mut FieldLayouts<'a>,
@@ -222,8 +222,7 @@ pub(super) fn encode_file<'a>(
     encode_object(object, layouts)
 }
 
-/// The content part of an item and the entry that says the rest: `None` for an item without one, and no entry where
-/// only the text of the whole message can hold it.
+/// Encodes an item. Returns no content part if it has none, and no entry if the message can only be preserved verbatim.
 fn encode_object<'a>(
     object: &Object<'a>,
     layouts: &mut FieldLayouts<'a>,
@@ -238,7 +237,7 @@ fn encode_object<'a>(
         return Some((part, None));
     };
     let mut writer = ObjectWriter::default();
-    // Data that was read is base64: no need to look at all of it again.
+    // Imported data is valid base64, so it is not checked again.
     if class != "binary" && class != default_class(&part) {
         writer.text("kind", &class);
     }
@@ -250,7 +249,7 @@ fn encode_object<'a>(
     Some((part, Some(entry)))
 }
 
-/// The content part of an item that has one, and whether its base64 is in the standard alphabet.
+/// The content part of an item, and whether its base64 uses the standard alphabet.
 fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)> {
     let media_type = object.text("media_type").map(Cow::into_owned);
     let medium = MediaKind::of(media_type.as_deref().unwrap_or_default());
@@ -286,7 +285,7 @@ fn content_part(class: &str, object: &Object<'_>) -> Option<(ContentPart, bool)>
     }
 }
 
-/// Base64 between its two alphabets, which differ in two characters.
+/// Translates base64 between its alphabets, which differ in two characters.
 fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
     let mut bytes = data.into_bytes();
     for byte in &mut bytes {
@@ -296,11 +295,11 @@ fn translate(data: String, from: [u8; 2], to: [u8; 2]) -> String {
             *byte = *new;
         }
     }
-    // One ASCII character for another.
+    // Both are ASCII.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// What a member of an item should be, as its content part says.
+/// The expected value of an item's field, given its content part.
 fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -> Expected<'p> {
     let text =
         |value: Option<&'p String>| value.map_or(Expected::Value(Value::NULL), |text| Expected::text(text));
@@ -314,7 +313,7 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
         };
     };
     match key {
-        // Pydantic AI has no bytes without a type.
+        // Pydantic AI requires a media type for inline data.
         "media_type" if class == "binary" && media.mime.is_none() => Expected::text(guess(&media)),
         "media_type" => text(media.mime),
         "url" => text(media.url),
@@ -329,7 +328,7 @@ fn expected<'p>(part: &'p ContentPart, class: &str, key: &str, standard: bool) -
     }
 }
 
-/// The media type of data that nobody named one for: what its first bytes say, else the most usual of its medium.
+/// The default media type: detected from the first bytes, otherwise the most common of its kind.
 fn guess(media: &MediaFields<'_>) -> &'static str {
     let told = media.base64.and_then(|data| sniff_base64(data));
     told.unwrap_or(match media.url_class {
@@ -340,12 +339,12 @@ fn guess(media: &MediaFields<'_>) -> &'static str {
     })
 }
 
-/// Whether the data of a medium stands in the content part itself.
+/// True for inline data.
 pub(super) fn is_inline(part: &ContentPart) -> bool {
     default_class(part) == "binary"
 }
 
-/// The items of what a user said, and of what came with it; `None` for a plain text.
+/// The items of a user message and its attachments; `None` for plain text.
 pub(super) fn said<'t>(
     message: &'t UserMessageAction,
     items: Option<&[Option<ItemMetadata<'t>>]>,
@@ -362,8 +361,8 @@ pub(super) fn said<'t>(
     Some(Value::List(said))
 }
 
-/// What a history says of a content part that it cannot hold: a link (as Markdown) for a file that is somewhere else,
-/// its JSON for a kind that is not known and for data that is no base64.
+/// The text of a content part that has no item in a response: a Markdown link for remote files, JSON for unknown parts
+/// and invalid base64.
 pub(super) fn link(part: &ContentPart) -> String {
     let index = media(part).and_then(|media| {
         let kind = media.url_class.split('-').next().unwrap_or_default();
@@ -375,7 +374,7 @@ pub(super) fn link(part: &ContentPart) -> String {
     }
 }
 
-/// The items that content parts were.
+/// Decodes content parts to items.
 pub(super) fn decode_all<'t>(
     parts: &'t [ContentPart],
     items: Option<&[Option<ItemMetadata<'t>>]>,
@@ -395,7 +394,7 @@ pub(super) fn decode_all<'t>(
     values
 }
 
-/// The item that a content part was.
+/// Decodes one content part to an item.
 pub(super) fn decode_item<'t>(
     part: &'t ContentPart,
     item: Option<&ItemMetadata<'t>>,

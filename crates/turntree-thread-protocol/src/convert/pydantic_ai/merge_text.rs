@@ -1,4 +1,4 @@
-//! Texts and files of an answer: one assistant message for those that stand together. Decision 6.
+//! Merges adjacent texts and files of a response into one assistant message. Decision 6.
 
 use std::borrow::Cow;
 
@@ -13,60 +13,61 @@ use crate::action::{Action, AssistantMessageAction};
 use crate::content::{ContentPart, MessageContent};
 use crate::convert::portable::DeferredAction;
 
-/// What a text or a file became.
+/// The result for one text or file.
 #[derive(Debug)]
 pub(super) enum MergedPart {
     /// An assistant message of its own.
     Whole(EncodedPart),
-    /// The assistant message of a run of parts, and this part's piece of it.
+    /// The first part of a merged message.
     First {
         /// The message.
         encoded: EncodedPart,
-        /// Which run.
+        /// The number of the run.
         run: usize,
-        /// The piece: members of its layout entry.
+        /// The members of this part's layout entry.
         entry: String,
     },
-    /// A later piece.
+    /// A later part of a merged message.
     Next {
-        /// Of which run.
+        /// The number of the run.
         run: usize,
-        /// The piece: members of its layout entry.
+        /// The members of this part's layout entry.
         entry: String,
     },
-    /// No action: the text is empty.
+    /// No action, because the text is empty.
     Empty,
-    /// A file behind a call, as a stream tells it (portable profile).
+    /// A file after a call, in stream order (portable profile).
     Deferred(DeferredAction),
 }
 
-/// A run of texts and files that make one message.
+/// Texts and files that form one message.
 #[derive(Debug, Default)]
 struct TextRun {
     pieces: Vec<RunPiece>,
     content: Vec<ContentPart>,
-    /// The place of the last part, also of an empty one.
+    /// The index of the last part, including empty texts.
     last: usize,
-    /// Whether sources follow it in a stream.
+    /// True if sources follow the run in a stream.
     cited: bool,
 }
 
 /// One part of a run.
 #[derive(Debug)]
 struct RunPiece {
-    /// Its place in the answer.
+    /// The index of the part in the response.
     index: usize,
-    /// The place of its content part.
+    /// The index of its content part.
     item: usize,
-    /// Characters of separator before it.
+    /// The number of separator characters before it.
     gap: usize,
-    /// For a file, what its content part does not say; `Some(None)` when only the message's text can.
+    /// For files, the metadata that the content part does not hold; `Some(None)` if the message can only be preserved
+    /// verbatim.
     #[expect(clippy::option_option, reason = "no file, a file that says nothing, a file that does")]
     file: Option<Option<String>>,
 }
 
 impl TextRun {
-    /// Adds a text or a file. Texts that do not stand next to each other get a separator between them.
+    /// Appends a text or a file. Texts that are not adjacent are separated.
     fn push(
         &mut self,
         index: usize,
@@ -95,7 +96,7 @@ impl TextRun {
     }
 }
 
-/// Decides for every text and file what it becomes; one entry a part, `None` for other parts.
+/// Decides the result of every text and file: one entry per part, `None` for other parts.
 pub(super) fn join_texts<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
@@ -134,7 +135,7 @@ fn set(joined: &mut [Option<MergedPart>], index: usize, value: MergedPart) {
     }
 }
 
-/// The runs of texts and files, with what they say. Empty texts that no run takes are noted as nothing.
+/// Collects the runs of texts and files. Empty texts outside of a run become [`MergedPart::Empty`].
 fn runs<'a>(
     parts: &[Part<'a>],
     combine: CombineText,
@@ -161,7 +162,7 @@ fn runs<'a>(
             continue;
         }
         let adjacent = runs.last().is_some_and(|run| run.last + 1 == index);
-        // In a stream, sources stand between a text that cites them and a file.
+        // In a stream, the cited sources separate a text from a file.
         let parted = file.is_some() && runs.last().is_some_and(|run| run.cited);
         let goes_on = runs.last().is_some() && !parted && (adjacent || combine == CombineText::Response);
         let last_is_text = goes_on
@@ -183,7 +184,7 @@ fn runs<'a>(
     runs
 }
 
-/// What stands between texts that do not stand together.
+/// The separator between texts that are not adjacent.
 const SEPARATOR: &str = "\n\n";
 
 fn join_run<'a>(
@@ -220,7 +221,7 @@ fn join_run<'a>(
     }
 }
 
-/// Writes the layout entry of a piece. `false` when only the message's text can preserve the part.
+/// Writes the layout entry of a part. `false` if the message can only be preserved verbatim.
 fn write_piece<'a>(
     writer: &mut ObjectWriter,
     piece: &RunPiece,
@@ -260,7 +261,7 @@ fn write_piece<'a>(
     regular && diff.is_some()
 }
 
-/// The message that says a content: one text is a string, anything else a list.
+/// The message of a content: a string for a single text, a list otherwise.
 fn message(mut content: Vec<ContentPart>, context: &EncodeContext<'_>) -> Action {
     let content = match content.pop() {
         Some(ContentPart::Text(only)) if content.is_empty() => MessageContent::Text(only.text),
@@ -277,7 +278,7 @@ fn message(mut content: Vec<ContentPart>, context: &EncodeContext<'_>) -> Action
     })
 }
 
-/// The piece of a text after `gap` characters, of `length` characters, and where it ends.
+/// The text after `gap` characters, with `length` characters, and its end.
 pub(super) fn cut(text: &str, start: usize, gap: usize, length: usize) -> Option<(&str, usize)> {
     let bytes = |from: usize, count: usize| {
         let rest = text.get(from..)?;

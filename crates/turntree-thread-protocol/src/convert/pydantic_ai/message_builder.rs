@@ -1,4 +1,4 @@
-//! A message on its way to actions: what was made of its parts so far, and where each part is.
+//! Builds the actions of one message and records the location of each part.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use super::parts::EncodedPart;
 use crate::action::Action;
 use crate::convert::portable::DeferredAction;
 
-/// Where the bytes of a message are, to compare with.
+/// The source of a message, for comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MessageSource<'a> {
-    /// The text begins with the message.
+    /// A text that starts with the message.
     Text(&'a str),
-    /// There is none: the message is written.
+    /// No text: the source is the message itself.
     Written,
 }
 
-/// A message that did not come back as the text it was read from.
+/// The decoded message differs from its source.
 #[derive(Debug)]
 pub(super) struct RoundTripMismatch;
 
@@ -24,52 +24,52 @@ pub(super) struct RoundTripMismatch;
 #[derive(Debug, Default)]
 pub(super) struct MessageBuilder {
     pub actions: Vec<Action>,
-    /// The members of each action's envelope.
+    /// The members of each action's round-trip metadata.
     pub fragments: Vec<String>,
-    /// Where each part is; `None` as long as parts are the actions in order.
+    /// The location of each part.
     pub layout: PartLayout,
-    /// Whether nothing but the message's text can hold it.
+    /// True if the message can only be preserved verbatim.
     pub irregular: bool,
-    /// Whether something was not compared, to the byte, with what the actions give back.
+    /// True if something was not compared byte for byte with the decoder's result.
     pub unproven: bool,
-    /// What the stream says when the results of the response are there.
+    /// Actions that follow the results of the response.
     pub deferred: Vec<DeferredAction>,
 }
 
-/// Where the parts of a message are.
+/// The locations of the parts of a message.
 #[derive(Debug, Default)]
 pub(super) struct PartLayout {
-    /// One a part.
+    /// One entry per part.
     pub entries: Vec<PartLocation>,
-    /// Whether an entry says more than "the next action".
+    /// True if the parts are not the actions in order.
     pub needed: bool,
-    /// Parts' actions so far.
+    /// The number of actions of parts so far.
     pub actions: usize,
 }
 
-/// Where one part is.
+/// The location of a part.
 #[derive(Debug, Clone)]
 pub(super) enum PartLocation {
-    /// It is the action at this place.
+    /// The action at this index.
     Action(usize),
-    /// What its JSON says.
+    /// Another location, as JSON.
     Other(String),
 }
 
 impl PartLayout {
-    /// The next part is the next action.
+    /// Records that the next part is the next action.
     pub(super) fn action(&mut self) {
         self.entries.push(PartLocation::Action(self.actions));
         self.actions += 1;
     }
 
-    /// The next part is somewhere else.
+    /// Records another location of the next part.
     pub(super) fn other(&mut self, entry: String) {
         self.entries.push(PartLocation::Other(entry));
         self.needed = true;
     }
 
-    /// As the envelope of the message says it.
+    /// The JSON of the message's round-trip metadata.
     pub(super) fn to_json(&self) -> String {
         let entries: Vec<Cow<'_, str>> = self
             .entries
@@ -97,14 +97,14 @@ impl MessageBuilder {
         self.layout.action();
     }
 
-    /// Adds an action that stands for no part.
+    /// Adds an action that represents no part.
     pub(super) fn annotate(&mut self, action: Action) {
         self.actions.push(action);
         self.fragments.push(String::new());
     }
 
-    /// The length of the message's text, where every member was compared with what the decoder derives for it, so that
-    /// decoding the message again can tell nothing new. `None` where that must be done.
+    /// The length of the message's text if every member was compared with the decoder's result, so that decoding the
+    /// message is not necessary; `None` otherwise.
     pub(super) fn proven_length(
         &self,
         message: &ModelMessage<'_>,
@@ -119,7 +119,7 @@ impl MessageBuilder {
         }
     }
 
-    /// Adds the sources of a text; behind a call they wait for its result.
+    /// Adds the sources of a text; after a call they are deferred until its result.
     pub(super) fn sources(&mut self, sources: &mut Vec<DeferredAction>, called: bool) {
         if called {
             self.deferred.append(sources);

@@ -1,20 +1,25 @@
-//! Pydantic AI histories: in, out, and nothing lost. Decisions 1 to 15.
+//! Lossless conversion from and to message histories of Pydantic AI. Decisions 1 to 15.
 //!
 //! ```text
-//! JSON bytes ── scan ──► model ── encode ──► Thread          scan          JSON as it should be, quickly
-//!               read                                         read, write   any JSON, byte for byte; what is wrong with it
-//! JSON bytes ◄─ write ── model ◄─ decode ─── Thread          accepts       what no version of Pydantic AI reads
-//!                                                            spelled       what only threads say, as it reads it
-//!                                                            model         messages as Rust sees them
-//!                                                            builder, wire   a message on its way; what streams say of it
-//!                                                            profile       which keys objects have, and their defaults
-//!                                                            envelope      what is kept in metadata.pydantic_ai
-//!                                                            parts, items, texts, usage   one row of the mapping each
+//! JSON bytes ── fast_reader ──► model ── encode ──► Thread
+//!               read
+//! JSON bytes ◄─ write ──────── model ◄─ decode ─── Thread ◄── export: agent views, older versions
+//!
+//! fast_reader          compact JSON as Pydantic writes it; gives up on anything else
+//! read, write          any JSON, byte for byte, with error locations
+//! validation           rejects what no version of Pydantic AI accepts
+//! model                messages, parts and values
+//! message_builder      the actions of one message while it is encoded
+//! portable             the portable profile, in the order of a stream
+//! field_layout         the members of each class of objects, their order and defaults
+//! roundtrip_metadata   the format of metadata.pydantic_ai
+//! part_fields, items, merge_text, usage   the mapping of parts, items, texts and token usage
+//! coerce               values of actions that Pydantic AI would reject
 //! ```
 //!
-//! The full profile is lossless: `history → thread → history` gives back the bytes that `dump_json` of any version
-//! wrote. What no core action can say stays in `metadata.pydantic_ai`; what even that cannot say is kept as the whole
-//! message. JSON that Pydantic did not spell (indented, with ASCII escapes) comes back token by token.
+//! In the full profile `history → thread → history` returns the bytes that `dump_json` of any version wrote. Fields
+//! that no action holds are stored in `metadata.pydantic_ai`. A message that cannot be restored from that is stored
+//! verbatim. JSON that Pydantic did not write (indented, with ASCII escapes) is restored token by token.
 
 mod agents;
 mod coerce;

@@ -1,7 +1,7 @@
-//! Pydantic AI's messages as Rust sees them: what every reader produces and every writer takes.
+//! Pydantic AI messages in memory: the output of the readers and the input of the writers.
 //!
-//! A mirror of `ModelRequest` and `ModelResponse` that fits every version: members in the order they were written,
-//! known or not, with payloads left as text. Readers borrow from their source; nothing here decides what a part means.
+//! The types mirror `ModelRequest` and `ModelResponse` of all versions: members in the order of the text, including
+//! unknown ones, with payloads as JSON text. Readers borrow from their input.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 
 use super::write::{is_string, to_json};
 
-/// A value: a leaf that stays text, or one of the few containers that the converter looks into.
+/// A value: JSON text, or a container that the converter inspects.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
-    /// JSON as it was read.
+    /// JSON text from a reader.
     Raw(&'a RawValue),
-    /// JSON that somebody wrote; must be one valid value.
+    /// JSON text from another source; must be one valid value.
     Json(Cow<'a, str>),
-    /// A string, decoded.
+    /// A decoded string.
     Text(Cow<'a, str>),
     /// A list.
     List(Vec<Self>),
     /// An object.
     Object(Object<'a>),
-    /// The member is the typed field of the same name: `parts` or `usage` of a [`ModelMessage`].
+    /// A placeholder for the typed field with the same name: `parts` or `usage` of a [`ModelMessage`].
     Field,
 }
 
@@ -30,17 +30,17 @@ impl<'a> Value<'a> {
     /// `null`.
     pub const NULL: Self = Self::Json(Cow::Borrowed("null"));
 
-    /// A string.
+    /// Creates a string.
     pub const fn text(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 
-    /// JSON that is known to be valid.
+    /// Creates a value from valid JSON.
     pub const fn json(text: &'a str) -> Self {
         Self::Json(Cow::Borrowed(text))
     }
 
-    /// Its JSON text, if it is a leaf that has one.
+    /// The JSON text; `None` for strings and containers.
     pub fn as_json(&self) -> Option<&str> {
         match self {
             Self::Raw(raw) => Some(raw.get()),
@@ -49,7 +49,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The string, if it is one.
+    /// The string; `None` for other values.
     pub fn as_text(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(Cow::Borrowed(text)),
@@ -57,27 +57,27 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is a string.
+    /// True for a string.
     pub fn is_text(&self) -> bool {
         matches!(self, Self::Text(_)) || self.as_json().is_some_and(|json| json.starts_with('"'))
     }
 
-    /// Whether it is `null`.
+    /// True for `null`.
     pub fn is_null(&self) -> bool {
         self.as_json() == Some("null")
     }
 
-    /// Whether it is an object.
+    /// True for an object.
     pub fn is_object(&self) -> bool {
         matches!(self, Self::Object(_)) || self.as_json().is_some_and(|text| text.starts_with('{'))
     }
 
-    /// Its JSON text; written where it is not text already.
+    /// The JSON text; it is written if the value has none.
     pub fn to_json(&self) -> Cow<'_, str> {
         self.as_json().map_or_else(|| Cow::Owned(to_json(self)), Cow::Borrowed)
     }
 
-    /// Whether two values are written alike, to the byte.
+    /// True if both values are written as the same bytes.
     pub(super) fn is_written_as(&self, other: &Self) -> bool {
         if let (Some(one), Some(two)) = (self.as_json(), other.as_json()) {
             return one == two;
@@ -106,7 +106,7 @@ impl PartialEq for Value<'_> {
     }
 }
 
-/// Decodes the text of a JSON string; borrowed when it has no escapes.
+/// Decodes a JSON string; borrows if it has no escapes.
 fn decode(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -115,65 +115,66 @@ fn decode(json: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str(json).ok().map(Cow::Owned)
 }
 
-/// Members in the order they were written.
+/// The members of an object, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
 impl<'a> Object<'a> {
-    /// No members.
+    /// An object without members.
     pub const fn new() -> Self {
         Self { members: Vec::new() }
     }
 
-    /// No members, with room for some.
+    /// An object without members, with capacity for some.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { members: Vec::with_capacity(capacity) }
     }
 
-    /// Adds a member at the end.
+    /// Appends a member.
     pub fn push(&mut self, key: impl Into<Cow<'a, str>>, value: Value<'a>) {
         self.members.push((key.into(), value));
     }
 
-    /// The value of a key; of one that stands twice, the last, as JSON readers do.
+    /// The value of a key; the last one if the key is repeated, as JSON readers do.
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         self.members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Puts a value in the place of the one that [`Self::get`] gives.
+    /// Replaces the value that [`Self::get`] returns.
     pub(super) fn replace(&mut self, key: &str, value: Value<'a>) {
         if let Some((_, held)) = self.members.iter_mut().rev().find(|(name, _)| name == key) {
             *held = value;
         }
     }
 
-    /// The string of a key.
+    /// The string value of a key.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.get(key)?.as_text()
     }
 
-    /// Members in order.
+    /// Keys and values, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> + DoubleEndedIterator {
         self.members.iter().map(|(key, value)| (&**key, value))
     }
 
-    /// The value at a place; `null` past the end.
+    /// The value at an index; `null` past the end.
     pub fn at(&self, index: usize) -> &Value<'a> {
         self.members.get(index).map_or(&Value::NULL, |(_, value)| value)
     }
 
-    /// Members in order, keys as they are held.
+    /// Keys and values, in order, as stored.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &(Cow<'a, str>, Value<'a>)> {
         self.members.iter()
     }
 
-    /// The length of its text without spaces; `field` tells that of typed fields. `None` for what is not as it was read.
+    /// The length of the compact JSON; `field` returns the length of typed fields. `None` if a member was not read from
+    /// text.
     fn compact_length(&self, field: impl Fn(&str) -> Option<usize>) -> Option<usize> {
         let mut length = 1 + usize::from(self.members.is_empty());
         for (key, value) in &self.members {
-            // A key that is borrowed had no escapes.
+            // A borrowed key has no escapes.
             let Cow::Borrowed(key) = key else { return None };
             let value = match value {
                 Value::Field => field(key)?,
@@ -184,12 +185,12 @@ impl<'a> Object<'a> {
         Some(length)
     }
 
-    /// How many members.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether it is `{}`.
+    /// True for `{}`.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -206,7 +207,7 @@ impl PartialEq for Object<'_> {
     }
 }
 
-/// One part of a message; `part_kind` is among its members.
+/// One part of a message, including `part_kind`.
 pub type Part<'a> = Object<'a>;
 
 /// The `part_kind` of a part.
@@ -214,19 +215,19 @@ pub fn part_kind<'p>(part: &'p Part<'_>) -> Cow<'p, str> {
     part.text("part_kind").unwrap_or_default()
 }
 
-/// Who speaks in a message.
+/// The kind of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// To the model.
+    /// A request to the model.
     Request,
-    /// From the model.
+    /// A response of the model.
     Response,
     /// A kind of a later version.
     Other(String),
 }
 
 impl Kind {
-    /// As `kind` spells it.
+    /// The value of `kind`.
     pub fn name(&self) -> &str {
         match self {
             Self::Request => "request",
@@ -249,26 +250,26 @@ impl From<&str> for Kind {
 /// A `ModelRequest` or a `ModelResponse`.
 #[derive(Debug, Clone)]
 pub struct ModelMessage<'a> {
-    /// Who speaks.
+    /// The kind.
     pub kind: Kind,
-    /// Every member in order. `parts`, and `usage` where it is an object, are [`Value::Field`] here.
+    /// All members in order. `parts`, and `usage` if it is an object, are [`Value::Field`].
     pub members: Object<'a>,
-    /// Its parts.
+    /// The parts.
     pub parts: Vec<Part<'a>>,
-    /// What the model's answer cost.
+    /// The token usage of the response.
     pub usage: Option<Object<'a>>,
 }
 
 impl ModelMessage<'_> {
-    /// The string of a member.
+    /// The string value of a member.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.members.text(key)
     }
 
-    /// How long the message is as it is written, if `text`, which it was read from, begins with exactly that.
+    /// The length of the message if `text`, from which it was read, starts with its compact JSON.
     ///
-    /// Spaces and escapes can only move a value away from its compact place, so the place of the last one decides.
-    /// `None` also where that cannot be told.
+    /// Spaces and escapes only move values to the right, so the position of the last value decides. `None` if that is
+    /// not certain.
     pub(super) fn compact_length_in(&self, text: &str) -> Option<usize> {
         let parts =
             self.parts.iter().try_fold(2, |length, part| Some(length + part.compact_length(|_| None)? + 1));

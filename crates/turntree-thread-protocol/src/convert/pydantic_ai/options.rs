@@ -4,35 +4,36 @@ use super::agents::AgentSource;
 use crate::convert::portable::ProfileKind;
 use turntree_core::limits::Limits;
 
-/// Which texts of an answer make one assistant message. Decision 6.
+/// Which texts of a response are merged into one assistant message. Decision 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CombineText {
-    /// Those that stand together.
+    /// Adjacent texts.
     #[default]
     Adjacent,
-    /// All of them, at the place of the first.
+    /// All texts, at the position of the first.
     Response,
 }
 
-/// How to make a thread of a history.
+/// Options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// How much to keep.
+    /// How much of the history to preserve.
     pub profile: ProfileKind,
-    /// Which texts to join.
+    /// Which texts to merge.
     pub combine_text: CombineText,
-    /// Who speaks.
+    /// The agents of the responses.
     pub agent: AgentSource,
-    /// The thread's id; else the conversation's if it is a UUID, else one that follows from the first message.
+    /// The id of the thread. By default the conversation id if it is a UUID, otherwise an id derived from the first
+    /// message.
     pub thread_id: Option<String>,
-    /// The thread's title; else the beginning of the first user text.
+    /// The title; by default the beginning of the first user text.
     pub title: Option<String>,
-    /// Tell arguments that failed validation (`validation_error`) from other errors (decision 7).
+    /// Give failed validation of arguments the status `validation_error` instead of `error` (decision 7).
     pub validation_status: bool,
-    /// Add `system.tp.usage` for answers without text (portable profile, decision 14).
+    /// Add `system.tp.usage` for responses without text (portable profile, decision 14).
     pub usage_actions: bool,
-    /// Keep action metadata apart from the actions (decision 2).
+    /// Store the metadata of actions in the thread's metadata (decision 2).
     pub strict: bool,
-    /// What the history may cost to read.
+    /// The limits of the input.
     pub limits: Limits,
 }

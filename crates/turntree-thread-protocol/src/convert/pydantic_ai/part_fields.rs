@@ -1,7 +1,8 @@
-//! What an action says about the fields of its part. Pydantic AI messages, §3.1.
+//! The fields of a part that follow from its action.
 //!
-//! [`expected`] is the single source of both directions: the encoder keeps what differs from it, the decoder starts
-//! from it.
+//! [`expected`] serves both directions: the encoder stores the differences from it, the decoder starts from it.
+//!
+//! Spec: Pydantic AI messages, §3.1.
 
 use super::coerce;
 use super::field_layout::{Expected, FieldLayouts, class_name};
@@ -13,26 +14,26 @@ use crate::action::{Action, AssistantMessageAction, SystemAction, UserMessageAct
 use crate::content::{ContentPart, MessageContent};
 use turntree_core::json::RawJson;
 
-/// The action of a retry that belongs to no tool call.
+/// The action type of a retry without a tool call.
 pub(super) const RETRY: &str = "system.tp.retry";
-/// The action beside the return of a call that was denied.
+/// The action type beside the return of a denied call.
 pub(super) const DENIED: &str = "system.tp.tool_denied";
-/// The action of a message without any other.
+/// The action type of a message without other actions.
 pub(super) const MESSAGE: &str = "system.pydantic_ai.message";
-/// The action of a part that has no action of its own kind.
+/// The action type of a part without an action type of its own.
 pub(super) const PART: &str = "system.pydantic_ai.part";
 
-/// The kind of what a tool of the provider gave back; it stands in the answer, beside its call.
+/// The `part_kind` of a return of a provider's tool. It is in the response, after its call.
 pub(super) const NATIVE_RETURN: &str = "builtin-tool-return";
 
-/// Parts that are carried whole, under a name of their own.
+/// Parts that are stored verbatim under an action type of their own.
 pub(super) const VERBATIM: &[(&str, &str)] = &[
     ("system-prompt", "system.pydantic_ai.system_prompt"),
     ("instruction-delta", "system.pydantic_ai.instruction_delta"),
     ("instruction-baseline", "system.pydantic_ai.instruction_baseline"),
 ];
 
-/// Parts whose members are the data of an action; the name is that of the stream chunk that carries the same data.
+/// Parts whose fields become the data of an action. The type is the name of the stream chunk with the same data.
 pub(super) const DATA: &[(&str, &str)] = &[
     ("compaction", "system.compaction"),
     ("tool-availability-delta", "system.tool-availability-delta"),
@@ -40,17 +41,17 @@ pub(super) const DATA: &[(&str, &str)] = &[
     ("model-settings-delta", "system.model-settings-delta"),
 ];
 
-/// Whether an action holds a whole part as its data.
+/// True if the data of the action is a whole part.
 pub(super) fn is_verbatim(action_type: &str) -> bool {
     action_type == PART || VERBATIM.iter().any(|(_, name)| *name == action_type)
 }
 
-/// Whether an action is a remark of ours and stands for no part.
+/// True if the action represents no part.
 pub(super) fn is_annotation(action_type: &str) -> bool {
     matches!(action_type, DENIED | USAGE | MESSAGE)
 }
 
-/// The class of the part that an action is when nothing is said.
+/// The class of an action's part if the metadata does not name one.
 pub(super) fn default_class(action: &Action) -> &'static str {
     match action {
         Action::UserMessage(_) => "user-prompt",
@@ -62,7 +63,7 @@ pub(super) fn default_class(action: &Action) -> &'static str {
     }
 }
 
-/// What a member of a part should be, as its action says.
+/// The expected value of a part's field, given its action.
 pub(super) fn expected<'t>(
     action: &'t Action,
     class: &str,
@@ -117,7 +118,7 @@ pub(super) fn expected<'t>(
     }
 }
 
-/// As [`expected`], for messages that were spoken.
+/// As [`expected`], for speech.
 fn expected_of_speech<'t>(action: &'t Action, content: &'t MessageContent, key: &str) -> Expected<'t> {
     match key {
         "speaker" => Expected::text(speaker(action)),
@@ -151,11 +152,11 @@ fn expected_of_system<'t>(
     }
 }
 
-/// The member of an action's data that says a member of its part.
+/// The member of an action's data that holds a field of its part.
 fn data_key<'k>(action: &Action, class: &str, key: &'k str) -> Option<&'k str> {
     match key {
         "part_kind" => None,
-        // Streams and the first versions call it so.
+        // The name in streams and in the first versions.
         "tools_added" if class == "tool-availability-delta" => Some("added"),
         _ if DATA.iter().any(|(_, name)| *name == action.action_type()) => Some(key),
         "content" => Some(key),
@@ -176,7 +177,7 @@ fn member<'d>(data: &'d RawJson, name: &str) -> Option<&'d serde_json::value::Ra
     members.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
 }
 
-/// Who speaks in a spoken part.
+/// The speaker of speech.
 const fn speaker(action: &Action) -> &'static str {
     if matches!(action, Action::UserMessage(_)) { "user" } else { "assistant" }
 }
@@ -189,7 +190,7 @@ fn content_text(content: &MessageContent) -> Option<&str> {
     }
 }
 
-/// The sound of what was said aloud, as the member `audio` of its part.
+/// The `audio` field of speech.
 pub(super) fn audio<'t>(
     action: &'t Action,
     items: Option<&[Option<ItemMetadata<'t>>]>,

@@ -1,5 +1,6 @@
-//! Encodes one part as one action, with the part's fields that the action does not hold. Pydantic AI messages,
-//! §3.1.
+//! Encodes one part as one action, and records the fields that the action does not hold.
+//!
+//! Spec: Pydantic AI messages, §3.1.
 
 use std::borrow::Cow;
 
@@ -18,20 +19,20 @@ use crate::convert::portable::{DeferredAction, system};
 use turntree_core::json::RawJson;
 use turntree_core::json::canonical::normalize;
 
-/// What a part became.
+/// An encoded part.
 #[derive(Debug)]
 pub(super) struct EncodedPart {
-    /// Its action, without place and metadata.
+    /// The action, without sequence and metadata.
     pub action: Action,
-    /// The members of its envelope.
+    /// The members of its round-trip metadata.
     pub fragment: String,
-    /// A remark that goes before it.
+    /// An action to insert before it.
     pub before: Option<Action>,
-    /// What the stream says about it when the results of its response are there (portable profile).
+    /// Actions that follow the results of the response (portable profile).
     pub deferred: Vec<DeferredAction>,
-    /// Whether nothing but the message's text can hold it.
+    /// True if the message can only be preserved verbatim.
     pub irregular: bool,
-    /// Whether all of the part was compared, to the byte, with what action and fragment give back.
+    /// True if all fields were compared byte for byte with the decoder's result.
     pub exact: bool,
 }
 
@@ -45,24 +46,24 @@ impl EncodedPart {
     }
 }
 
-/// What the encoding of a part depends on beside the part.
+/// The context of a part.
 #[derive(Debug)]
 pub(super) struct EncodeContext<'m> {
-    /// Whose message it is in.
+    /// The kind of its message.
     pub kind: &'m Kind,
-    /// When the message was, for parts without a time.
+    /// The timestamp of its message, for parts without one.
     pub timestamp: &'m str,
-    /// Who answers.
+    /// The agent of the response.
     pub agent_id: &'m str,
-    /// Whose signatures a thinking part has that does not say.
+    /// The provider of the response, for thinking parts without one.
     pub provider_name: Option<&'m str>,
-    /// Whether invalid arguments are told from other errors.
+    /// Whether failed validation of arguments has a status of its own.
     pub validation_status: bool,
-    /// Whether to say what a stream of the same run says (portable profile).
+    /// True for the portable profile.
     pub portable: bool,
 }
 
-/// Encodes any part but the texts of an answer, which may join.
+/// Encodes any part except the texts of a response, which may be merged.
 pub(super) fn encode<'a>(
     part: &Part<'a>,
     context: &EncodeContext<'_>,
@@ -109,8 +110,8 @@ pub(super) fn encode<'a>(
     EncodedPart { action, fragment, before, deferred, irregular, exact: exact.unwrap_or(false) }
 }
 
-/// Writes what a part says beyond its action and its template, and tells whether the rest was compared to the byte;
-/// `None` when it cannot.
+/// Writes the fields that follow neither from the action nor from the layout. Returns whether all others were compared
+/// byte for byte; `None` if the fields cannot be stored.
 pub(super) fn write_part_diff<'a>(
     part: &Part<'a>,
     class: &str,
@@ -128,7 +129,7 @@ pub(super) fn write_part_diff<'a>(
         _ => false,
     };
     let told = |key: &str| match key {
-        // Told by the content and its items: decoding the message again checks them.
+        // Decoding the message checks these fields.
         "content" | "audio" if has_items => Expected::Covered,
         "part_kind" => Expected::text(class),
         _ => expected(action, class, key, arguments_as_text),
@@ -138,7 +139,7 @@ pub(super) fn write_part_diff<'a>(
     Some(diff.exact)
 }
 
-/// The action of a part whose members are its data: those that say something, as streams carry them.
+/// The action of a part whose fields are the action's data, without `null`s, as in streams.
 fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> {
     let (_, action_type) = DATA.iter().find(|(kind, _)| *kind == class)?;
     let mut data = ObjectWriter::default();
@@ -151,7 +152,7 @@ fn data_action(part: &Part<'_>, class: &str, timestamp: &str) -> Option<Action> 
     Some(system(action_type, timestamp, RawJson::from_text(data.finish()).ok()?))
 }
 
-/// What was said aloud: its transcript, and the sound where it was kept.
+/// The action of speech: its transcript and its audio.
 fn speech<'a>(
     part: &Part<'a>,
     timestamp: &str,
@@ -233,7 +234,7 @@ fn tool_return(part: &Part<'_>, class: &str, timestamp: &str, validation_status:
     }))
 }
 
-/// Whether a retry says that arguments failed validation: by its cause, or by a list of error details.
+/// True if a retry reports failed validation of arguments: by its cause, or by a list of error details.
 fn is_validation(part: &Part<'_>, content: &RawJson) -> bool {
     let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
     cause.map_or_else(|| content.is_array(), |cause| cause == "validation_error")
@@ -307,13 +308,13 @@ fn tool_call<'a>(
     }))
 }
 
-/// Whether the arguments of a call are a string of JSON that its action holds as an object.
+/// True if the arguments of a call are a JSON string that its action stores as an object.
 fn arguments_as_text(part: &Part<'_>, action: &Action) -> bool {
     matches!(action, Action::ToolCall(call) if !call.args.is_string())
         && part.get("args").is_some_and(Value::is_text)
 }
 
-/// Arguments that are the text of an object, as that object.
+/// The object in a string of arguments.
 fn arguments(text: &str) -> Option<RawJson> {
     if !text.trim_start().starts_with('{') {
         return None;

@@ -1,9 +1,9 @@
-//! The portable profile: a history in the words of the stream that its server sent, so that server and client hold the
-//! same actions. UI message stream, §10 to §12.
+//! The portable profile of Pydantic AI histories: the same actions as an import of the stream that the server sent.
 //!
-//! What the wire spells otherwise is respelled (arguments that are no object, errors that are no text), what it carries
-//! beside the parts of a history becomes actions (data, sources and files of tools, cited sources), and what it does not
-//! carry is left out (empty thoughts, the provider of thoughts that name none). The full profile keeps a history as it is.
+//! Values are normalized as in the stream: arguments are objects, errors are strings. Data, sources and files of tools,
+//! and cited sources, become actions. Fields that streams do not have are left out, for example empty thinking.
+//!
+//! Spec: UI message stream, §10 to §12.
 
 use std::collections::HashSet;
 
@@ -15,12 +15,12 @@ use crate::content::ContentPart;
 use crate::convert::portable::{DeferredAction, DeferredActions, data_name, file_data, system};
 use turntree_core::json::{RawJson, RawObject};
 
-/// What the portable profile remembers between the messages of a run.
+/// State of the portable profile across the messages of a run.
 #[derive(Debug, Default)]
 pub(super) struct PortableState {
     /// Actions that wait for the results of a response.
     pub deferred: DeferredActions,
-    /// The addresses that the run has cited.
+    /// The URLs that the run has cited.
     cited: HashSet<String>,
 }
 
@@ -31,7 +31,7 @@ impl PortableState {
         self.deferred.begin_turn();
     }
 
-    /// The sources that a text cites and the run has not named yet.
+    /// The cited sources of a text that are new in the run.
     pub(super) fn citations(&mut self, text: &Part<'_>, timestamp: &str) -> Vec<DeferredAction> {
         let Some(citations) = text.get("citations").filter(|citations| !citations.is_null()) else {
             return Vec::new();
@@ -68,13 +68,13 @@ struct CitationSource {
     title: Option<String>,
 }
 
-/// Whether a text cites a source that has an address.
+/// True if a text cites a source with a URL.
 pub(super) fn cites(text: &Part<'_>) -> bool {
     text.get("citations")
         .is_some_and(|citations| !citations.is_null() && citations.to_json().contains("\"web\""))
 }
 
-/// Whether a thought says nothing at all.
+/// True if a thinking part is empty.
 pub(super) fn is_empty_thought(part: &Part<'_>) -> bool {
     let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
     part_kind(part) == "thinking"
@@ -82,7 +82,8 @@ pub(super) fn is_empty_thought(part: &Part<'_>) -> bool {
         && !["signature", "id", "provider_name", "provider_details"].into_iter().any(says)
 }
 
-/// The chunks that a tool sent beside its result, which Pydantic AI keeps in the metadata of its return.
+/// The actions of stream chunks that a tool sent beside its result. Pydantic AI stores them in the metadata of its
+/// return.
 pub(super) fn deferred_by_tool(part: &Part<'_>, timestamp: &str) -> Vec<DeferredAction> {
     let Some(metadata) = part.get("metadata").filter(|metadata| !metadata.is_null()) else {
         return Vec::new();
@@ -98,7 +99,7 @@ pub(super) fn deferred_by_tool(part: &Part<'_>, timestamp: &str) -> Vec<Deferred
         .collect()
 }
 
-/// Kinds of chunks that carry facts, and the members that each must and may have.
+/// Types of chunks with their required and optional members.
 const FACTS: &[(&str, &str, &[&str], &[&str])] = &[
     ("source-url", "source_url", &["source_id", "url"], &["title"]),
     ("source-document", "source_document", &["source_id", "media_type", "title"], &["filename"]),
@@ -127,17 +128,19 @@ fn of_chunk(chunk: &RawObject, timestamp: &str) -> Option<DeferredAction> {
     Some(DeferredAction::new(fact(name, &data, timestamp)))
 }
 
-/// An action of a fact that streams know. UI message stream, §12.
+/// Creates a `system.tp.*` action.
+///
+/// Spec: UI message stream, §12.
 fn fact(name: &str, data: &RawObject, timestamp: &str) -> Action {
     system(&format!("system.tp.{name}"), timestamp, RawJson::from_value(data).unwrap_or_default())
 }
 
-/// A file of an answer that stands behind a call: in a stream it cannot be told from the file of a tool.
+/// The action of a file after a call: a stream does not distinguish it from a file of the tool.
 pub(super) fn file(file: &ContentPart, timestamp: &str) -> DeferredAction {
     DeferredAction::new(system("system.tp.file", timestamp, file_data(file)))
 }
 
-/// Whether a part is a call of a tool.
+/// True for tool calls.
 pub(super) fn is_call(part: &Part<'_>) -> bool {
     matches!(&*part_kind(part), "tool-call" | "builtin-tool-call")
 }

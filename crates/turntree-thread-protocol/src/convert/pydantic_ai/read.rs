@@ -1,4 +1,4 @@
-//! Histories from JSON: one pass, borrowed, members in the order of the text.
+//! Reads histories from JSON in one pass, borrowed, with members in the order of the text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +12,11 @@ use turntree_core::json::tagged::CowStr;
 use turntree_core::json::{ParseError, ParseErrorKind, PathSegment};
 use turntree_core::limits::Limits;
 
-/// Reads a history from text that is UTF-8 already.
+/// Reads a history from UTF-8 text.
 ///
 /// # Errors
-/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages as some version of Pydantic AI
-/// reads them; names the place.
+/// [`ParseError`] for text that is over a limit, not JSON, or not a list of messages that some version of Pydantic AI
+/// accepts. The error has the path.
 pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, ParseError> {
     let checked = check(text, limits)?;
     let messages = serde_json::from_str::<Messages<'a>>(text);
@@ -35,8 +35,8 @@ pub fn read_history<'a>(text: &'a str, limits: &Limits) -> Result<History<'a>, P
 
 const EXPECTED: &str = "a list of messages, as ModelMessagesTypeAdapter.dump_json writes it";
 
-/// Checks what can be told before anything is read; `false` where the depth is left, which is that of the values in
-/// messages: see [`too_deep_path`].
+/// Checks limits and escapes before parsing. Returns `false` if the depth remains to be checked per message; see
+/// [`too_deep_path`].
 pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
     if let Some(byte) = half_pairs(text).next() {
         return Err(ParseError {
@@ -62,7 +62,7 @@ fn check_all(text: &str, limits: &Limits) -> Result<(), ParseError> {
     })
 }
 
-/// JSON with U+FFFD for each half of a surrogate pair, which Pydantic does not read.
+/// Replaces lone surrogates, which Pydantic rejects, with U+FFFD.
 pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
     let mut whole = Cow::Borrowed(json);
     for position in half_pairs(json) {
@@ -71,10 +71,10 @@ pub(super) fn without_half_pairs(json: &str) -> Cow<'_, str> {
     whole
 }
 
-/// Where escapes stand for half a surrogate pair, which no UTF-8 can hold.
+/// The positions of escapes of lone surrogates, which UTF-8 cannot represent.
 fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
-    // The unit that an escape at a place stands for, if one stands there.
+    // The UTF-16 code unit of an escape.
     let unit = move |position: usize| {
         let digits = text.get(position..position + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()
@@ -96,23 +96,23 @@ fn half_pairs(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Levels of a history that Pydantic goes into.
+/// The maximum nesting depth of Pydantic's parser.
 const LEVELS: usize = 200;
-/// Levels around the members of a part: the history, a message, its parts, a part.
+/// The nesting levels around the fields of a part: history, message, parts, part.
 const OUTER_LEVELS: usize = 4;
 
 fn levels(limits: &Limits) -> usize {
     limits.depth.min(LEVELS)
 }
 
-/// Whether Pydantic reads a value as a member of a part, as far as its nesting goes.
+/// True if Pydantic's parser accepts the nesting of a field of a part.
 pub(super) fn is_shallow(json: &str) -> bool {
     keeps_to(json, LEVELS - OUTER_LEVELS)
 }
 
-/// Whether Pydantic reads a value where it may be nested so deep. What is empty counts as no level.
+/// True if the nesting is at most `depth`. Empty containers do not count.
 fn keeps_to(json: &str, depth: usize) -> bool {
-    // A level has two brackets.
+    // Each level has two brackets.
     let is_short = json.len() / 2 <= depth;
     let limits = Limits { bytes: usize::MAX, depth, values: usize::MAX };
     is_short
@@ -120,8 +120,7 @@ fn keeps_to(json: &str, depth: usize) -> bool {
         || limits.check(&json.replace("[]", "0").replace("{}", "0")).is_ok()
 }
 
-/// Where a value is nested deeper than the limit, or than Pydantic reads. The few values that are no scalars are all
-/// that can be.
+/// The path of a value that exceeds the depth limit or Pydantic's limit. Only containers are checked.
 pub(super) fn too_deep_path(message: &ModelMessage<'_>, limits: &Limits) -> Option<Vec<PathSegment>> {
     let key = |name: &str| PathSegment::Key(name.to_owned());
     let deep = |object: &Object<'_>, outer: usize| {
@@ -146,7 +145,7 @@ fn too_deep(index: usize, mut path: Vec<PathSegment>, limits: &Limits) -> ParseE
     ParseError { kind: ParseErrorKind::Limit, path, message }
 }
 
-/// The quick parse knows no paths; a text that failed is read again to find where.
+/// Finds the location of an error by parsing again, because the fast parse does not track paths.
 fn locate(text: &str, error: &serde_json::Error) -> ParseError {
     let kind = match error.classify() {
         serde_json::error::Category::Eof => ParseErrorKind::Truncated,
@@ -157,26 +156,26 @@ fn locate(text: &str, error: &serde_json::Error) -> ParseError {
         return ParseError { kind, path: Vec::new(), message: error.to_string() };
     }
     let (mut path, mut message) = place_of_error::<Messages<'_>>(text).unwrap_or_default();
-    // The parts of a message are read on their own, when it is known which ones count.
+    // The counting `parts` member is parsed separately.
     if let [PathSegment::Index(index)] = *path
         && let Some(parts) = parts_text(text, index)
         && let Some((steps, said)) = place_of_error::<Parts<'_>>(&parts)
     {
         path.push(PathSegment::Key("parts".to_owned()));
         path.extend(steps);
-        // Lines and columns would be those of the parts.
+        // Line and column would refer to the parts only.
         said.split(" at line ").next().unwrap_or_default().clone_into(&mut message);
     }
     ParseError { kind, path, message }
 }
 
-/// The text of the parts that count in a message.
+/// The text of the last `parts` member of a message.
 fn parts_text(text: &str, index: usize) -> Option<String> {
     let message = message_texts(text).ok()?.get(index).copied()?;
     Some(read_object(message.get())?.get("parts")?.to_json().into_owned())
 }
 
-/// Where a text is not what it should be, and how.
+/// The path and message of the first error.
 fn place_of_error<'a, T: Deserialize<'a>>(text: &'a str) -> Option<(Vec<PathSegment>, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let located = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;
@@ -192,7 +191,7 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<PathSegment> {
     }
 }
 
-/// The text with `null` for the numbers that Pydantic reads beyond those of JSON; `None` where there are none.
+/// Replaces `NaN` and `Infinity` with `null`; `None` if there are none.
 pub(super) fn without_nan(text: &str) -> Option<String> {
     let mut standard = String::with_capacity(text.len());
     let (mut rest, mut found) = (text, false);
@@ -215,7 +214,7 @@ pub(super) fn without_nan(text: &str) -> Option<String> {
     found.then_some(standard)
 }
 
-/// The bytes of the string that a text begins with, quotes and all.
+/// The length in bytes of the string at the start of a text, with quotes.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (position, byte) in text.bytes().enumerate().skip(1) {
@@ -229,10 +228,10 @@ fn string_length(text: &str) -> usize {
     text.len()
 }
 
-/// The text of each message, spacing and all.
+/// The text of each message, including spaces.
 ///
 /// # Errors
-/// When `text` is not a list.
+/// An error if `text` is not a list.
 pub(super) fn message_texts(text: &str) -> Result<Vec<&RawValue>, serde_json::Error> {
     serde_json::from_str(text)
 }
@@ -273,7 +272,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ModelMessage<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ModelMessage<'de>, A::Error> {
                 let mut members = Object::with_capacity(20);
-                // Of members that stand twice the last one counts.
+                // The last of repeated members counts.
                 let (mut parts, mut usage) = (None, None);
                 while let Some(key) = map.next_key::<CowStr<'de>>()? {
                     let raw: &'de RawValue = map.next_value()?;
@@ -360,7 +359,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// Looks into the text of an object; `None` for any other value.
+/// Reads the members of an object; `None` for other values.
 pub(super) fn read_object(text: &str) -> Option<Object<'_>> {
     if !text.starts_with('{') {
         return None;

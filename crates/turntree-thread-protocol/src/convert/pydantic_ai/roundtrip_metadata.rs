@@ -1,13 +1,13 @@
-//! `metadata.pydantic_ai`: how the facts that no core action has are written and read. Decision 2.
+//! The format of `metadata.pydantic_ai`: fields of a history that no core action holds. Decision 2.
 //!
 //! ```text
 //! thread  {"profile":"2.68","templates":{class:{key:default}},"instructions":address,"args":"text","texts":{},"configs":{}}
 //! action  {"message":{"index","kind","keys"?,"fields"?,"usage_keys"?,"usage"?,"instructions"?,"layout"?,"raw"?}, …}  first of a message
 //!         {"m":index, …}                                                                                      later ones
-//!         …: "kind"? (part_kind, where the action's type does not say it), "keys"?, "part"? (members), "args"?, "items"?
-//! layout  one entry a part: place of its action, or {"action","item"?,"gap"?,"length",…} for a piece of a joined text,
+//!         …: "kind"? (part_kind, unless the action's type implies it), "keys"?, "part"? (fields), "args"?, "items"?
+//! layout  one entry per part: index of its action, or {"action","item"?,"gap"?,"length",…} for a part of a merged text,
 //!         {"action","item","kind":"file","file"?,…} for a file beside texts, {"text":address,…} for a system prompt, {"raw":part} for a part without an action
-//! items   one entry a content item: null, {"kind"?,"keys"?,"part"?,"alphabet"?}, or {"raw":item}
+//! items   one entry per content item: null, {"kind"?,"keys"?,"part"?,"alphabet"?}, or {"raw":item}
 //! ```
 
 use std::borrow::Cow;
@@ -61,121 +61,121 @@ impl<'de: 'a, 'a> Deserialize<'de> for Keys<'a> {
     }
 }
 
-/// What an action says about its Pydantic AI part, and the first of a message about the message.
+/// The metadata of an action: its part, and the message in the first action of a message.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ActionMetadata<'a> {
-    /// The message that begins here.
+    /// The message, in its first action.
     #[serde(borrow)]
     pub message: Option<MessageMetadata<'a>>,
-    /// The index of the message that goes on here.
+    /// The index of the message, in later actions.
     pub m: Option<u64>,
-    /// Its `part_kind`, where the action does not say it.
+    /// The `part_kind`, unless the action's type implies it.
     #[serde(borrow)]
     pub kind: Option<CowStr<'a>>,
-    /// Its keys, where the template's do not fit.
+    /// The keys, if they differ from the layout.
     #[serde(borrow)]
     pub keys: Option<Keys<'a>>,
-    /// Its members that follow from nothing else.
+    /// The fields that follow neither from the action nor from the layout.
     #[serde(borrow, default)]
     pub part: Members<'a>,
-    /// Whether its arguments are `text` (a string of JSON) or `json`.
+    /// `text` if the arguments are a JSON string, `json` otherwise.
     #[serde(borrow)]
     pub args: Option<CowStr<'a>>,
-    /// What content parts do not say about the items they were.
+    /// The metadata of the content items.
     #[serde(borrow)]
     pub items: Option<Vec<Option<ItemMetadata<'a>>>>,
 }
 
-/// What no action says about a message.
+/// The fields of a message that no action holds.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct MessageMetadata<'a> {
-    /// Its place in the history.
+    /// The index in the history.
     #[serde(default)]
     pub index: u64,
     /// `request` or `response`.
     #[serde(borrow)]
     pub kind: Option<CowStr<'a>>,
-    /// Its keys, where the template's do not fit.
+    /// The keys, if they differ from the layout.
     #[serde(borrow)]
     pub keys: Option<Keys<'a>>,
-    /// Its members that follow from nothing else.
+    /// The fields that follow neither from the actions nor from the layout.
     #[serde(borrow, default)]
     pub fields: Members<'a>,
-    /// The keys of its usage, where the template's do not fit.
+    /// The keys of the usage, if they differ from the layout.
     #[serde(borrow)]
     pub usage_keys: Option<Keys<'a>>,
-    /// The members of its usage that follow from nothing else.
+    /// The fields of the usage that follow neither from the actions nor from the layout.
     #[serde(borrow, default)]
     pub usage: Members<'a>,
-    /// The address of its instructions.
+    /// The address of the instructions.
     #[serde(borrow)]
     pub instructions: Option<CowStr<'a>>,
-    /// Its parts, where they are not its actions in order.
+    /// The locations of the parts, unless the parts are the actions in order.
     #[serde(borrow)]
     pub layout: Option<Vec<LayoutEntry<'a>>>,
-    /// The whole message, where nothing else gives its bytes.
+    /// The message verbatim, if it cannot be restored otherwise.
     #[serde(borrow)]
     pub raw: Option<&'a RawValue>,
 }
 
-/// What a content part does not say about its item.
+/// The fields of an item that its content part does not hold.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ItemMetadata<'a> {
-    /// Its `kind`, where the content part does not say it.
+    /// The `kind`, unless the content part implies it.
     #[serde(borrow)]
     pub kind: Option<CowStr<'a>>,
-    /// Its keys, where the template's do not fit.
+    /// The keys, if they differ from the layout.
     #[serde(borrow)]
     pub keys: Option<Keys<'a>>,
-    /// Its members that follow from nothing else.
+    /// The fields that follow neither from the content part nor from the layout.
     #[serde(borrow, default)]
     pub part: Members<'a>,
-    /// `standard` where its base64 is not in the URL-safe alphabet.
+    /// `standard` if the base64 is not in the URL-safe alphabet.
     #[serde(borrow)]
     pub alphabet: Option<CowStr<'a>>,
-    /// The whole item: it has no content part.
+    /// The item verbatim, if it has no content part.
     #[serde(borrow)]
     pub raw: Option<&'a RawValue>,
 }
 
-/// Where a part is.
+/// The location of a part.
 #[derive(Debug)]
 pub(super) enum LayoutEntry<'a> {
-    /// It is the action at this place of the message.
+    /// The action at this index of the message.
     Action(usize),
-    /// It is a piece of an action, or has none.
+    /// A part of an action, or a part without an action.
     Other(Box<PieceMetadata<'a>>),
 }
 
 /// A part that is not an action of its own.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PieceMetadata<'a> {
-    /// The place of the action it is a piece of.
+    /// The index of its action.
     pub action: Option<usize>,
-    /// The place of the content part it is a piece of, where the action has a list of them.
+    /// The index of its content part, if the action has a list of them.
     pub item: Option<usize>,
-    /// Its `part_kind`, where it is no text.
+    /// The `part_kind`, unless it is `text`.
     #[serde(borrow)]
     pub kind: Option<CowStr<'a>>,
-    /// What the content part of a file does not say.
+    /// The metadata of a file.
     #[serde(borrow)]
     pub file: Option<ItemMetadata<'a>>,
-    /// Characters between the piece before and this one.
+    /// The number of characters between the previous part and this one.
     #[serde(default)]
     pub gap: usize,
-    /// Characters of the piece.
+    /// The number of characters.
     #[serde(default)]
     pub length: usize,
-    /// The address of its text.
+    /// The address of the text.
     #[serde(borrow)]
     pub text: Option<CowStr<'a>>,
-    /// Its keys, where the template's do not fit.
+    /// The keys, if they differ from the layout.
     #[serde(borrow)]
     pub keys: Option<Keys<'a>>,
-    /// Its members that follow from nothing else.
+    /// The fields that follow neither from the action nor from the layout.
     #[serde(borrow, default)]
     pub part: Members<'a>,
-    /// The whole part.
+    /// The part verbatim.
     #[serde(borrow)]
     pub raw: Option<&'a RawValue>,
 }
@@ -203,27 +203,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for LayoutEntry<'a> {
     }
 }
 
-/// Room for a few members at once.
+/// The initial capacity.
 const MEMBERS: usize = 128;
 
-/// Writes an object member by member.
+/// Writes a JSON object member by member.
 #[derive(Debug, Default)]
 pub(super) struct ObjectWriter {
     out: Vec<u8>,
 }
 
 impl ObjectWriter {
-    /// With room for so many bytes and a few more.
+    /// Creates a writer with capacity for this number of bytes and a few more.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Self { out: Vec::with_capacity(bytes + MEMBERS) }
     }
 
-    /// Goes on with a value that was begun.
+    /// Continues a value.
     pub(super) fn raw(&mut self, json: &str) {
         self.out.raw(json);
     }
 
-    /// Begins a member; its value must follow.
+    /// Starts a member; its value must follow.
     pub(super) fn key(&mut self, key: &str) -> &mut Vec<u8> {
         if self.out.is_empty() {
             self.out.reserve(MEMBERS);
@@ -234,17 +234,17 @@ impl ObjectWriter {
         &mut self.out
     }
 
-    /// A string.
+    /// Writes a string member.
     pub(super) fn text(&mut self, key: &str, text: &str) {
         self.key(key).string(text);
     }
 
-    /// JSON.
+    /// Writes a JSON member.
     pub(super) fn json(&mut self, key: &str, json: &str) {
         self.key(key).raw(json);
     }
 
-    /// The members that `fragment` holds; see [`Self::into_fragment`].
+    /// Writes the members of a fragment; see [`Self::into_fragment`].
     pub(super) fn append(&mut self, fragment: &str) {
         if !fragment.is_empty() {
             self.out.push(if self.out.is_empty() { b'{' } else { b',' });
@@ -252,7 +252,7 @@ impl ObjectWriter {
         }
     }
 
-    /// The keys and members of a residue, each where there are some.
+    /// Writes the keys and members of a diff, unless they are empty.
     pub(super) fn write_diff(&mut self, diff: &ObjectDiff<'_, '_>, keys_name: &str, members_name: &str) {
         if let Some(keys) = &diff.keys {
             let out = self.key(keys_name);
@@ -275,13 +275,13 @@ impl ObjectWriter {
         out.raw("}");
     }
 
-    /// The object.
+    /// Returns the object.
     pub(super) fn finish(mut self) -> String {
         self.out.raw(if self.out.is_empty() { "{}" } else { "}" });
         String::from_utf8(self.out).unwrap_or_default()
     }
 
-    /// The members without their braces; empty when there are none.
+    /// Returns the members without braces; empty if there are none.
     pub(super) fn into_fragment(mut self) -> String {
         if !self.out.is_empty() {
             self.out.remove(0);
@@ -289,7 +289,7 @@ impl ObjectWriter {
         String::from_utf8(self.out).unwrap_or_default()
     }
 
-    /// Whether nothing was written.
+    /// True if no member was written.
     pub(super) const fn is_empty(&self) -> bool {
         self.out.is_empty()
     }

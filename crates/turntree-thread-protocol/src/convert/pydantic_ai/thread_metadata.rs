@@ -1,4 +1,4 @@
-//! `thread.metadata.pydantic_ai`: what a history says once, stored and read.
+//! `thread.metadata.pydantic_ai`: the shared values of a history.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use crate::error::ThreadError;
 use turntree_core::json::RawJson;
 use turntree_core::json::tagged::CowStr;
 
-/// What the metadata of a thread says about its Pydantic AI messages.
+/// The Pydantic AI metadata of a thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadMetadata<'t> {
     stored: StoredMetadata<'t>,
-    /// Envelopes that are not in their actions, by sequence (decision 2, `strict`).
+    /// Hoisted metadata of actions, by sequence (decision 2, `strict`).
     hoisted: HashMap<u64, &'t RawValue>,
 }
 
@@ -46,10 +46,10 @@ fn damaged_thread(message: impl std::fmt::Display) -> ThreadError {
 }
 
 impl<'t> ThreadMetadata<'t> {
-    /// Reads the metadata of a thread; a thread without has none of it.
+    /// Reads the metadata of a thread; empty if it has none.
     ///
     /// # Errors
-    /// [`ThreadError::RoundtripMetadata`] when it is damaged.
+    /// [`ThreadError::RoundtripMetadata`] if it is damaged.
     pub(super) fn of(thread: &'t Thread) -> Result<Self, ThreadError> {
         let Some(metadata) = thread.metadata.as_ref().and_then(|metadata| metadata.get("pydantic_ai")) else {
             return Ok(Self::default());
@@ -62,15 +62,15 @@ impl<'t> ThreadMetadata<'t> {
         Ok(Self { stored, hoisted })
     }
 
-    /// The envelope of an action that is kept apart from it.
+    /// The hoisted metadata of an action.
     pub(super) fn hoisted(&self, sequence: u64) -> Option<&'t str> {
         self.hoisted.get(&sequence).map(|stored| stored.get())
     }
 
-    /// The profile of the history.
+    /// The field layouts of the history.
     ///
     /// # Errors
-    /// [`ThreadError::RoundtripMetadata`] when it is damaged.
+    /// [`ThreadError::RoundtripMetadata`] if they are damaged.
     pub(super) fn layouts(&self) -> Result<FieldLayouts<'t>, ThreadError> {
         let mut layouts = FieldLayouts::default();
         for (class, members) in &self.stored.templates {
@@ -94,16 +94,16 @@ impl<'t> ThreadMetadata<'t> {
     }
 }
 
-/// The configuration of the agents of a history: what models were told before everything else.
+/// The configuration of a history's agents: system prompts and instructions.
 #[derive(Debug)]
 pub(super) struct Configuration {
-    /// Where it is, for `config_ref`.
+    /// The JSON pointer for `config_ref`.
     pub reference: String,
     digest: String,
     json: String,
 }
 
-/// The configuration that a history shows; `None` when it shows none.
+/// The configuration of a history; `None` if it has no system prompts and no instructions.
 pub(super) fn configuration(layouts: &FieldLayouts<'_>, system_prompts: &[String]) -> Option<Configuration> {
     let mut writer = ObjectWriter::default();
     if !system_prompts.is_empty() {
@@ -125,7 +125,7 @@ pub(super) fn configuration(layouts: &FieldLayouts<'_>, system_prompts: &[String
     Some(Configuration { reference: format!("#{POINTER}/configs/{digest}"), digest, json })
 }
 
-/// Writes what a history says once; `None` when nothing needs saying.
+/// Writes the metadata of a thread; `None` if it is empty.
 pub(super) fn write(
     layouts: &FieldLayouts<'_>,
     configuration: Option<&Configuration>,
@@ -165,12 +165,12 @@ pub(super) fn write(
     if writer.is_empty() { None } else { RawJson::from_text(writer.finish()).ok() }
 }
 
-/// The error of an action whose metadata cannot be read.
+/// The error for damaged metadata of an action.
 pub(super) fn damaged(index: usize, message: String) -> ThreadError {
     ThreadError::RoundtripMetadata { pointer: format!("/actions/{index}/metadata/pydantic_ai"), message }
 }
 
-/// The metadata of an action: its own, or that of the thread.
+/// The metadata of an action: its own, or hoisted.
 pub(super) fn action_metadata<'t>(
     action: &'t Action,
     metadata: &ThreadMetadata<'t>,

@@ -1,4 +1,4 @@
-//! What an answer cost, and what the actions of a message say about the message itself.
+//! Token usage, and the fields of a message that follow from its actions.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ use super::thread_metadata::{ThreadMetadata, action_metadata};
 use crate::action::{Action, AssistantMessageAction, ThinkingUsage, Usage};
 use crate::document::Thread;
 
-/// The action that holds the cost of an answer without text, where metadata may not.
+/// The action type with the usage of a response without text, in the portable profile.
 pub(super) const USAGE: &str = "system.tp.usage";
 
-/// A count, if it is one that a `u64` holds as it is written.
+/// A counter; `None` unless its text is a `u64`.
 fn count(usage: &Object<'_>, key: &str) -> Option<u64> {
     usage.get(key)?.as_json()?.parse().ok()
 }
 
-/// Input and output tokens, if something was counted.
+/// Input and output tokens; `None` if both are zero.
 pub(super) fn counted(usage: &Object<'_>) -> Option<Usage> {
     let input_tokens = count(usage, "input_tokens").or_else(|| count(usage, "request_tokens"))?;
     let output_tokens = count(usage, "output_tokens").or_else(|| count(usage, "response_tokens"))?;
@@ -32,8 +32,8 @@ pub(super) fn counted(usage: &Object<'_>) -> Option<Usage> {
 }
 
 impl Thread {
-    /// Tokens of the whole thread: those of assistant messages, and those of answers without text, which are kept in
-    /// metadata or in `system.tp.usage` (decision 14). Metadata that cannot be read counts nothing.
+    /// The token usage of the whole thread: of assistant messages, and of responses without text, whose usage is in
+    /// metadata or in `system.tp.usage` (decision 14). Unreadable metadata is ignored.
     pub fn usage(&self) -> Usage {
         let metadata = ThreadMetadata::of(self).unwrap_or_default();
         let mut total = Usage { total_tokens: Some(0), ..Usage::default() };
@@ -62,7 +62,7 @@ impl Thread {
     }
 }
 
-/// Tokens of thinking: counted apart, or among the provider's details.
+/// Thinking tokens: a counter of their own, or a detail of the provider.
 pub(super) fn thinking(usage: &Object<'_>) -> Option<ThinkingUsage> {
     #[derive(serde::Deserialize)]
     struct Details {
@@ -83,7 +83,7 @@ fn last_text<'t>(actions: impl DoubleEndedIterator<Item = &'t Action>) -> Option
     })
 }
 
-/// What a member of a message should be, as its actions say.
+/// The expected value of a message's field, given its actions.
 pub(super) fn expected_of_message<'t>(
     actions: impl IntoIterator<Item = &'t Action, IntoIter: DoubleEndedIterator>,
     kind: &str,
@@ -107,7 +107,7 @@ pub(super) fn expected_of_message<'t>(
     }
 }
 
-/// What a member of a usage should be, as the actions of its message say.
+/// The expected value of a usage counter, given the actions of its message.
 pub(super) fn expected_of_usage<'t>(
     actions: impl IntoIterator<Item = &'t Action, IntoIter: DoubleEndedIterator>,
     key: &str,

@@ -1,7 +1,8 @@
-//! Which version of Pydantic AI writes which members, parts and items; and which versions a history is from.
+//! Versions of Pydantic AI: which version introduced which members, parts and items, and which versions may have
+//! written a history.
 //!
-//! A table of first appearances. Between 2.34 and 2.68 it knows every fourth version, and names the first of those that
-//! has a member: an older one may have it already, never a later one.
+//! Between 2.34 and 2.68 the table covers every fourth version: a member may be up to three versions older than listed,
+//! but never newer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 use super::field_layout::FieldLayouts;
 use super::model::{History, Object, part_kind};
 
-/// A version of Pydantic AI, as far as the shapes of its messages depend on it.
+/// A version of Pydantic AI that determines the format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// 1 in 1.107.5.
@@ -18,18 +19,18 @@ pub struct Version {
     pub minor: u16,
 }
 
-/// Not a version that a history can be written for.
+/// The text is not a supported version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no version of pydantic-ai from 1.0 on; write it like \"1.107\", or \"1.x\" for all of 1")]
 pub struct VersionError(String);
 
 impl Version {
-    /// The first version whose histories can be written.
+    /// The oldest supported version for exports.
     pub const OLDEST: Self = Self::new(1, 0);
-    /// The version whose shapes are known best; later ones read what it writes.
+    /// The newest version with known layouts. Later versions read its output.
     pub const NEWEST: Self = Self::new(2, 68);
 
-    /// A version.
+    /// Creates a version.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }
@@ -41,7 +42,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Reads `1.107`, `1.107.5`, `v1.107` and `1.x`, which is the oldest of its major version: what that one reads, all do.
+/// Parses `1.107`, `1.107.5`, `v1.107` and `1.x`. `1.x` is the oldest version of its major, whose histories all others
+/// read.
 impl FromStr for Version {
     type Err = VersionError;
 
@@ -64,7 +66,7 @@ const fn v(major: u16, minor: u16) -> Version {
     Version::new(major, minor)
 }
 
-/// Members that came later than their class, or than 1.0.
+/// Members that are newer than their class and than 1.0.
 const MEMBERS: &[(&str, &[(&str, Version)])] = &[
     (
         "request",
@@ -130,7 +132,7 @@ const MEMBERS: &[(&str, &[(&str, Version)])] = &[
     ("cache-point", &[("ttl", v(1, 20))]),
 ];
 
-/// Parts and items that came after 1.0.
+/// Parts and items that are newer than 1.0.
 const CLASSES: &[(&str, Version)] = &[
     // 1.0.15.
     ("file", v(1, 1)),
@@ -148,7 +150,7 @@ const CLASSES: &[(&str, Version)] = &[
     ("structured-content", v(2, 64)),
 ];
 
-/// Parts and items of 1.0, and two whose shapes have no template.
+/// Parts and items of 1.0, including two without a layout.
 const FIRST: &[&str] = &[
     "system-prompt",
     "user-prompt",
@@ -166,13 +168,13 @@ const FIRST: &[&str] = &[
     "binary",
 ];
 
-/// The first version with a part or an item; `None` for one that no known version has.
+/// The first version with a part or an item; `None` for unknown ones.
 pub(super) fn class_since(class: &str) -> Option<Version> {
     let later = CLASSES.iter().find(|(name, _)| *name == class).map(|(_, since)| *since);
     later.or_else(|| FIRST.contains(&class).then_some(Version::OLDEST))
 }
 
-/// The first version with a member of a class; `None` for one that no known version has.
+/// The first version with a member of a class; `None` for unknown ones.
 pub(super) fn member_since(plain: &FieldLayouts<'_>, class: &str, key: &str) -> Option<Version> {
     let members = MEMBERS.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, members)| *members);
     if let Some((_, since)) = members.iter().find(|(name, _)| *name == key) {
@@ -191,17 +193,17 @@ pub(super) fn member_since(plain: &FieldLayouts<'_>, class: &str, key: &str) -> 
     (known || alias).then(|| class_since(class).unwrap_or(Version::OLDEST))
 }
 
-/// The versions that write the members that a history has.
+/// The versions that may have written a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenBy {
-    /// The first version that knows all of it.
+    /// The first version that supports all of its members.
     pub at_least: Version,
-    /// The first version that would have written more; `None` when none would, or when members were left out on
-    /// purpose (`exclude_none`).
+    /// The first version that would have written more members; `None` if there is none, or if members were excluded
+    /// (`exclude_none`).
     pub before: Option<Version>,
 }
 
-/// Which versions a history is from, by the members and parts that are there and those that are not.
+/// Determines the version of a history by its members and parts.
 pub fn written_by(history: &History<'_>) -> WrittenBy {
     let mut range = Range { plain: FieldLayouts::default(), at_least: Version::OLDEST, before: None };
     for message in history {
@@ -231,7 +233,7 @@ impl Range<'_> {
             let since = member_since(&self.plain, class, key).unwrap_or(Version::OLDEST);
             self.at_least = self.at_least.max(since);
         }
-        // Members that a version writes only now and then say nothing by their absence.
+        // The absence of optional members is not conclusive.
         let Some((_, members)) = MEMBERS.iter().find(|(name, _)| *name == class) else { return };
         let always = |key: &str| !matches!(key, "unmeasured_requests" | "content_file_digests");
         for (_, since) in members.iter().filter(|(key, _)| always(key) && object.get(key).is_none()) {

@@ -1,17 +1,16 @@
-//! Histories as JSON, byte for byte as Pydantic writes it: compact, few escapes.
+//! Writes histories as JSON, byte for byte as Pydantic does: compact, with minimal escapes.
 //!
-//! The same code writes bytes and compares them with bytes that are there already, so that checking a conversion
-//! costs no buffer.
+//! The same code writes bytes and compares them with existing bytes, so that verification needs no buffer.
 
 use super::model::{ModelMessage, Object, Value};
 use turntree_core::json::canonical::write_string;
 
-/// Takes JSON as it is written.
+/// A target of JSON output.
 pub trait Sink {
-    /// Takes text that is JSON already.
+    /// Writes JSON text.
     fn raw(&mut self, text: &str);
 
-    /// Takes a string that needs its quotes and escapes.
+    /// Writes a string with quotes and escapes.
     fn string(&mut self, text: &str);
 }
 
@@ -25,19 +24,19 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Compares what is written with a text, and stops looking at the first difference.
+/// Compares the output with a text, up to the first difference.
 #[derive(Debug)]
 pub(super) struct Comparer<'a> {
     rest: Option<&'a [u8]>,
 }
 
 impl<'a> Comparer<'a> {
-    /// Compares with the beginning of `expected`.
+    /// Compares with the start of `expected`.
     pub(super) const fn new(expected: &'a [u8]) -> Self {
         Self { rest: Some(expected) }
     }
 
-    /// What follows the part that was written; `None` after a difference.
+    /// The text after the output; `None` after a difference.
     pub(super) const fn rest(&self) -> Option<&'a [u8]> {
         self.rest
     }
@@ -53,16 +52,16 @@ impl Sink for Comparer<'_> {
     }
 }
 
-/// Whether `json` is what a writer makes of `text`.
+/// True if `json` is the output for `text`.
 pub(super) fn is_string(json: &str, text: &str) -> bool {
     strip_string(json.as_bytes(), text.as_bytes()).is_some_and(<[u8]>::is_empty)
 }
 
-/// What follows the JSON string of `text`, if `json` begins with exactly what a writer makes of it. `json` is valid.
+/// The text after the JSON string of `text`, if `json` starts with the output for it. `json` must be valid.
 fn strip_string<'a>(json: &'a [u8], mut text: &[u8]) -> Option<&'a [u8]> {
     let mut rest = json.strip_prefix(b"\"")?;
     loop {
-        // Valid JSON has neither quote nor control character before the next escape or the end of the string.
+        // Valid JSON has no quote and no control character before the next escape or the end of the string.
         let plain = memchr::memchr2(b'"', b'\\', rest)?;
         let (segment, tail) = rest.split_at_checked(plain)?;
         text = text.strip_prefix(segment)?;
@@ -92,7 +91,7 @@ fn strip_string<'a>(json: &'a [u8], mut text: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The control character that four digits stand for, if a writer has no shorter escape and would use these digits.
+/// The control character of four hexadecimal digits, if the writer would use this escape for it.
 fn control_character(digits: &[u8]) -> Option<u8> {
     let low = digits.strip_prefix(b"00")?;
     let text = std::str::from_utf8(low).ok().filter(|text| !text.contains(char::is_uppercase))?;

@@ -1,20 +1,20 @@
-//! The classes of Pydantic AI's messages and what their members hold, as far as its validation cares.
+//! The classes of Pydantic AI's messages and the types of their members, as far as its validation checks them.
 //!
-//! Members stand in the order of `dump_json`, older names of the same member at the end. What is not listed is free:
-//! later versions add members.
+//! Members are in the order of `dump_json`, followed by older names. Members that are not listed are not checked,
+//! because later versions add members.
 
-/// What a member holds.
+/// The type of a member.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FieldType {
     /// Any value.
     Anything,
     /// A string.
     Text,
-    /// One of a few strings. Later versions have more of them, so any will do.
+    /// A string with a few known values; later versions may have more.
     Word,
     /// A point in time.
     Time,
-    /// A length of time.
+    /// A duration.
     Duration,
     /// An integer.
     Integer,
@@ -22,25 +22,25 @@ pub(super) enum FieldType {
     Number,
     /// A decimal number.
     Decimal,
-    /// Yes or no.
+    /// A boolean.
     Boolean,
     /// Bytes in base64.
     Base64,
     /// An object.
     Fields,
-    /// Counts by name.
+    /// An object with integers.
     Counts,
-    /// When files are downloaded.
+    /// The download mode of a file.
     Download,
-    /// An item of a user prompt: a string, or an object of a class that its `kind` says.
+    /// An item of a user prompt: a string, or an object whose `kind` names its class.
     Item,
-    /// An object of a class that its `kind` says.
+    /// An object whose `kind` names its class.
     Kinds(&'static [(&'static str, &'static Class)]),
     /// An object of a class.
     Object(&'static Class),
     /// A list.
     List(&'static Self),
-    /// A list of one or more.
+    /// A non-empty list.
     Some(&'static Self),
     /// The value or `null`.
     OrNull(&'static Self),
@@ -48,14 +48,14 @@ pub(super) enum FieldType {
     TextOr(&'static Self),
     /// An integer or a string.
     Step,
-    /// A list of strings, or no list at all, which is not looked at.
+    /// A list of strings; other values are ignored.
     Digests,
-    /// An instruction, or its digest.
+    /// An instruction or its digest.
     Instruction,
 }
 
 impl FieldType {
-    /// What to say that it must be.
+    /// The description for error messages.
     pub(super) fn wanted(&self) -> String {
         match self {
             Self::TextOr(field_type) => format!("a string or {}", field_type.wanted()),
@@ -80,7 +80,7 @@ impl FieldType {
         }
     }
 
-    /// Whether its values are lists or objects that begin so.
+    /// True if its values start with this bracket.
     pub(super) const fn opens_with(&self, first: u8) -> bool {
         matches!(self, Self::List(_)) == (first == b'[')
     }
@@ -91,21 +91,21 @@ impl FieldType {
 pub(super) struct Member {
     pub(super) key: &'static str,
     pub(super) field_type: FieldType,
-    /// Whether it must be there.
+    /// True if it is required.
     pub(super) required: bool,
 }
 
 /// A class of objects.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// What to call one of them.
+    /// The name in error messages.
     pub(super) name: &'static str,
     pub(super) members: &'static [Member],
-    /// What its members must be together.
+    /// A condition on several members.
     pub(super) rule: Option<Rule>,
 }
 
-/// Says what is wrong with an object whose members fit one by one, if anything is. The object is given as JSON.
+/// Checks an object, given as JSON, whose members are valid one by one. Returns the problem, if there is one.
 pub(super) type Rule = fn(&str) -> Option<&'static str>;
 
 const fn class(name: &'static str, members: &'static [Member]) -> Class {
@@ -135,10 +135,10 @@ const TEXT: FieldType = OrNull(&Text);
 const WORD: FieldType = OrNull(&Word);
 const WHOLE: FieldType = OrNull(&Integer);
 const FIELDS: FieldType = OrNull(&Fields);
-/// Versions before 0.1 wrote `null` where they knew none.
+/// Versions before 0.1 wrote `null` for unknown ids.
 const CALL_ID: FieldType = OrNull(&Text);
 
-/// The class of messages of a kind.
+/// The class of a message with this kind.
 pub(super) fn of_message(kind: &str) -> Option<&'static Class> {
     match kind {
         "request" => Some(&REQUEST),
@@ -147,7 +147,7 @@ pub(super) fn of_message(kind: &str) -> Option<&'static Class> {
     }
 }
 
-/// The class of parts of a kind; `tool_kind` is that of a call, or of a return that succeeded.
+/// The class of a part; `tool_kind` is that of a call or of a successful return.
 pub(super) fn of_part(part_kind: &str, tool_kind: Option<&str>) -> Option<&'static Class> {
     Some(match (part_kind, tool_kind) {
         ("tool-return" | "builtin-tool-return", Some("tool-search")) => &SEARCH_RETURN,
@@ -174,7 +174,7 @@ pub(super) fn of_part(part_kind: &str, tool_kind: Option<&str>) -> Option<&'stat
     })
 }
 
-/// The class of items of a user prompt of a kind.
+/// The class of an item of a user prompt.
 pub(super) fn of_item(kind: &str) -> Option<&'static Class> {
     Some(match kind {
         "image-url" | "audio-url" | "video-url" | "document-url" => &URL,
@@ -202,7 +202,7 @@ static REQUEST: Class = class(
 static RESPONSE: Class = class(
     "a response",
     &[
-        // The first versions took none for nothing.
+        // The first versions wrote `null`.
         may("usage", OrNull(&Fields)),
         may("model_name", TEXT),
         may("model_id", TEXT),
@@ -241,7 +241,7 @@ pub(super) static USAGE: Class = class(
         may("audio_seconds", Number),
         may("details", Counts),
         may("cost", OrNull(&Decimal)),
-        // Versions before 0.7 called them so, and wrote `null` where they knew none.
+        // The names before version 0.7, which wrote `null` for unknown counts.
         may("request_tokens", WHOLE),
         may("response_tokens", WHOLE),
     ],
@@ -372,7 +372,7 @@ static MODEL_SETTINGS_DELTA: Class =
     class("a change of settings", &[must("settings", Object(&SETTINGS)), may("top_level", Boolean)]);
 static SETTINGS: Class = class("the settings of a model", &[may("thinking", WORD)]);
 
-/// An id is a word, or the object it is made of.
+/// An id is a string or the object that it is derived from.
 const INSTRUCTION_ID: FieldType = OrNull(&TextOr(&Object(&INSTRUCTION_SOURCE)));
 static INSTRUCTION_SOURCE: Class =
     class("the id of an instruction", &[must("source", Fields), may("name", TEXT)]);

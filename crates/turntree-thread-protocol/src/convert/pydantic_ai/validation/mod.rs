@@ -1,12 +1,12 @@
-//! Which histories are refused: those that no version of Pydantic AI reads.
+//! Validation of histories: rejects what no version of Pydantic AI accepts.
 //!
-//! What Pydantic accepts is accepted here, and what it refuses is refused with the place, so that a broken history is
-//! found when it comes in and not when somebody wants it back. Except for what time changes: messages, parts, items,
-//! members and words of later versions are carried as they are, and so is what older versions wrote.
+//! The rules follow Pydantic AI's own validation, so that a broken history is rejected on import and not on a later
+//! load. Differences between versions are accepted: messages, parts, items, members and values of later and older
+//! versions are preserved.
 //!
 //! ```text
-//! classes   what the members of each class hold        values   the parts of a JSON text, without building anything
-//! scalars   spellings of numbers, times and bytes      rules    what members must be together
+//! classes   the types of the members of each class     values   members and elements of JSON text, without parsing it
+//! scalars   formats of numbers, times and bytes        rules    conditions on several members
 //! ```
 
 mod classes;
@@ -22,12 +22,12 @@ use values::{elements, members, text_of};
 use super::model::{Kind, ModelMessage, Object, Part, Value, part_kind};
 use turntree_core::json::{ParseError, PathSegment};
 
-/// Why a history is refused.
+/// A validation error.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// The steps to the place, the last one first.
+    /// The path, from the innermost segment outwards.
     steps: Vec<PathSegment>,
-    /// What is wrong there.
+    /// The problem.
     message: String,
 }
 
@@ -36,7 +36,7 @@ impl Refusal {
         Self { steps: Vec::new(), message }
     }
 
-    /// The error of a history whose message at a place is refused.
+    /// Converts the error to one of a history, with the index of the message.
     pub(super) fn in_message(self, index: usize) -> ParseError {
         let Self { mut steps, message } = self.under(PathSegment::Index(index));
         steps.reverse();
@@ -53,10 +53,10 @@ impl Refusal {
     }
 }
 
-/// Whether a message is one that some version reads.
+/// Validates a message.
 ///
 /// # Errors
-/// The place within the message, and what is wrong there.
+/// The path within the message and the problem.
 pub(super) fn check(message: &ModelMessage<'_>) -> Result<(), Refusal> {
     let Some(class) = classes::of_message(message.kind.name()) else { return Ok(()) };
     check_object(&message.members, class)?;
@@ -72,7 +72,7 @@ pub(super) fn check(message: &ModelMessage<'_>) -> Result<(), Refusal> {
 
 fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
     let part_kind = part_kind(part);
-    // Only what succeeded has the shape of its kind of tool.
+    // Only successful returns have the format of their tool kind.
     let tool_kind = part.text("tool_kind").filter(|_| {
         part.get("outcome").is_none_or(|outcome| outcome.as_text().as_deref() == Some("success"))
     });
@@ -84,14 +84,14 @@ fn check_part(part: &Part<'_>, kind: &Kind) -> Result<(), Refusal> {
     }
 }
 
-/// Members that a class does not list are free.
+/// Validates the members of an object. Members that the class does not list are ignored.
 fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusal> {
     let mut given = Given::new(class);
     for (key, value) in object.iter() {
         let Some(field_type) = given.next(key) else { continue };
         let Some(json) = value.as_json() else { continue };
         if let Err(refusal) = check_value(field_type, json) {
-            // Of a key that stands twice, the last value counts.
+            // The last of repeated keys counts.
             if object.get(key).and_then(Value::as_json).is_some_and(|last| std::ptr::eq(last, json)) {
                 return Err(refusal.under_key(key));
             }
@@ -100,12 +100,12 @@ fn check_object(object: &Object<'_>, class: &'static Class) -> Result<(), Refusa
     given.finish()
 }
 
-/// Which members of a class an object has.
+/// The members of a class that an object has.
 struct Given {
     class: &'static Class,
-    /// One bit a member.
+    /// One bit per member.
     seen: u64,
-    /// The place after the last one seen: most objects have their members in order.
+    /// The index after the last member: most objects have their members in order.
     next: usize,
 }
 
@@ -114,7 +114,7 @@ impl Given {
         Self { class, seen: 0, next: 0 }
     }
 
-    /// What the member of this key holds, if the class has it.
+    /// The type of the member with this key, if the class has it.
     fn next(&mut self, key: &str) -> Option<&'static FieldType> {
         let members = self.class.members;
         let position = match members.get(self.next) {
@@ -138,7 +138,7 @@ impl Given {
     }
 }
 
-/// Whether a value is what a member holds. `json` is valid.
+/// Validates a value against a type. `json` must be valid JSON.
 fn check_value(field_type: &FieldType, json: &str) -> Result<(), Refusal> {
     let first = json.as_bytes().first().copied().unwrap_or_default();
     let fits = match (field_type, first) {
@@ -175,10 +175,10 @@ fn check_value(field_type: &FieldType, json: &str) -> Result<(), Refusal> {
         (FieldType::Decimal, _) => scalars::is_decimal(json),
         (FieldType::Boolean, _) => scalars::is_boolean(json),
         (FieldType::Base64, _) => scalars::is_base64(json),
-        // Any word: later versions may have more of them.
+        // Any string: later versions may have more values.
         (FieldType::Download, _) => first == b'"' || scalars::is_boolean(json),
         (FieldType::Step, _) => first == b'"' || scalars::is_integer(json),
-        // Their values begin otherwise.
+        // Containers are handled above.
         (
             FieldType::List(_)
             | FieldType::Some(_)
@@ -210,7 +210,7 @@ fn check_list(each: &FieldType, json: &str) -> Result<(), Refusal> {
     })
 }
 
-/// As [`check_object`], for an object that is still text.
+/// As [`check_object`], for JSON text.
 fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
     let mut given = Given::new(class);
     let mut refused: Option<(Cow<'_, str>, Refusal)> = None;
@@ -218,7 +218,7 @@ fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
         let Some(field_type) = given.next(&key) else { continue };
         match check_value(field_type, value) {
             Err(refusal) => refused = refused.or(Some((key, refusal))),
-            // Of a key that stands twice, the last value counts.
+            // The last of repeated keys counts.
             Ok(()) => refused = refused.filter(|(name, _)| *name != key),
         }
     }
@@ -234,7 +234,7 @@ fn check_members(class: &'static Class, json: &str) -> Result<(), Refusal> {
 
 fn check_counts(json: &str) -> Result<(), Refusal> {
     members(json).try_for_each(|(key, value)| match check_value(&FieldType::Integer, value) {
-        // Of a key that stands twice, the last value counts.
+        // The last of repeated keys counts.
         Err(refusal) if last(json, &key).is_some_and(|last| std::ptr::eq(last, value)) => {
             Err(refusal.under_key(&key))
         }
@@ -247,7 +247,7 @@ fn last<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     members(json).filter(|(name, _)| name == key).last().map(|(_, value)| value)
 }
 
-/// What an object says it is.
+/// The string in the member that names the class.
 fn kind_of<'a>(json: &'a str, name: &str) -> Result<Option<Cow<'a, str>>, Refusal> {
     match last(json, name) {
         None => Ok(None),
@@ -258,17 +258,17 @@ fn kind_of<'a>(json: &'a str, name: &str) -> Result<Option<Cow<'a, str>>, Refusa
     }
 }
 
-/// Whether a text is base64, of whichever alphabet: as URL-safe base64, Pydantic reads it.
+/// True for base64 in either alphabet; Pydantic reads the standard one as URL-safe.
 pub(super) fn is_base64(text: &str) -> bool {
     scalars::is_any_base64(text)
 }
 
-/// Whether a value is what Pydantic feeds back to a model: a string, or the details of errors.
+/// True for feedback that Pydantic AI accepts: a string or error details.
 pub(super) fn is_feedback(json: &str) -> bool {
     check_value(&classes::ERRORS, json).is_ok()
 }
 
-/// How much of a value an error repeats.
+/// The maximum number of characters of a value in an error.
 const LONGEST: usize = 40;
 
 fn shown(json: &str) -> String {

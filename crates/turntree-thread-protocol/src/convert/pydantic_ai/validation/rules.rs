@@ -1,9 +1,9 @@
-//! What members must be together.
+//! Conditions on several members.
 
 use super::super::model::{Kind, Part};
 use super::values::{elements, members, text_of};
 
-/// Where a part may not stand, and as what.
+/// Parts that are not allowed in a message of this kind.
 pub(super) fn placement(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option<&'static str> {
     let speaks = |who: &str| part.text("speaker").as_deref() == Some(who);
     let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
@@ -25,7 +25,7 @@ pub(super) fn placement(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option
     }
 }
 
-/// A document that is cited has something to find it by.
+/// A cited document needs a reference.
 pub(super) fn document_source(json: &str) -> Option<&'static str> {
     let says_something = members(json).any(|(key, value)| match &*key {
         "document_id" | "title" => text_of(value).is_some_and(|text| !text.is_empty()),
@@ -35,7 +35,7 @@ pub(super) fn document_source(json: &str) -> Option<&'static str> {
     (!says_something).then_some("a document that is cited needs a document_id, a title or excerpts")
 }
 
-/// What is cited begins before it ends.
+/// A citation must start before it ends.
 pub(super) fn anchor(json: &str) -> Option<&'static str> {
     let index = |name: &str| {
         let (_, value) = members(json).filter(|(key, _)| key == name).last()?;

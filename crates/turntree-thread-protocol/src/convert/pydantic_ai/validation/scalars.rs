@@ -1,14 +1,14 @@
-//! Spellings of numbers, times and bytes that Pydantic reads in JSON.
+//! Formats of numbers, times and bytes that Pydantic accepts in JSON.
 //!
-//! It reads numbers and times from strings, too, and times from numbers: seconds since 1970, or milliseconds where
-//! that many seconds would be centuries from now.
+//! Pydantic also reads numbers and times from strings, and times from numbers: seconds since 1970, or milliseconds for
+//! large numbers.
 
 use super::values::{elements, text_of};
 
-/// Pydantic reads no larger integers from numbers with a fraction or an exponent.
+/// The limit of integers that Pydantic reads from numbers with a fraction or an exponent.
 const PAST_INTEGERS: f64 = 9.2e18;
 
-/// Whether it is read as a boolean.
+/// True if Pydantic reads it as a boolean.
 pub(super) fn is_boolean(json: &str) -> bool {
     const WORDS: [&str; 12] = ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
     match text_of(json) {
@@ -20,14 +20,14 @@ pub(super) fn is_boolean(json: &str) -> bool {
     }
 }
 
-/// Whether Python field_type it for nothing; `json` is no object.
+/// True if the value is falsy in Python; `json` is not an object.
 pub(super) fn is_nothing(json: &str) -> bool {
     matches!(json, "null" | "false" | "\"\"")
         || json.parse::<f64>().is_ok_and(|number| number == 0.0)
         || (json.starts_with('[') && elements(json).next().is_none())
 }
 
-/// Whether it is read as an integer, of any size.
+/// True if Pydantic reads it as an integer of any size.
 pub(super) fn is_integer(json: &str) -> bool {
     if let Some(text) = text_of(json) {
         let text = text.trim();
@@ -43,12 +43,12 @@ pub(super) fn is_integer(json: &str) -> bool {
         || json.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() < PAST_INTEGERS)
 }
 
-/// Digits, in groups between single underscores.
+/// True for digits in groups between single underscores.
 fn is_grouped(digits: &str) -> bool {
     digits.split('_').all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether it is read as a number.
+/// True if Pydantic reads it as a number.
 pub(super) fn is_number(json: &str) -> bool {
     match text_of(json) {
         Some(text) => text.trim().replace('_', "").parse::<f64>().is_ok(),
@@ -56,12 +56,12 @@ pub(super) fn is_number(json: &str) -> bool {
     }
 }
 
-/// Whether it is read as a decimal number.
+/// True if Pydantic reads it as a decimal number.
 pub(super) fn is_decimal(json: &str) -> bool {
     match text_of(json) {
         Some(text) => {
             let text = text.trim().replace('_', "");
-            // Neither infinite nor no number, which Rust reads from words.
+            // Excludes the words for infinity and NaN, which Rust parses.
             text.bytes().all(|byte| !byte.is_ascii_alphabetic() || matches!(byte, b'e' | b'E'))
                 && text.parse::<f64>().is_ok()
         }
@@ -73,17 +73,17 @@ fn is_digits(json: &str) -> bool {
     json.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// Whether it is bytes in base64: one alphabet, padded or not, no bits left over.
+/// True for base64 in one alphabet, padded or not, without trailing bits.
 pub(super) fn is_base64(json: &str) -> bool {
     text_of(json).and_then(|text| alphabets(&text)).is_some_and(|found| found != STANDARD | URL_SAFE)
 }
 
-/// As [`is_base64`], for a text that may mix the alphabets.
+/// As [`is_base64`], for text that may mix the alphabets.
 pub(super) fn is_any_base64(text: &str) -> bool {
     alphabets(text).is_some()
 }
 
-/// Which alphabets a text in base64 needs; `None` for other texts.
+/// The alphabets of base64 text; `None` for other text.
 fn alphabets(text: &str) -> Option<u8> {
     let digits = text.trim_end_matches('=');
     let padding = text.len() - digits.len();
@@ -96,7 +96,7 @@ fn alphabets(text: &str) -> Option<u8> {
     Some(kinds_of_digits(digits.as_bytes())).filter(|found| whole && found & OTHER == 0)
 }
 
-/// Whether the last digit has none of these bits.
+/// True if the last digit has none of these bits.
 fn leaves_nothing(digits: &str, bits: u8) -> bool {
     let value = digits.bytes().last().map_or(0, |digit| match digit {
         b'A'..=b'Z' => digit - b'A',
@@ -108,12 +108,12 @@ fn leaves_nothing(digits: &str, bits: u8) -> bool {
     value & bits == 0
 }
 
-/// Digits of the standard alphabet, digits of the URL-safe one, and what is no digit.
+/// Digits of the standard alphabet only, of the URL-safe alphabet only, and other characters.
 const STANDARD: u8 = 1;
 const URL_SAFE: u8 = 2;
 const OTHER: u8 = 4;
 
-/// Block by block without a branch, so that megabytes cost little.
+/// Classifies digits in blocks without branches, so that long data is fast.
 fn kinds_of_digits(digits: &[u8]) -> u8 {
     let mut found = 0;
     for block in digits.chunks(256) {
@@ -135,12 +135,12 @@ fn kinds_of_digits(digits: &[u8]) -> u8 {
     found
 }
 
-/// The first and the last millisecond that Python has a time for.
+/// The first and the last millisecond of Python's `datetime`.
 const MILLISECONDS: std::ops::RangeInclusive<f64> = -62_135_596_800_000.0..=253_402_300_799_999.0;
-/// More seconds than this are milliseconds.
+/// Larger numbers are milliseconds.
 const MOST_SECONDS: f64 = 2e10;
 
-/// Whether it is read as a point in time.
+/// True if Pydantic reads it as a time.
 pub(super) fn is_time(json: &str) -> bool {
     let Some(text) = text_of(json) else { return is_digits(json) && is_instant(json) };
     is_date_time(text.as_bytes()).unwrap_or(false)
@@ -155,7 +155,7 @@ fn is_instant(number: &str) -> bool {
     })
 }
 
-/// Whether it is a date, or a date and a time. `None` where it ends too early.
+/// True for a date, or a date and a time. `None` if it is too short.
 fn is_date_time(text: &[u8]) -> Option<bool> {
     let [year @ .., _, _, _, _, _, _] = text.get(..10)? else { return None };
     let (year, month, day) = (number(year)?, number(text.get(5..7)?)?, number(text.get(8..10)?)?);
@@ -203,7 +203,7 @@ fn is_offset(offset: &[u8]) -> Option<bool> {
     Some(minutes.len() == 2 && number(hours)? < 24 && number(minutes)? < 60)
 }
 
-/// The number of a few digits; `None` for anything else.
+/// The number of a few digits; `None` for other bytes.
 fn number(digits: &[u8]) -> Option<u32> {
     digits
         .iter()
@@ -219,9 +219,9 @@ const fn days(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Whether it is read as a length of time: ISO 8601, days and a clock, or seconds.
+/// True if Pydantic reads it as a duration: ISO 8601, days and a clock, or seconds.
 pub(super) fn is_duration(json: &str) -> bool {
-    /// About as many seconds as Python's days go.
+    /// The approximate number of seconds of Python's largest `timedelta`.
     const MOST: f64 = 86_399_999_999_999.0;
     let Some(text) = text_of(json) else {
         return is_digits(json) && json.parse::<f64>().is_ok_and(|seconds| seconds.abs() <= MOST);

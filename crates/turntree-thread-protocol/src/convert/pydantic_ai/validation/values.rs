@@ -1,10 +1,10 @@
-//! The members of an object and the elements of a list, each as its text: nothing is built, strings are jumped over.
+//! Iterators over the members and elements of JSON text. They build nothing and skip strings.
 //!
-//! Only for JSON that is known to be valid; on anything else they end early rather than fail.
+//! The JSON must be valid; on other text the iterators end early.
 
 use std::borrow::Cow;
 
-/// The members of the object that `json` is, in order.
+/// The members of an object, in order.
 pub(super) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
     let mut rest = inside(json);
     std::iter::from_fn(move || {
@@ -14,13 +14,13 @@ pub(super) fn members(json: &str) -> impl Iterator<Item = (Cow<'_, str>, &str)> 
     })
 }
 
-/// The elements of the list that `json` is, in order.
+/// The elements of a list, in order.
 pub(super) fn elements(json: &str) -> impl Iterator<Item = &str> {
     let mut rest = inside(json);
     std::iter::from_fn(move || take(&mut rest))
 }
 
-/// The string that `json` is; borrowed when it has no escapes.
+/// The decoded string; borrows if it has no escapes.
 pub(super) fn text_of(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -33,7 +33,7 @@ fn inside(json: &str) -> &str {
     json.get(1..json.len().saturating_sub(1)).unwrap_or_default()
 }
 
-/// FieldType the next value from a text of values between commas and colons.
+/// Takes the next value, skipping spaces, commas and colons.
 fn take<'a>(rest: &mut &'a str) -> Option<&'a str> {
     let text = rest.trim_start_matches([' ', '\n', '\r', '\t', ',', ':']);
     let length = length(text.as_bytes()).filter(|length| *length > 0)?;
@@ -42,7 +42,7 @@ fn take<'a>(rest: &mut &'a str) -> Option<&'a str> {
     Some(value)
 }
 
-/// The bytes of the value that a text begins with.
+/// The length in bytes of the value at the start of a text.
 fn length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' => string(bytes, 0),
@@ -71,7 +71,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the string that begins at a place ends.
+/// The end of the string at `start`.
 fn string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut end = start + 1;
     loop {
