@@ -15,7 +15,20 @@ ROOT = Path(__file__).resolve().parents[3]
 SPECIFICATIONS = ROOT / "docs" / "specifications.md"
 DECISIONS = ROOT / "docs" / "decisions"
 
-CITING = ("crates", "src", "python", "docs", "tests", "examples", "benches", "fuzz", "README.md", "CONTRIBUTING.md")
+CITING = (
+    "crates",
+    "src",
+    "python",
+    "docs",
+    "tests",
+    "examples",
+    "benches",
+    "fuzz",
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)
 SUFFIXES = (".rs", ".py", ".pyi", ".md", ".toml", ".mjs")
 
 COMMENT = re.compile(r"^\s*(?://[/!]?|#)?\s*", re.MULTILINE)
