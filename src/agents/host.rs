@@ -28,7 +28,6 @@ use crate::convert::json::{json_to_python, to_raw};
 use crate::data::extract;
 use crate::records::{Turn as PyTurn, wrap_turn};
 use crate::to_python::ToPython;
-use turntree_agents::driver::{Span, Tracer};
 use turntree_agents::host::CustomStrategy;
 use turntree_agents::host::HostFuture;
 use turntree_agents::host::StrategyScope;
@@ -41,6 +40,7 @@ use turntree_agents::{Tool as CoreTool, Violation};
 use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::telemetry::{Span, Tracer};
 use turntree_core::time::{Clock, SystemClock};
 use turntree_upp::UppError;
 

@@ -11,10 +11,11 @@ use pyo3::types::{PyDict, PyList};
 use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
 use crate::raised::Raised;
-use turntree_agents::driver::{Attributes, Value};
-use turntree_agents::driver::{Open, Outcome, Span, Tracer, Work};
-use turntree_agents::host::HostError;
+use turntree_core::telemetry::{
+    AttributeValue, Attributes, Completed, Exception, Operation, Outcome, Span, SpanGuard, SpanKind, Tracer,
+};
 use turntree_upp::UppError;
+use turntree_upp::telemetry::{ErrorOutcome, MediaOperation, TokensOutcome};
 
 /// Modules that only somebody who may watch imports.
 const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
@@ -69,31 +70,39 @@ impl PyTracer {
         Ok(Some(Arc::new(Self { recorder: recorder.unbind(), content, run: OnceLock::new() })))
     }
 
-    fn start(&self, py: Python<'_>, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> PyResult<Py<PyAny>> {
-        let attributes = dict(py, work.attributes())?;
+    fn start_span(
+        &self,
+        py: Python<'_>,
+        operation: &dyn Operation,
+        parent: Option<&Arc<dyn Span>>,
+    ) -> PyResult<Py<PyAny>> {
+        let attributes = dict(py, operation.attributes())?;
         if self.content {
-            fill(&attributes, work.content())?;
+            fill(&attributes, operation.content())?;
         }
         let parent = parent.and_then(|parent| PySpan::of(parent)).map(|parent| parent.span.bind(py));
         let begin = intern!(py, "begin");
         Ok(self
             .recorder
             .bind(py)
-            .call_method1(begin, (work.name(), work.is_remote(), attributes, parent))?
+            .call_method1(
+                begin,
+                (operation.name(), operation.kind() == SpanKind::Client, attributes, parent),
+            )?
             .unbind())
     }
 }
 
 impl Tracer for PyTracer {
-    fn begin(&self, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
+    fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
         // What belongs to nothing else belongs to the run.
         let parent = parent.or_else(|| self.run.get());
-        let started = gil::if_held(|py| told(py, self.start(py, work, parent))).flatten();
+        let started = gil::if_held(|py| told(py, self.start_span(py, operation, parent))).flatten();
         let span: Arc<dyn Span> = match started {
             Some(span) => Arc::new(PySpan { span, content: self.content }),
             None => Arc::new(Lost),
         };
-        if matches!(work, Work::Agent { .. } | Work::Rounds { .. }) {
+        if operation.is_root() {
             // Only the first: a run has one.
             let _first = self.run.set(Arc::clone(&span));
         }
@@ -126,16 +135,14 @@ impl PySpan {
         told(py, entered()).unwrap_or(caller)
     }
 
-    fn finish(&self, py: Python<'_>, outcome: &Outcome<'_>) -> PyResult<()> {
+    fn finish(&self, py: Python<'_>, outcome: &dyn Outcome) -> PyResult<()> {
         let attributes = dict(py, outcome.attributes())?;
         if self.content {
             fill(&attributes, outcome.content())?;
         }
-        let failure = outcome.failure().map(|failure| (failure.kind, failure.message));
-        let exception = match outcome {
-            Outcome::Failed(error) => error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()),
-            _ => None,
-        };
+        let failure = outcome.failure();
+        let exception = failure.and_then(|failure| failure.exception?.downcast_ref::<Raised>());
+        let failure = failure.map(|failure| (failure.kind, failure.message));
         let exception = exception.map(|raised| raised.value(py));
         self.span.bind(py).call_method1(intern!(py, "end"), (attributes, failure, exception)).map(drop)
     }
@@ -146,15 +153,15 @@ impl Span for PySpan {
         gil::if_held(|py| told(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop)));
     }
 
-    fn failed(&self, error: &HostError) {
-        let raised = error.payload.as_deref().and_then(|payload| payload.downcast_ref::<Raised>());
+    fn record_exception(&self, exception: &Exception<'_>) {
+        let raised = exception.object.and_then(|object| object.downcast_ref::<Raised>());
         gil::if_held(|py| {
-            let arguments = (&error.type_name, &error.message, raised.map(|raised| raised.value(py)));
+            let arguments = (exception.type_name, exception.message, raised.map(|raised| raised.value(py)));
             told(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
         });
     }
 
-    fn end(&self, outcome: &Outcome<'_>) {
+    fn end(&self, outcome: &dyn Outcome) {
         gil::if_held(|py| told(py, self.finish(py, outcome)));
     }
 }
@@ -170,14 +177,17 @@ pub(crate) fn media<T, F: Future<Output = Result<T, UppError>> + Send>(
     let watched = PyTracer::of(py, None).map(|tracer| (tracer, provider.to_owned(), model_id.to_owned()));
     async move {
         let open = watched.map(|(tracer, provider, model_id)| {
-            let work = Work::Media { operation, output, provider: &provider, model_id: &model_id };
-            Open::new(tracer.begin(&work, None), None)
+            let operation = MediaOperation { operation, output, provider: &provider, model_id: &model_id };
+            SpanGuard::new(tracer.start(&operation, None), None)
         });
         let outcome = call.await;
         if let Some(open) = open {
             match &outcome {
-                Ok(result) => open.end(&tokens(result).map_or(Outcome::Done, Outcome::Tokens)),
-                Err(error) => open.end(&Outcome::Failed(error)),
+                Ok(result) => match tokens(result) {
+                    Some(tokens) => open.end(&TokensOutcome(tokens)),
+                    None => open.end(&Completed),
+                },
+                Err(error) => open.end(&ErrorOutcome(error)),
             }
         }
         outcome
@@ -189,7 +199,7 @@ pub(crate) fn media<T, F: Future<Output = Result<T, UppError>> + Send>(
 struct Lost;
 
 impl Span for Lost {
-    fn end(&self, _outcome: &Outcome<'_>) {}
+    fn end(&self, _outcome: &dyn Outcome) {}
 }
 
 /// What fails while watching is told on stderr; the run goes on.
@@ -228,11 +238,11 @@ fn dict<'py>(py: Python<'py>, attributes: Attributes<'_>) -> PyResult<Bound<'py,
 fn fill(dict: &Bound<'_, PyDict>, attributes: Attributes<'_>) -> PyResult<()> {
     for (name, value) in attributes {
         match value {
-            Value::Text(text) => dict.set_item(name, text)?,
-            Value::Integer(number) => dict.set_item(name, number)?,
-            Value::Number(number) => dict.set_item(name, number)?,
-            Value::Flag(flag) => dict.set_item(name, flag)?,
-            Value::Texts(texts) => {
+            AttributeValue::String(text) => dict.set_item(name, text)?,
+            AttributeValue::Int(number) => dict.set_item(name, number)?,
+            AttributeValue::Float(number) => dict.set_item(name, number)?,
+            AttributeValue::Bool(flag) => dict.set_item(name, flag)?,
+            AttributeValue::Strings(texts) => {
                 dict.set_item(name, PyList::new(dict.py(), texts.iter().map(Cow::as_ref))?)?;
             }
         }

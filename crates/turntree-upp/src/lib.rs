@@ -28,6 +28,7 @@ pub mod registry;
 pub mod request;
 pub mod response_reader;
 pub mod result_stream;
+pub mod telemetry;
 
 pub use config::ProviderConfig;
 pub use endpoint::Endpoint;

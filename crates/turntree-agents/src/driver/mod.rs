@@ -12,13 +12,11 @@ mod custom_scope;
 pub mod driver;
 pub(crate) mod model_layer;
 mod run_loop;
+mod run_trace;
 pub mod stream;
+mod telemetry;
 mod tool_call;
 mod tool_round;
-pub mod trace;
 
 pub use driver::{Driver, Protocol};
 pub use stream::AgentStream;
-pub use trace::open::Open;
-pub use trace::semantics::{Attributes, Value};
-pub use trace::{Outcome, Span, Tracer, Work};

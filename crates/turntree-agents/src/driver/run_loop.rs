@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::agent_layer::hook_failure;
 use crate::driver::driver::{Driver, Next, Protocol};
-use crate::driver::trace::open::{Open, Trace};
+use crate::driver::run_trace::RunTrace;
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::event_queue::EventQueue;
 use crate::host::hook_set::HookSet;
@@ -31,6 +31,8 @@ use crate::types::structure::unwrapped;
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::fold::Fold;
 use turntree_core::message::{StreamEvent, ToolCall, Turn};
+use turntree_core::telemetry::SpanGuard;
+use turntree_upp::telemetry::{ErrorOutcome, ModelOutcome};
 use turntree_upp::{ModelEvent, ModelRequest, ModelResponse, UppError};
 
 impl Driver {
@@ -49,7 +51,7 @@ impl Driver {
     /// Dropping the future drops the model call and all running tools, and cancels their token. The machine then is at
     /// its last boundary and can be driven again; it keeps the results that it received.
     pub async fn run(&self, machine: &mut Machine) -> Result<Arc<Turn>, UppError> {
-        let trace = Trace::begin(machine, self);
+        let trace = RunTrace::begin(machine, self);
         // Boxed: sub-agents are polled inside one another, and most runs have no middleware.
         let outcome = match (&self.ports.model_middleware, &self.ports.agent_middleware) {
             (Some(layer), _) => Box::pin(layer.run(machine, self, InnerRun(&trace))).await,
@@ -64,7 +66,7 @@ impl Driver {
 }
 
 /// The run inside the middleware.
-struct InnerRun<'a>(&'a Trace);
+struct InnerRun<'a>(&'a RunTrace);
 
 impl Next for InnerRun<'_> {
     fn run(
@@ -77,7 +79,7 @@ impl Next for InnerRun<'_> {
 }
 
 /// Runs a machine inside the middleware.
-async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &Trace) -> Result<Arc<Turn>, UppError> {
+async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &RunTrace) -> Result<Arc<Turn>, UppError> {
     let tools =
         driver.cancellation.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
     // Cancels work that a tool left on a thread when this future is dropped.
@@ -111,7 +113,7 @@ async fn run_inner(machine: &mut Machine, driver: &Driver, trace: &Trace) -> Res
 /// One machine being driven.
 pub(super) struct RunLoop<'a> {
     pub(super) driver: &'a Driver,
-    pub(super) trace: &'a Trace,
+    pub(super) trace: &'a RunTrace,
     pub(super) hooks: HookSet,
     pub(super) inherited_model: InheritedModel,
     /// Cancelled for the tools of this run only.
@@ -219,7 +221,10 @@ impl RunLoop<'_> {
             None => self.driver.model.complete(request).await,
             Some(events) => self.stream_request(request, fold, events, &span).await,
         };
-        span.answered(&outcome, self.provider());
+        match &outcome {
+            Ok(response) => span.end(&ModelOutcome { response, provider: self.provider() }),
+            Err(error) => span.end(&ErrorOutcome(error)),
+        }
         outcome
     }
 
@@ -229,7 +234,7 @@ impl RunLoop<'_> {
         request: ModelRequest,
         fold: &mut Fold,
         events: &EventQueue,
-        span: &Open,
+        span: &SpanGuard,
     ) -> Result<ModelResponse, UppError> {
         *fold = Fold::default();
         let mut stream = self.driver.model.stream(request);

@@ -9,8 +9,7 @@ use futures_util::future::poll_fn;
 
 use crate::driver::model_layer::{ModelMiddlewareLayer, tool_failure};
 use crate::driver::run_loop::RunLoop;
-use crate::driver::trace::open::Open;
-use crate::driver::trace::{Outcome, Span};
+use crate::driver::telemetry::ToolCallOutcome;
 use crate::host::agent_tool::CallerRun;
 use crate::host::error::{HostError, HostErrorKind};
 use crate::host::hook_set::HookSet;
@@ -22,7 +21,9 @@ use crate::types::approval::{ApprovalDecision, Verdict};
 use turntree_core::json::{Extra, RawJson};
 use turntree_core::message::event::{ToolExecutionEnd, ToolExecutionStart};
 use turntree_core::message::{Delta, StreamEvent, ToolCall, ToolExecution};
+use turntree_core::telemetry::{Aborted, Exception, Span, SpanGuard};
 use turntree_upp::UppError;
+use turntree_upp::telemetry::ErrorOutcome;
 
 /// A call that ends more than itself.
 pub(super) enum CallStop {
@@ -45,14 +46,14 @@ pub(super) struct CallOutcome {
     pub(super) returned: ToolReturn,
     error: Option<HostError>,
     /// The span of the call, which goes on.
-    span: Open,
+    span: SpanGuard,
 }
 
 impl From<ToolReturn> for CallOutcome {
     fn from(returned: ToolReturn) -> Self {
         let words = || returned.result.as_string().unwrap_or_default();
         let error = returned.failure.as_deref().map(|failure| HostError::raised(failure, words()));
-        Self { returned, error, span: Open::default() }
+        Self { returned, error, span: SpanGuard::default() }
     }
 }
 
@@ -88,11 +89,11 @@ impl RunLoop<'_> {
                 return (position, Err(CallStop::Returned(came)));
             }
             Err(CallStop::AwaitingApproval(_)) => {
-                span.end(&Outcome::Aborted);
+                span.end(&Aborted);
                 return (position, outcome);
             }
-            Ok(ref outcome) => span.end(&Outcome::Tool(outcome)),
-            Err(CallStop::Round(ref error) | CallStop::Run(ref error)) => span.end(&Outcome::Failed(error)),
+            Ok(ref outcome) => span.end(&ToolCallOutcome(outcome)),
+            Err(CallStop::Round(ref error) | CallStop::Run(ref error)) => span.end(&ErrorOutcome(error)),
         }
         match self.emit(|| self.end_event(position, call, &outcome)).await {
             Ok(()) => (position, outcome),
@@ -324,7 +325,11 @@ impl RunLoop<'_> {
     /// A failure becomes an error result that the model can read.
     async fn failed(&self, invocation: &Arc<ToolInvocation>, error: HostError, record: Record) -> Called {
         if let Some(span) = &invocation.span {
-            span.failed(&error);
+            span.record_exception(&Exception {
+                type_name: &error.type_name,
+                message: &error.message,
+                object: error.payload.as_deref(),
+            });
         }
         if error.kind == HostErrorKind::Fatal {
             return Err(self.stopped(error, "the tool", &invocation.call));
@@ -407,7 +412,7 @@ impl Record {
         CallOutcome {
             returned: ToolReturn { call: Arc::clone(call), result, failure, duration, approved },
             error,
-            span: Open::default(),
+            span: SpanGuard::default(),
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
 
-use crate::driver::trace::Tracer;
 use crate::host::error::HostError;
 use crate::host::function_host::FunctionHost;
 use crate::host::hook_set::HookSet;
@@ -20,6 +19,7 @@ use crate::types::structure::Violation;
 use turntree_core::ids::IdSource;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{ToolCall, ToolResult, Turn};
+use turntree_core::telemetry::Tracer;
 use turntree_core::time::Clock;
 use turntree_upp::UppError;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::trace::Span;
 use crate::host::progress::Progress;
 use crate::types::identity::RunIdentity;
 use crate::types::parent_run::{InheritedModel, ParentRun};
 use turntree_core::json::RawJson;
 use turntree_core::message::{Message, ToolCall};
+use turntree_core::telemetry::Span;
 use turntree_core::time::Timestamp;
 
 /// One call of a tool, as the application gets it.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::future::BoxFuture;
-use turntree::agents::driver::Tracer;
 use turntree::agents::host::{
     Approval, BeforeCall, HookSet, Host, HostError, HostFuture, RunContext, StepResult, ToolInvocation,
 };
@@ -15,6 +14,7 @@ use turntree::agents::types::{Boundary, ExecutionState};
 use turntree::agents::{Agent, AgentOptions, Strategy, Tool};
 use turntree::core::ids::{CountingIds, IdSource};
 use turntree::core::json::{Extra, RawJson, RawObject};
+use turntree::core::telemetry::Tracer;
 use turntree::core::time::{Clock, FixedClock, Timestamp};
 use turntree::message::{
     Body, ContentBlock, Message, MessageKind, StreamEvent, TokenUsage, ToolCall, ToolDefinition, ToolResult,

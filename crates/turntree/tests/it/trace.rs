@@ -6,9 +6,9 @@ use std::task::{Context, Waker};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use proptest::prelude::*;
-use turntree::agents::driver::Value;
-use turntree::agents::driver::{Outcome, Span, Tracer, Work};
 use turntree::agents::host::{HookSet, HostError, RunContext};
+use turntree::core::telemetry::{AttributeValue, Operation, Outcome, Span, Tracer};
+use turntree::upp::telemetry::ModelOutcome;
 use turntree::upp::{ErrorCode, UppError};
 
 use crate::support_agents::{Answer, ScriptModel, TestHost, agent, block_on};
@@ -36,20 +36,21 @@ struct Recorded {
 }
 
 impl Tracer for Recorder {
-    fn begin(&self, work: &Work<'_>, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
+    fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
         let parent = parent.and_then(|parent| {
             let parent: &dyn std::any::Any = &**parent;
             parent.downcast_ref::<Recorded>().map(|parent| parent.begun.number)
         });
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let begun = Event { begins: true, number, name: work.name(), parent, failure: None };
+        let begun =
+            Event { begins: true, number, name: operation.name().into_owned(), parent, failure: None };
         self.events.lock().unwrap().push(begun.clone());
         Arc::new(Recorded { events: Arc::clone(&self.events), begun })
     }
 }
 
 impl Span for Recorded {
-    fn end(&self, outcome: &Outcome<'_>) {
+    fn end(&self, outcome: &dyn Outcome) {
         let failure = outcome.failure().map(|failure| failure.kind.to_owned());
         self.events.lock().unwrap().push(Event { begins: false, failure, ..self.begun.clone() });
     }
@@ -140,12 +141,16 @@ fn input_counts_what_anthropic_reads_from_its_cache() {
     let mut response = Answer::text("Hi.").response(1);
     (response.usage.cache_read_tokens, response.usage.cache_write_tokens) = (30, 5);
     let input = |provider: &'static str| {
-        let attributes = Outcome::Answer { response: &response, provider }.attributes();
-        attributes.into_iter().find(|(name, _)| *name == "gen_ai.usage.input_tokens").unwrap().1
+        let outcome = ModelOutcome { response: &response, provider };
+        let attributes = outcome.attributes();
+        match attributes.into_iter().find(|(name, _)| *name == "gen_ai.usage.input_tokens").unwrap().1 {
+            AttributeValue::Int(tokens) => tokens,
+            other => panic!("{other:?} is not an integer"),
+        }
     };
 
-    assert_eq!(input("anthropic"), Value::Integer(45));
-    assert_eq!(input("openai"), Value::Integer(10));
+    assert_eq!(input("anthropic"), 45);
+    assert_eq!(input("openai"), 10);
 }
 
 fn answers() -> impl Strategy<Value = Vec<Answer>> {

@@ -1,28 +1,30 @@
-//! What was said, as the JSON that the conventions have for it: messages of parts. Pictures, sounds and files are named,
-//! with their media type and size, and not repeated: a span is no place for megabytes.
+//! Message content as span attributes: the conventions' JSON of messages and parts.
+//!
+//! Images, audio, video and files are described by media type and size; their data is left out, because it would make
+//! spans too large.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::System;
 use turntree_core::json::RawJson;
 use turntree_core::message::content::{DocumentSource, ImageSource};
 use turntree_core::message::{Body, ContentBlock, Message, ToolDefinition};
-use turntree_upp::System;
 
-/// What a model is sent.
-pub(super) fn input<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> String {
+/// The messages that a model receives.
+pub fn input<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> String {
     Value::Array(messages.map(|message| json!({ "role": role(message), "parts": parts(message) })).collect())
         .to_string()
 }
 
-/// What it answered.
-pub(super) fn output(message: &Message, finish_reason: &str) -> String {
+/// The message that a model returned.
+pub fn output(message: &Message, finish_reason: &str) -> String {
     json!([{ "role": role(message), "parts": parts(message), "finish_reason": finish_reason }]).to_string()
 }
 
 /// The system prompt.
-pub(super) fn system(system: &System) -> String {
+pub fn system(system: &System) -> String {
     let text = |text: Value| json!({ "type": "text", "content": text });
     let parts = match system {
         System::Text(prompt) => vec![text(json!(prompt))],
@@ -35,8 +37,8 @@ pub(super) fn system(system: &System) -> String {
     Value::Array(parts).to_string()
 }
 
-/// The tools that a model may call.
-pub(super) fn tools(tools: &[ToolDefinition]) -> String {
+/// The definitions of the tools.
+pub fn tools(tools: &[ToolDefinition]) -> String {
     let tools = tools.iter().map(|tool| {
         json!({
             "type": "function",
@@ -107,7 +109,7 @@ const fn decoded_length(base64: &str) -> usize {
     base64.len() / 4 * 3
 }
 
-/// JSON within JSON; a text where it is none.
+/// The parsed JSON, or its text if it is not valid.
 fn parsed(raw: &RawJson) -> Value {
     raw.to().unwrap_or_else(|_| Value::String(raw.get().to_owned()))
 }
