@@ -129,7 +129,7 @@ impl RequestContext {
         HttpError::Timeout { phase, after, address: self.address.clone() }
     }
 
-    /// Waits no longer than `limit` and no longer than the deadline of the whole operation.
+    /// Limits a future to `limit` and to the deadline of the whole operation.
     async fn within<T>(
         &self,
         limit: Duration,

@@ -1,7 +1,7 @@
-//! Streamed bodies: decoded in the task that reads them, handed over item by item.
+//! Streamed bodies, decoded in the background task that reads them.
 //!
-//! A chunk of bytes that changes threads costs more than decoding it, so the decoder goes to the bytes: a
-//! [`BodyDecoder`] runs in the background task and only what it makes crosses to the consumer.
+//! Moving a chunk of bytes to another thread costs more than decoding it. A [`BodyDecoder`] therefore runs in the
+//! background task, and only decoded items cross to the consumer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,40 +17,40 @@ use super::attempt::{Attempt, IncomingResponse, RequestContext};
 use super::error::{HttpError, request_id};
 use crate::runtime::{Task, TaskError};
 
-/// Items that wait for the consumer before reading stops; the server then feels the back-pressure.
+/// Maximum number of items that wait for the consumer. Above it, reading stops, which applies back-pressure to the server.
 pub(super) const CAPACITY: usize = 256;
 
-/// Turns the chunks of a body into items, in the task that reads the body.
+/// Decodes the chunks of a body into items, in the task that reads the body.
 pub trait BodyDecoder: Send + 'static {
-    /// What crosses to the consumer.
+    /// The type of the decoded items.
     type Item: Send + 'static;
-    /// What ends the stream early. Failures of the transport are converted into it.
+    /// The error that ends the stream early. Errors of the client are converted into it.
     type Error: From<HttpError> + Send + 'static;
 
-    /// Takes the next chunk and appends what it completes.
+    /// Decodes the next chunk and appends the items that it completes.
     ///
     /// # Errors
-    /// Ends the stream; what is in `out` is still delivered first.
+    /// Ends the stream, after the items in `out` are delivered.
     fn decode(&mut self, bytes: &Bytes, out: &mut Vec<Self::Item>) -> Result<Flow, Self::Error>;
 
-    /// The body ended as it should; whether the content did is for the decoder to judge.
+    /// Called at the regular end of the body. The decoder checks whether its content is complete.
     ///
     /// # Errors
-    /// Ends the stream with an error; what is in `out` is still delivered first.
+    /// Ends the stream with an error, after the items in `out` are delivered.
     fn finish(&mut self, out: &mut Vec<Self::Item>) -> Result<(), Self::Error>;
 }
 
-/// Whether a decoder wants more.
+/// Whether a decoder needs more chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// Read the next chunk.
     Continue,
-    /// The content is complete, whatever still follows; [`BodyDecoder::finish`] is not called. A short rest is
-    /// read in the background, so that the connection can be used again.
+    /// The content is complete; [`BodyDecoder::finish`] is not called. A short rest of the body is read and discarded in
+    /// the background, so that the connection can be used again.
     Done,
 }
 
-/// What crosses from the task to the stream.
+/// A message from the task to the stream.
 enum StreamMessage<T, E> {
     Item(T),
     Failed(E),
@@ -64,7 +64,7 @@ pub(super) struct StreamHead<T> {
     items: Vec<T>,
 }
 
-/// A failure before the first byte of the body; the decoder is unused and comes back for the next attempt.
+/// A failure before the first byte of the body. The unused decoder is returned for the next attempt.
 type StartFailure<S> = (HttpError, S);
 
 /// The items of a streamed body.
@@ -72,22 +72,21 @@ type StartFailure<S> = (HttpError, S);
 /// May be polled on any thread. After an error it ends.
 ///
 /// # Cancel safety
-/// Waiting for an item may be given up and resumed; nothing is lost. Dropping the stream aborts the
-/// background task and closes the connection. A stream that was read to its end leaves the connection
-/// open for the next request.
+/// Dropping the future of an item loses no items. Dropping the stream aborts the background task and closes the
+/// connection. A stream that was read to its end leaves the connection open for the next request.
 #[derive(Debug)]
 pub struct BodyStream<T, E> {
     status: StatusCode,
     headers: HeaderMap,
     first: std::vec::IntoIter<T>,
     receiver: mpsc::Receiver<StreamMessage<T, E>>,
-    /// Gone when the stream is over.
+    /// None after the end of the stream.
     task: Option<Task<()>>,
     cancel: CancellationToken,
 }
 
 impl<T, E> BodyStream<T, E> {
-    /// The response's status, a success.
+    /// The response's status, always a success.
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -97,7 +96,7 @@ impl<T, E> BodyStream<T, E> {
         &self.headers
     }
 
-    /// The server's name for the request.
+    /// The server's id of the request.
     pub fn request_id(&self) -> Option<&str> {
         request_id(&self.headers)
     }
@@ -113,7 +112,7 @@ impl<T, E> BodyStream<T, E> {
 impl<T, E> Unpin for BodyStream<T, E> {}
 
 impl<T, E: From<HttpError>> BodyStream<T, E> {
-    /// The task is gone without a last word: it was cancelled, or it panicked.
+    /// The error for a task that ended without a last message: it was cancelled, or it panicked.
     fn poll_interrupted(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, E>>> {
         let Some(task) = &mut self.task else { return Poll::Ready(None) };
         let error = if self.cancel.is_cancelled() {
@@ -135,13 +134,13 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
         if this.task.is_none() {
             return Poll::Ready(None);
         }
-        // Before what is buffered: after a cancellation nothing more may come.
+        // Checked before the buffered items: after a cancellation the stream yields no more items.
         if this.cancel.is_cancelled() {
             this.close();
             return Poll::Ready(Some(Err(HttpError::Cancelled.into())));
         }
         if let Some(item) = this.first.next() {
-            // With the last of them, whenever the next comes: a stream may stay open for long.
+            // Free the memory now: the stream may stay open for a long time.
             if this.first.as_slice().is_empty() {
                 this.first = Vec::new().into_iter();
             }
@@ -164,13 +163,13 @@ impl<T, E: From<HttpError>> Stream for BodyStream<T, E> {
     }
 }
 
-/// The consumer's side of an attempt that is under way.
+/// The consumer's side of a stream that has not started.
 pub(super) struct PendingStream<S: BodyDecoder> {
     started: oneshot::Receiver<Result<StreamHead<S::Item>, StartFailure<S>>>,
     receiver: mpsc::Receiver<StreamMessage<S::Item, S::Error>>,
 }
 
-/// The task's side of it.
+/// The task's side of a stream.
 pub(super) struct BodyReader<S: BodyDecoder> {
     started: oneshot::Sender<Result<StreamHead<S::Item>, StartFailure<S>>>,
     sender: mpsc::Sender<StreamMessage<S::Item, S::Error>>,
@@ -184,7 +183,7 @@ pub(super) fn connect<S: BodyDecoder>(decoder: S) -> (BodyReader<S>, PendingStre
 }
 
 impl<S: BodyDecoder> PendingStream<S> {
-    /// Waits for the first chunk. Without it the decoder comes back, unless the task is gone.
+    /// Waits for the first chunk. On failure the decoder is returned, unless the task is gone.
     pub(super) async fn started(
         self,
         task: Task<()>,
@@ -206,7 +205,7 @@ impl<S: BodyDecoder> PendingStream<S> {
     }
 }
 
-/// What a decoder made of a chunk.
+/// The state after a chunk.
 enum Step<E> {
     More,
     Finished,
@@ -214,14 +213,14 @@ enum Step<E> {
 }
 
 impl<S: BodyDecoder> BodyReader<S> {
-    /// Reads the body to its end, until the decoder has enough, or until nobody listens.
+    /// Reads the body until it ends, the decoder is done, or the consumer drops the stream.
     pub(super) async fn run(self, context: Arc<RequestContext>, attempt: Attempt) {
         let Self { started, sender, mut decoder } = self;
-        // Apart, as the end is: what it takes to send a request would be kept for as long as the stream.
+        // Boxed, as the end is, so that the state of sending a request is freed when the stream starts.
         let (mut response, first) = match Box::pin(begin(context, attempt)).await {
             Ok(begun) => begun,
             Err(error) => {
-                // Nobody listens if this fails, and then it does not matter.
+                // This fails only if the consumer is gone.
                 let _ = started.send(Err((error, decoder)));
                 return;
             }
@@ -254,7 +253,7 @@ impl<S: BodyDecoder> BodyReader<S> {
     }
 }
 
-/// Everything up to the first chunk: as long as this fails, the request may be repeated.
+/// Sends the request and reads up to the first chunk. If this fails, the request may be retried.
 async fn begin(
     context: Arc<RequestContext>,
     attempt: Attempt,
@@ -282,7 +281,7 @@ fn feed<S: BodyDecoder>(
     }
 }
 
-/// Hands items over, waiting while the consumer has enough. Fails when nobody listens any more.
+/// Sends items to the consumer, and waits while its buffer is full. Fails if the consumer is gone.
 async fn deliver<T, E>(
     sender: &mpsc::Sender<StreamMessage<T, E>>,
     items: &mut Vec<T>,

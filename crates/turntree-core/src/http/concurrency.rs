@@ -1,4 +1,4 @@
-//! How many requests to one host are under way at once.
+//! Limits concurrent requests per host.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -9,25 +9,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::runtime::PerProcess;
 
-/// Gates kept before those that nobody uses are forgotten.
+/// Maximum number of semaphores before unused ones are removed.
 const MAX_SEMAPHORES: usize = 1024;
 
 type Semaphores = Mutex<HashMap<(String, NonZeroUsize), Arc<Semaphore>>>;
 
-/// The semaphores of this process; a fork begins with open ones, because its parent's requests are not its own.
+/// The semaphores of this process. A fork starts with new ones, because its parent's requests are not its own.
 static SEMAPHORES: PerProcess<Semaphores> = PerProcess::new();
 
-/// Leave to send; gives way to the next in line when dropped.
+/// Permission to send a request; released when dropped.
 #[derive(Debug)]
 pub(super) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
-/// Waits for leave to send to an origin, first come, first served.
+/// Waits for permission to send to an origin, in the order of the calls.
 ///
 /// # Cancel safety
-/// Dropping it leaves the line.
+/// Dropping the future removes it from the queue.
 pub(super) async fn acquire(origin: String, limit: NonZeroUsize) -> Option<Permit> {
     let semaphore = semaphore(origin, limit);
-    // It is never closed.
+    // The semaphore is never closed.
     semaphore.acquire_owned().await.ok().map(Permit)
 }
 

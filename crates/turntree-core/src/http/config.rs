@@ -1,4 +1,4 @@
-//! Configuration of the HTTP client: data only, so that clients can be shared by it.
+//! The configuration of an HTTP client: plain data, so that it can be a key for shared connections.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 use super::tls::CaCertificates;
 use crate::secret::Secret;
 
-/// Time limits, size limits and transport of requests.
+/// Timeouts, size limits and connection settings.
 ///
 /// Two configurations that differ only in limits share their connections; see
 /// [`HttpClient::shared`](super::HttpClient::shared).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HttpConfig {
-    /// Longest wait for a connection, TLS included. Default 10 s.
+    /// Maximum time to connect, including TLS. Default: 10 s.
     pub connect_timeout: Duration,
-    /// Longest wait for the response's headers, connecting included: UPP's `timeout`. Default 120 s.
+    /// Maximum time until the response's headers, including the connection: UPP's `timeout`. Default: 120 s.
     pub header_timeout: Duration,
-    /// Longest silence between two chunks of a body. Default 120 s.
+    /// Maximum time between two chunks of a body. Default: 120 s.
     pub idle_timeout: Duration,
-    /// Longest duration of everything: attempts, waits between them, body. Default none.
+    /// Maximum time of the whole operation: attempts, waits between them, and the body. Default: none.
     pub total_deadline: Option<Duration>,
-    /// Largest body that is read whole, after decompression. Default 64 MiB.
+    /// Maximum size in bytes of a body that is read whole, after decompression. Default: 64 MiB.
     pub max_body: usize,
-    /// Largest streamed body. Default 1 GiB.
+    /// Maximum size in bytes of a streamed body. Default: 1 GiB.
     pub max_stream: usize,
-    /// Where connections go through.
+    /// The proxy for connections.
     pub proxy: Proxy,
-    /// Which protocol versions are offered.
+    /// The protocol versions to offer.
     pub http2: Http2,
-    /// Authorities that are trusted beside the system's.
+    /// Certificate authorities that are trusted in addition to the system's.
     pub ca_certificates: Option<CaCertificates>,
-    /// Requests to one host that are under way at once, their bodies included; the others wait in line. Shared by all
+    /// Maximum number of concurrent requests to one host, including their bodies; further requests wait. Shared by all
     /// configurations with the same number. Default: no limit.
     pub max_concurrency: Option<NonZeroUsize>,
     /// The `User-Agent` header.
@@ -68,27 +68,27 @@ impl HttpConfig {
     }
 }
 
-/// Where connections go through.
+/// The proxy for connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Proxy {
-    /// What `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY` and the system say.
+    /// The proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY` or the system's settings name.
     #[default]
     Environment,
-    /// Straight to the server.
+    /// No proxy.
     Direct,
-    /// Through this proxy; a secret because its URL may hold a password.
+    /// This URL; a secret because it may contain a password.
     Url(Secret),
 }
 
-/// Which protocol versions are offered.
+/// The protocol versions to offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Http2 {
-    /// HTTP/2 over TLS when the server knows it, else HTTP/1.1.
+    /// HTTP/2 over TLS if the server supports it, else HTTP/1.1.
     #[default]
     Negotiated,
-    /// HTTP/1.1 only, for a peer that is broken in between.
+    /// HTTP/1.1 only, for proxies and servers with a faulty HTTP/2.
     Disabled,
-    /// HTTP/2 without asking, also without TLS.
+    /// HTTP/2 without negotiation, also without TLS.
     PriorKnowledge,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a request.
+//! The errors of a request.
 //!
 //! ```text
 //! HttpError
@@ -14,8 +14,7 @@
 //!   Rejected      the transport did not send the request, for example because no recording matches
 //! ```
 //!
-//! Messages name the server without user, password and query, because keys travel there; headers of
-//! requests never appear.
+//! Messages name the server without user, password and query, which may contain keys. They never contain request headers.
 
 use std::error::Error;
 use std::fmt;
@@ -30,32 +29,32 @@ use url::Url;
 use super::retry_after::{parse_retry_after, parse_retry_info};
 use crate::runtime::TaskError;
 
-/// Headers under which servers name a request, for support; the first one present counts.
+/// Response headers with the server's id of the request, for support. The first one present is used.
 pub(super) const REQUEST_ID_HEADERS: [&str; 5] =
     ["x-request-id", "request-id", "x-amzn-requestid", "x-ms-request-id", "cf-ray"];
 
-/// Longest piece of a body that an error shows.
+/// Maximum length of the excerpt of a body in an error.
 const EXCERPT_CHARACTERS: usize = 200;
 
-/// What can go wrong with a request.
+/// The errors of a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
     /// The request or the configuration is wrong; nothing was sent.
     #[error("cannot make the request: {message}")]
     Request {
-        /// What is wrong and how to put it right.
+        /// The reason and the remedy.
         message: String,
     },
-    /// The server answered with a status other than 2xx.
+    /// The server responded with a status other than 2xx.
     #[error(transparent)]
     Status(Box<StatusError>),
-    /// The server took too long.
+    /// A timeout passed.
     #[error("{address} took longer than {} ms {phase}; try again or raise the limit", after.as_millis())]
     Timeout {
-        /// What was waited for.
+        /// The phase that timed out.
         phase: TimeoutPhase,
-        /// How long.
+        /// The timeout.
         after: Duration,
         /// The server, without secrets.
         address: String,
@@ -65,7 +64,7 @@ pub enum HttpError {
     Network {
         /// The server, without secrets.
         address: String,
-        /// What happened, from the outermost cause to the innermost.
+        /// The causes, from the outermost to the innermost.
         message: String,
         /// The transport's own error.
         #[source]
@@ -80,7 +79,7 @@ pub enum HttpError {
         address: String,
         /// The media type that was expected.
         expected: &'static str,
-        /// The media type that came.
+        /// The media type of the response.
         found: String,
         /// The beginning of the body, at most 200 characters.
         excerpt: String,
@@ -90,16 +89,16 @@ pub enum HttpError {
     TooLarge {
         /// The server, without secrets.
         address: String,
-        /// The limit that was passed.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The caller cancelled.
     #[error("the request was cancelled")]
     Cancelled,
-    /// The background task did not deliver.
+    /// The background task failed.
     #[error(transparent)]
     Task(#[from] TaskError),
-    /// The caller's own code failed.
+    /// Code of the application failed.
     #[error(transparent)]
     Host(#[from] HostFailure),
     /// The transport did not send the request, and a retry cannot help.
@@ -110,17 +109,17 @@ pub enum HttpError {
     },
 }
 
-/// A failure of the caller's own code, kept as it is. Cloning shares it.
+/// An error of the application's code, preserved with its type. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct HostFailure(Arc<dyn Error + Send + Sync>);
 
 impl HostFailure {
-    /// Keeps a failure.
+    /// Wraps an error.
     pub fn new(failure: impl Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(failure))
     }
 
-    /// The failure, if it is of this type.
+    /// The error, if it is of this type.
     pub fn downcast_ref<T: Error + 'static>(&self) -> Option<&T> {
         let failure: &(dyn Error + 'static) = &*self.0;
         failure.downcast_ref()
@@ -139,7 +138,7 @@ impl Error for HostFailure {
     }
 }
 
-/// The same failure, not one like it.
+/// True only for clones of the same failure.
 impl PartialEq for HostFailure {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -149,8 +148,10 @@ impl PartialEq for HostFailure {
 impl Eq for HostFailure {}
 
 impl HttpError {
-    /// Whether the same request may succeed later: 408, 429, 5xx, network failures and timeouts other
-    /// than that of the whole operation. UPP-1.2 §13.3.
+    /// True if the same request may succeed later: statuses 408, 429 and 5xx, network errors, and timeouts other than
+    /// [`TimeoutPhase::Total`].
+    ///
+    /// Spec: UPP-1.2 §13.3
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Status(error) => {
@@ -164,12 +165,12 @@ impl HttpError {
         }
     }
 
-    /// Whether the server says that it is asked too often.
+    /// True for status 429.
     pub fn is_rate_limit(&self) -> bool {
         self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
     }
 
-    /// Whether no strategy is asked: the caller stopped it, the whole time is over, or nothing was sent.
+    /// True if no retry strategy is consulted: the caller cancelled, the total timeout passed, or nothing was sent.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Timeout { phase, .. } => *phase == TimeoutPhase::Total,
@@ -178,7 +179,7 @@ impl HttpError {
         }
     }
 
-    /// The status the server answered with, if it did.
+    /// The response's status, if there was a response.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Status(error) => Some(error.status),
@@ -186,7 +187,7 @@ impl HttpError {
         }
     }
 
-    /// How long the server asks to wait, as it says; a retry policy puts a bound to it.
+    /// The wait that the server requested, not limited by the retry policy.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status(error) => error.retry_after,
@@ -195,7 +196,7 @@ impl HttpError {
     }
 }
 
-/// The server's refusal, with what is needed to explain it.
+/// A response with a status other than 2xx.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} answered {status}{}", request_id.as_ref().map(|id| format!(" (request {id})")).unwrap_or_default())]
 pub struct StatusError {
@@ -207,9 +208,9 @@ pub struct StatusError {
     pub headers: HeaderMap,
     /// The response's body, at most 1 MiB of it; empty if it could not be read.
     pub body: Bytes,
-    /// How long the server asks to wait, as it says.
+    /// The wait that the server requested.
     pub retry_after: Option<Duration>,
-    /// The server's name for the request.
+    /// The server's id of the request.
     pub request_id: Option<String>,
 }
 
@@ -221,7 +222,7 @@ impl StatusError {
     }
 }
 
-/// What a timeout was waiting for.
+/// The phase of a request that a timeout limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutPhase {
@@ -231,7 +232,7 @@ pub enum TimeoutPhase {
     Headers,
     /// The next chunk of the body.
     Idle,
-    /// Everything.
+    /// The whole operation.
     Total,
 }
 
@@ -246,7 +247,7 @@ impl fmt::Display for TimeoutPhase {
     }
 }
 
-/// The server's name for a request.
+/// The server's id of a request.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)).and_then(|value| value.to_str().ok())
 }
@@ -258,7 +259,7 @@ pub(super) fn hide_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Scheme, host, port and path: what of a URL may be shown.
+/// The parts of a URL that may be shown: scheme, host, port and path.
 pub(super) fn safe_address(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
@@ -267,14 +268,14 @@ pub(super) fn safe_address(url: &Url) -> String {
 
 /// The beginning of a body on one line, for an error.
 pub(super) fn excerpt(body: &[u8]) -> String {
-    // Four bytes a character at most, and the last one may be cut.
+    // A character has at most four bytes; the last one may be cut.
     let beginning = body.get(..EXCERPT_CHARACTERS * 4).unwrap_or(body);
     let text = String::from_utf8_lossy(beginning);
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.chars().take(EXCERPT_CHARACTERS).collect()
 }
 
-/// An error with its causes, from the outermost to the innermost, each said once.
+/// An error with its causes, from the outermost to the innermost, without repetitions.
 pub(super) fn causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();

@@ -1,6 +1,6 @@
-//! Where an API key comes from. UPP-1.2 §13.1.
+//! API keys. A [`KeyStrategy`] is called for every request, so that keys can rotate.
 //!
-//! A strategy is asked anew for every request, so that keys rotate from call to call.
+//! Spec: UPP-1.2 §13.1
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -11,54 +11,54 @@ use super::error::HostFailure;
 use crate::runtime::environment;
 use crate::secret::Secret;
 
-/// A key that may take a while.
+/// The future of a key.
 pub type KeyFuture = Pin<Box<dyn Future<Output = Result<Secret, KeyError>> + Send>>;
 
-/// Why there is no key.
+/// The errors of a key strategy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Nothing was given and nothing is set.
+    /// No key is configured and no environment variable is set.
     #[error("API key not found. Set {} environment variable or provide apiKey in config.", names.join(" or "))]
     NotFound {
-        /// The variables that were looked at.
+        /// The environment variables that were checked.
         names: Vec<String>,
     },
-    /// A strategy over many keys has none.
+    /// A strategy over several keys has no keys.
     #[error("{strategy} needs at least one key; add one to the list")]
     Empty {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// A weight is no positive number.
+    /// A weight is not a positive number.
     #[error("weight {weight} of key {index} is not a positive number; give every key a weight above 0")]
     Weight {
-        /// Place of the key, from 0.
+        /// The index of the key, from 0.
         index: usize,
         /// The weight as given.
         weight: String,
     },
-    /// The caller's own function failed.
+    /// The application's key function failed.
     #[error("the API key function failed: {message}")]
     Failed {
-        /// What it said.
+        /// The message of the failure.
         message: String,
     },
-    /// The caller's own function failed with an error that is kept.
+    /// The application's key function failed with a typed error.
     #[error("the API key function failed: {0}")]
     Raised(#[from] HostFailure),
 }
 
-/// Gives a key for each request. Asked on the thread that polls the request.
+/// Provides the API key of each request. Called on the thread that polls the request.
 pub trait KeyStrategy: fmt::Debug + Send + Sync {
-    /// The key for the next request.
+    /// Returns the key for the next request.
     ///
     /// # Errors
-    /// [`KeyError`] when there is none.
+    /// [`KeyError`] if there is no key.
     fn key(&self) -> KeyFuture;
 }
 
-/// The same key every time.
+/// Returns the same key for every request.
 #[derive(Debug, Clone)]
 pub struct StaticKey(pub Secret);
 
@@ -68,7 +68,7 @@ impl KeyStrategy for StaticKey {
     }
 }
 
-/// One key after the other, from the first again after the last.
+/// Returns the keys in turn.
 #[derive(Debug)]
 pub struct RoundRobinKeys {
     keys: Vec<Secret>,
@@ -76,7 +76,7 @@ pub struct RoundRobinKeys {
 }
 
 impl RoundRobinKeys {
-    /// Takes the keys in their order.
+    /// A strategy over these keys.
     ///
     /// # Errors
     /// [`KeyError::Empty`] without keys.
@@ -97,7 +97,7 @@ impl KeyStrategy for RoundRobinKeys {
     }
 }
 
-/// A key drawn at random, as often as its weight says.
+/// Returns a random key; the probability is proportional to its weight.
 #[derive(Debug)]
 pub struct WeightedKeys {
     keys: Vec<(Secret, f64)>,
@@ -105,7 +105,7 @@ pub struct WeightedKeys {
 }
 
 impl WeightedKeys {
-    /// Takes keys with their weights; only the ratios matter.
+    /// A strategy over keys with weights. Only the ratios of the weights count.
     ///
     /// # Errors
     /// [`KeyError::Empty`] without keys, [`KeyError::Weight`] for a weight that is not above 0.
@@ -128,7 +128,7 @@ impl WeightedKeys {
             passed += weight;
             ticket <= passed
         });
-        // Rounding may leave the ticket a hair past the sum.
+        // Rounding may put the ticket slightly above the sum.
         drawn.or(self.keys.last()).map(|(key, _)| key)
     }
 }
@@ -139,7 +139,7 @@ impl KeyStrategy for WeightedKeys {
     }
 }
 
-/// The caller's own function.
+/// Calls a function of the application.
 pub struct DynamicKey<F>(pub F);
 
 impl<F> fmt::Debug for DynamicKey<F> {
@@ -158,14 +158,14 @@ where
     }
 }
 
-/// The first of these environment variables that is set; read anew every time.
+/// Returns the first of these environment variables that is set. Reads them for every request.
 #[derive(Debug, Clone)]
 pub struct EnvironmentKey {
     names: Vec<String>,
 }
 
 impl EnvironmentKey {
-    /// Looks at the variables in this order.
+    /// Checks the variables in this order.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self { names: names.into_iter().map(Into::into).collect() }
     }

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use memchr::memmem;
 
-/// What a boundary starts with; a number follows where a part holds it.
+/// The boundary. If a part contains it, a number is appended.
 const BOUNDARY: &str = "turntree-form-boundary";
 
 /// A form with texts and files. The same parts give the same bytes.
@@ -61,7 +61,7 @@ impl Multipart {
         (format!("multipart/form-data; boundary={boundary}"), body.freeze())
     }
 
-    /// One that stands in no part.
+    /// A boundary that no part contains.
     fn boundary(&self) -> String {
         let is_free = |boundary: &String| {
             let finder = memmem::Finder::new(boundary);
@@ -72,7 +72,7 @@ impl Multipart {
     }
 }
 
-/// As browsers write names: quotes and line breaks would end the header.
+/// Escapes a name as browsers do: quotes and line breaks would end the header.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

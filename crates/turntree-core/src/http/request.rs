@@ -1,4 +1,4 @@
-//! A request before it is sent.
+//! Requests, before and after their URL and headers are parsed.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use url::Url;
 use super::error::{HttpError, safe_address};
 use crate::secret::Secret;
 
-/// Headers that carry credentials whoever sets them, so that custom ones are hidden as well.
+/// Headers that contain credentials. They are hidden also if the application sets them.
 const SECRET_HEADERS: [&str; 7] = [
     "authorization",
     "proxy-authorization",
@@ -22,9 +22,9 @@ const SECRET_HEADERS: [&str; 7] = [
     "xi-api-key",
 ];
 
-/// A request before it is sent. Cloning shares the body.
+/// A request to send. Cloning shares the body.
 ///
-/// `Debug` shows neither secret headers nor the URL's user and query nor the body.
+/// `Debug` hides secret headers, the URL's user and query, and the body.
 ///
 /// ```
 /// use turntree_core::http::{HttpRequest, ResponseType};
@@ -55,7 +55,7 @@ struct Header {
 }
 
 impl HttpRequest {
-    /// A request with nothing but a method and a URL.
+    /// A request without headers and body.
     pub fn new(method: Method, url: impl Into<String>) -> Self {
         Self {
             method,
@@ -71,13 +71,15 @@ impl HttpRequest {
         Self::new(Method::GET, url)
     }
 
-    /// A POST with a body; its media type is for the caller to say.
+    /// A POST with a body. The caller sets `Content-Type`.
     pub fn post(url: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self { body: body.into(), ..Self::new(Method::POST, url) }
     }
 
-    /// Sets a header. An earlier one of the same name in any case is replaced, so that custom headers
-    /// win over required ones (UPP-1.2 §9).
+    /// Sets a header. An earlier header of the same name, in any case, is replaced, so that custom headers replace the
+    /// provider's.
+    ///
+    /// Spec: UPP-1.2 §9
     #[must_use]
     pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
@@ -85,7 +87,7 @@ impl HttpRequest {
         self.set(Header { name, value: value.into(), is_secret })
     }
 
-    /// Sets a header whose value must not be shown.
+    /// Sets a header whose value `Debug` hides.
     #[must_use]
     pub fn secret_header(self, name: impl Into<String>, value: &Secret) -> Self {
         self.set(Header { name: name.into(), value: value.expose().to_owned(), is_secret: true })
@@ -98,7 +100,7 @@ impl HttpRequest {
         self.set(Header { name: "Authorization".to_owned(), value, is_secret: true })
     }
 
-    /// Says which kind of body a success must have, and asks the server for it with `Accept`.
+    /// Sets the media type that a successful response must have, and the `Accept` header.
     #[must_use]
     pub fn response_type(mut self, response_type: ResponseType) -> Self {
         self.response_type = response_type;
@@ -110,7 +112,7 @@ impl HttpRequest {
         &self.method
     }
 
-    /// The URL as given; it may hold a key in its query.
+    /// The URL as given; its query may contain a key.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -224,26 +226,26 @@ impl fmt::Debug for PreparedRequest {
     }
 }
 
-/// Which kind of body a success must have.
+/// The type of body that a successful response must have.
 ///
-/// A missing `Content-Type` and `text/plain` are let through where servers are known to forget the right
-/// one; a gateway's HTML page never is.
+/// A missing `Content-Type` is accepted, and `text/plain` where servers are known to send it; a gateway's HTML page is
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ResponseType {
-    /// Whatever comes.
+    /// Any body.
     #[default]
     Any,
     /// One JSON document.
     Json,
     /// Server-sent events.
     EventStream,
-    /// One JSON document a line.
+    /// One JSON document per line.
     JsonLines,
 }
 
 impl ResponseType {
-    /// What is asked for; the first of the media types that are taken.
+    /// The value of `Accept`: the first accepted media type.
     fn accept(self) -> Option<&'static str> {
         self.media_types().first().copied()
     }
@@ -265,7 +267,7 @@ impl ResponseType {
         }
     }
 
-    /// `Err` with the expected media type when a response of this `Content-Type` is not wanted.
+    /// Checks a response's `Content-Type`. The error is the expected media type.
     pub(super) fn check(self, content_type: Option<&HeaderValue>) -> Result<(), &'static str> {
         let (Some(expected), Some(found)) = (self.accept(), content_type) else { return Ok(()) };
         let found = found.to_str().unwrap_or_default();

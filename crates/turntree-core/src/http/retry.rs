@@ -1,8 +1,10 @@
-//! When to try again. UPP-1.2 §13.2, §13.3.
+//! Retry strategies.
 //!
-//! A strategy decides; [`Attempts`] counts, waits and asks it. What a strategy needs to know about a failure
-//! is handed to it each time, so the built-in ones keep nothing between failures and one instance may serve
-//! any number of requests. Only [`TokenBucket`] has a memory, and sharing it is its purpose.
+//! [`Attempts`] counts the attempts of one request, calls the strategy after each failure, and waits. The strategy
+//! receives the failed attempt as an argument, so the built-in strategies have no state, and one instance serves any
+//! number of requests. Only [`TokenBucket`] has state, which its clones share.
+//!
+//! Spec: UPP-1.2 §13.2, §13.3
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,61 +19,63 @@ use tokio::time::Instant;
 use super::error::{HostFailure, HttpError};
 use crate::runtime::{self, PerProcess};
 
-/// Longest wait a server may ask for unless told otherwise: one hour.
+/// Default maximum of `Retry-After`: one hour.
 const DEFAULT_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// A failed attempt, as a strategy sees it.
+/// A failed attempt, the argument of a strategy.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct FailedAttempt<'a> {
-    /// What went wrong.
+    /// The error.
     pub error: &'a HttpError,
-    /// Which attempt failed, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// How long the server asks to wait, within the policy's bound.
+    /// The wait that the server requested, limited by the policy.
     pub retry_after: Option<Duration>,
 }
 
-/// What a strategy says, perhaps after a while; an error ends the request.
+/// The future of a strategy's decision. An error ends the request.
 pub type RetryFuture<T> = BoxFuture<'static, Result<T, HostFailure>>;
 
-/// Decides whether and when a request is sent again. Asked on the thread that polls the request.
+/// Decides whether and when a request is retried. Called on the thread that polls the request.
 pub trait RetryStrategy: fmt::Debug + Send + Sync {
-    /// Waits until an attempt may be sent; also before the first. Dropping it gives the attempt up.
+    /// Waits until an attempt may be sent. Called before every attempt, including the first.
     fn before_request(&self) -> RetryFuture<()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// How long to wait before the next attempt; `None` to give up.
+    /// The wait before the next attempt; None to stop.
     fn delay(&self, failure: &FailedAttempt<'_>) -> Option<Duration>;
 
-    /// As [`RetryStrategy::delay`], for strategies that need a while or may fail. By default what `delay` says.
+    /// As [`RetryStrategy::delay`], for strategies that are asynchronous or may fail. Default: the result of `delay`.
     fn on_failure(&self, failure: &FailedAttempt<'_>) -> RetryFuture<Option<Duration>> {
         Box::pin(ready(Ok(self.delay(failure))))
     }
 
-    /// The request succeeded.
+    /// Called when the request succeeded.
     fn succeeded(&self) -> RetryFuture<()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// A strategy for one request, for those that keep state from failure to failure.
+    /// Returns a new strategy for one request. Override it if the strategy has state per request.
     fn fork(&self) -> Option<Arc<dyn RetryStrategy>> {
         None
     }
 }
 
-/// A strategy, if any, and the bound on what servers may ask for.
+/// A retry strategy and the limit of `Retry-After`.
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
-    /// Decides; none means that the first failure is final.
+    /// The strategy. None: no retries.
     pub strategy: Option<Arc<dyn RetryStrategy>>,
-    /// Longest wait a server's `Retry-After` is followed for. Default one hour.
+    /// Maximum wait that a server's `Retry-After` can request. Default: one hour.
     pub retry_after_max: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// No retries, as UPP-1.2 §9 has it.
+    /// No retries.
+    ///
+    /// Spec: UPP-1.2 §9
     fn default() -> Self {
         Self { strategy: None, retry_after_max: DEFAULT_RETRY_AFTER_MAX }
     }
@@ -83,7 +87,7 @@ impl RetryPolicy {
         Self { strategy: Some(Arc::new(strategy)), ..Self::default() }
     }
 
-    /// Begins a request.
+    /// Starts the attempts of one request.
     pub fn attempts(&self) -> Attempts {
         let forked = self.strategy.as_ref().and_then(|strategy| strategy.fork());
         Attempts {
@@ -103,7 +107,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Whether a failure can lead to another attempt at all.
+    /// True if a failure can lead to another attempt.
     pub fn may_repeat(&self) -> bool {
         self.strategy.is_some()
     }
@@ -111,10 +115,10 @@ impl Attempts {
     /// Waits until the next attempt may be sent, and counts it.
     ///
     /// # Cancel safety
-    /// Dropping it stops the wait; the attempt is counted.
+    /// Dropping the future stops the wait; the attempt is counted.
     ///
     /// # Errors
-    /// [`HttpError::Host`] when the caller's own strategy failed.
+    /// [`HttpError::Host`] if the application's strategy failed.
     pub async fn before_request(&mut self) -> Result<(), HttpError> {
         self.attempt = self.attempt.saturating_add(1);
         match &self.strategy {
@@ -123,17 +127,17 @@ impl Attempts {
         }
     }
 
-    /// Waits as long as the strategy wants; returning means: try again.
+    /// Calls the strategy and waits. Returns if the request is to be retried.
     ///
     /// # Errors
-    /// The failure itself, when it is final; [`HttpError::Host`] when the caller's own strategy failed.
+    /// `error`, if it is final; [`HttpError::Host`] if the application's strategy failed.
     ///
     /// # Cancel safety
-    /// Dropping it stops the wait.
+    /// Dropping the future stops the wait.
     pub async fn after_failure(&mut self, error: HttpError) -> Result<(), HttpError> {
         let retry_after = error.retry_after().map(|wait| wait.min(self.retry_after_max));
         let failure = FailedAttempt { error: &error, attempt: self.attempt, retry_after };
-        // Only what comes again is a strategy's business: a cancelled request stays cancelled.
+        // The strategy is not called for final errors such as a cancellation.
         let decision = match &self.strategy {
             Some(strategy) if !error.is_final() => strategy.on_failure(&failure),
             _ => return Err(error),
@@ -144,10 +148,10 @@ impl Attempts {
         Ok(())
     }
 
-    /// Tells the strategy that the request succeeded.
+    /// Notifies the strategy of a success.
     ///
     /// # Errors
-    /// [`HttpError::Host`] when the caller's own strategy failed.
+    /// [`HttpError::Host`] if the application's strategy failed.
     pub async fn succeeded(&self) -> Result<(), HttpError> {
         match &self.strategy {
             Some(strategy) => Ok(strategy.succeeded().await?),
@@ -156,16 +160,17 @@ impl Attempts {
     }
 }
 
-/// Waits twice as long each time. Follows a longer `Retry-After`.
+/// Doubles the wait after each failure. Uses `Retry-After` if it is longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExponentialBackoff {
-    /// Retries after the first attempt. Default 3, so up to four requests.
+    /// Maximum number of retries after the first attempt. Default: 3, so up to four requests.
     pub max_attempts: u32,
-    /// The first wait. Default 1 s.
+    /// The first wait. Default: 1 s.
     pub base_delay: Duration,
-    /// The longest wait. Default 30 s.
+    /// The maximum wait. Default: 30 s.
     pub max_delay: Duration,
-    /// Whether waits vary between half and one and a half, so that clients do not return together.
+    /// Multiplies each wait by a random factor between 0.5 and 1.5, so that clients do not retry at the same time.
+    /// Default: true.
     pub jitter: bool,
 }
 
@@ -192,12 +197,12 @@ impl RetryStrategy for ExponentialBackoff {
     }
 }
 
-/// Waits one delay longer each time. Follows a longer `Retry-After`.
+/// Adds one delay to the wait after each failure. Uses `Retry-After` if it is longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearBackoff {
-    /// Retries after the first attempt. Default 3.
+    /// Maximum number of retries after the first attempt. Default: 3.
     pub max_attempts: u32,
-    /// The first wait, and what is added to each further one. Default 1 s.
+    /// The first wait, and the increment of further waits. Default: 1 s.
     pub delay: Duration,
 }
 
@@ -216,7 +221,7 @@ impl RetryStrategy for LinearBackoff {
     }
 }
 
-/// Never tries again.
+/// Never retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NoRetry;
 
@@ -226,12 +231,12 @@ impl RetryStrategy for NoRetry {
     }
 }
 
-/// Waits as long as the server asks when it is asked too often; other failures are final.
+/// Retries after status 429, after the wait that the server requested. Other failures are final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryAfterStrategy {
-    /// Retries after the first attempt. Default 3.
+    /// Maximum number of retries after the first attempt. Default: 3.
     pub max_attempts: u32,
-    /// The wait when the server names none. Default 5 s.
+    /// The wait if the server requests none. Default: 5 s.
     pub fallback_delay: Duration,
 }
 
@@ -250,25 +255,24 @@ impl RetryStrategy for RetryAfterStrategy {
     }
 }
 
-/// Limits how often requests are sent, over all requests that share it; clones share it too.
+/// Limits the rate of all requests that share it. Clones share it.
 ///
-/// Every attempt takes a token. Without one it waits for the next, in the order of arrival, on whatever thread
-/// or task. Success gives nothing back: a bucket that is refilled by every success would limit nothing. A request
-/// that is given up while it waits takes no token; the next in line gets it. A fork of the process has a full bucket of
-/// its own.
+/// Every attempt takes a token. If there is none, it waits for the next token; attempts on all threads wait in order of
+/// arrival. A success does not return the token. A request that is dropped while it waits takes no token. A fork of the
+/// process has a full bucket of its own.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     max_tokens: f64,
     refill_rate: f64,
     max_attempts: u32,
-    /// A fork has a line of its own: whoever waits in its parent's never moves on there.
+    /// One queue per process: requests that wait in the parent do not exist in a fork.
     line: Arc<PerProcess<Line>>,
 }
 
 #[derive(Debug)]
 struct Line {
     bucket: Mutex<Bucket>,
-    /// The one at the head of the line holds it; the line is first come, first served.
+    /// The first attempt in the queue holds it; the queue is in order of arrival.
     turn: Semaphore,
 }
 
@@ -279,16 +283,16 @@ struct Bucket {
 }
 
 impl Default for TokenBucket {
-    /// Ten tokens, one a second, three retries.
+    /// Ten tokens, one token per second, three retries.
     fn default() -> Self {
         Self::new(10, 1.0, 3)
     }
 }
 
 impl TokenBucket {
-    /// A full bucket of `max_tokens`, at least one, that gains `refill_rate` tokens a second.
+    /// A full bucket of `max_tokens` (at least 1) that gains `refill_rate` tokens per second.
     ///
-    /// A rate that is not a positive number counts as the smallest one in use, a token an hour.
+    /// A rate below one token per hour, or one that is not a number, counts as one token per hour.
     pub fn new(max_tokens: u32, refill_rate: f64, max_attempts: u32) -> Self {
         let slowest = 1.0 / 3600.0;
         let refill_rate = if refill_rate.is_finite() { refill_rate.max(slowest) } else { slowest };
@@ -304,19 +308,19 @@ impl TokenBucket {
         line
     }
 
-    /// Takes a token, or tells how long it is until there is one.
+    /// Takes a token. The error is the time until the next token.
     fn take(&self) -> Result<(), Duration> {
         let now = Instant::now();
         let mut bucket = self.line().bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let since = bucket.refilled.replace(now).map_or(Duration::ZERO, |then| now.duration_since(then));
         let tokens = since.as_secs_f64().mul_add(self.refill_rate, bucket.tokens).min(self.max_tokens);
-        // A wait in whole milliseconds may end a hair before the token.
+        // A wait in whole milliseconds may end slightly before the token exists.
         let is_there = tokens >= 1.0 - 1e-6;
         bucket.tokens = if is_there { (tokens - 1.0).max(0.0) } else { tokens };
         if is_there { Ok(()) } else { Err(self.time_for(1.0 - tokens)) }
     }
 
-    /// Time in which so many tokens come, in whole milliseconds and never too short.
+    /// The time for a number of tokens, rounded up to milliseconds.
     fn time_for(&self, tokens: f64) -> Duration {
         milliseconds((tokens * 1000.0 / self.refill_rate).ceil())
     }
@@ -326,7 +330,7 @@ impl RetryStrategy for TokenBucket {
     fn before_request(&self) -> RetryFuture<()> {
         let bucket = self.clone();
         Box::pin(async move {
-            // It is never closed.
+            // The semaphore is never closed.
             let _turn = bucket.line().turn.acquire().await;
             while let Err(wait) = bucket.take() {
                 runtime::sleep(wait).await;
@@ -343,7 +347,7 @@ impl RetryStrategy for TokenBucket {
     }
 }
 
-/// A multiple of a duration; the longest there is instead of an overflow.
+/// Multiplies a duration. An overflow becomes `Duration::MAX`.
 fn scale(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }

@@ -1,4 +1,4 @@
-//! How long a server asks the client to wait: `Retry-After` and its variants.
+//! Parses the wait that a server requests: `Retry-After` and its variants.
 //!
 //! Spec: UPP-1.2 §13.2
 
@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
-/// Reads how long a server asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
+/// Parses the wait that a server requests: `retry-after-ms`, or `Retry-After` in seconds or as an HTTP date.
 ///
-/// A date is compared with the server's own `Date`, so that a clock that is off on either side does no
-/// harm; a date in the past means no wait. Anything else is ignored.
+/// A date is relative to the server's own `Date` header, so that a wrong clock on either side has no effect. A date in
+/// the past means no wait. Other values are ignored.
 pub fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(number) = text("retry-after-ms").and_then(parse_number) {
@@ -28,7 +28,7 @@ pub fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(wanted.duration_since(now).try_into().unwrap_or(Duration::ZERO))
 }
 
-/// Reads how long Google asks to wait: `RetryInfo.retryDelay` among the details of its error, as `"13s"`.
+/// Parses the wait that Google requests in the details of an error: `RetryInfo.retryDelay`, for example `"13s"`.
 pub(super) fn parse_retry_info(body: &[u8]) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Refusal {
@@ -44,7 +44,7 @@ pub(super) fn parse_retry_info(body: &[u8]) -> Option<Duration> {
         retry_delay: Option<String>,
     }
     memchr::memmem::find(body, b"retryDelay")?;
-    // Its streams wrap the error in a list.
+    // Streamed responses wrap the error in a list.
     let refusal = serde_json::from_slice::<Refusal>(body).ok();
     let refusal = refusal.or_else(|| serde_json::from_slice::<[Refusal; 1]>(body).ok().map(|[only]| only))?;
     let delay = refusal.error.details.into_iter().find_map(|detail| detail.retry_delay)?;
@@ -56,12 +56,12 @@ fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// RFC 9110 §5.6.7 asks for the fixed-length form; its two obsolete forms are not sent any more.
+/// Only the fixed-length form of RFC 9110 §5.6.7; servers no longer send the two obsolete forms.
 fn parse_date(text: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(text).ok()
 }
 
-/// A multiple of a duration; the longest there is instead of an overflow.
+/// Multiplies a duration. An overflow becomes `Duration::MAX`.
 fn scale(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
