@@ -1,20 +1,22 @@
-//! Where new ids come from. Machines and conversions never mint one themselves: a driver hands them an [`IdSource`],
-//! so that a replay or a test sees the same ids.
+//! Sources of new ids. State machines and conversions take an [`IdSource`] as an argument, so that a replay or a test
+//! gets the same ids.
 
 use uuid::Uuid;
 
-/// Mints ids. UAP-1.0 §3.4 wants UUIDv4 for everything that is new.
+/// Creates ids (UUIDv4).
+///
+/// Spec: UAP-1.0 §3.4
 pub trait IdSource: Send + Sync + std::fmt::Debug {
-    /// A fresh id.
+    /// A new id.
     fn uuid(&self) -> Uuid;
 
-    /// A fresh id in its usual spelling: lower case with dashes.
+    /// A new id as text: lower case with dashes.
     fn string(&self) -> String {
         self.uuid().to_string()
     }
 }
 
-/// Random UUIDv4: what everything but tests and replays uses.
+/// Random UUIDv4. The default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RandomIds;
 
@@ -24,7 +26,7 @@ impl IdSource for RandomIds {
     }
 }
 
-/// Counts: valid UUIDv4 whose last digits are 1, 2, 3 … For tests, examples and snapshots.
+/// Valid UUIDv4 whose last digits count up from 1. For tests, examples and snapshots.
 #[derive(Debug, Default)]
 pub struct CountingIds(std::sync::atomic::AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Text that many places hold alike: ids of agents, names of tools, times.
+//! Interned strings, for texts that occur often: ids of agents, names of tools, times.
 
 use std::borrow::{Borrow, Cow};
 use std::cell::RefCell;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Longer text is seldom said twice.
+/// Maximum length in bytes of an interned text. Longer texts rarely repeat.
 const SHORT: usize = 64;
 
-/// How many texts a thread remembers; a power of two.
+/// Number of cached texts per thread; a power of two.
 const REMEMBERED: usize = 64;
 
 thread_local! {
     static RECENT: RefCell<[Option<Arc<str>>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
 }
 
-/// Text that is kept once, however many hold it: what was made lately of equal text is used again.
+/// A shared string. Recently created equal strings share their memory.
 ///
-/// The actions of a thread repeat its agents, its tools and its times. A clone copies nothing.
+/// The actions of a thread repeat its agents, tools and times. A clone copies no text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InternedStr(Arc<str>);
 
@@ -32,13 +32,13 @@ impl InternedStr {
     }
 }
 
-/// Where a text is remembered: ids and times differ in their last bytes, names in their length.
+/// The cache slot of a text. Ids and times differ in their last bytes, names in their length.
 #[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
 fn slot(text: &str) -> usize {
     let bytes = text.as_bytes();
     let short = || bytes.iter().fold(0, |all, byte| (all << 8) | u64::from(*byte));
     let last = bytes.last_chunk().map_or_else(short, |chunk| u64::from_le_bytes(*chunk));
-    // The multiplication of Fibonacci hashing brings what differs to the upper bits.
+    // Fibonacci hashing moves the differences to the upper bits.
     let mixed = (last ^ bytes.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> (64 - REMEMBERED.ilog2())) as usize
 }
@@ -57,7 +57,7 @@ impl From<&str> for InternedStr {
                 _ => Some(Arc::clone(slot.insert(Arc::from(text)))),
             }
         });
-        // A thread that ends remembers nothing.
+        // A thread that is ending has no cache.
         Self(remembered.ok().flatten().unwrap_or_else(|| Arc::from(text)))
     }
 }

@@ -1,21 +1,21 @@
-//! What a document may cost before it is read. Untrusted by default: everything that parses takes a [`Limits`].
+//! Limits on the size of untrusted JSON documents, checked before a document is parsed.
 
 use memchr::memchr2;
 
-/// Bounds on one JSON document.
+/// Limits on one JSON document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of text. Default 1 GiB.
+    /// Maximum size in bytes. Default: 1 GiB.
     pub bytes: usize,
-    /// Deepest nesting of objects and arrays. Default 256: pydantic-ai reads about 200.
+    /// Maximum nesting of objects and arrays. Default: 256. (Pydantic AI reads about 200.)
     pub depth: usize,
-    /// Most values (members of objects, elements of arrays), counted by their commas. Default 50 million.
+    /// Maximum number of values (object members, array elements), counted by their commas. Default: 50 million.
     pub values: usize,
 }
 
 impl Limits {
-    /// For values that will stand inside documents, and for what vendors send: less deep, so that what is kept of them
-    /// can be written into a message, a thread, a session, and be read again.
+    /// Limits for values inside documents and for vendors' responses. The depth is smaller, so that the values can be stored
+    /// in a message, a thread or a session and read again.
     pub const PAYLOAD: Self = Self { bytes: 1 << 30, depth: 160, values: 4_000_000 };
 }
 
@@ -25,15 +25,15 @@ impl Default for Limits {
     }
 }
 
-/// A document that costs too much to be read.
+/// A document that exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// Too long.
+    /// Too many bytes.
     #[error("the document has {found} bytes, more than the limit of {limit}; split it or raise the limit")]
     Bytes {
-        /// Bytes of the document.
+        /// The size of the document in bytes.
         found: usize,
-        /// Bytes allowed.
+        /// The limit in bytes.
         limit: usize,
     },
     /// Nested too deeply.
@@ -41,26 +41,26 @@ pub enum LimitError {
         "the document is nested deeper than {limit} levels at byte {offset}; flatten it or raise the limit"
     )]
     Depth {
-        /// Where the first level too many opens.
+        /// The byte offset of the bracket that exceeds the limit.
         offset: usize,
-        /// Levels allowed.
+        /// The maximum depth.
         limit: usize,
     },
     /// Too many values.
     #[error("the document has more than {limit} values at byte {offset}; split it or raise the limit")]
     Values {
-        /// Where the first value too many begins.
+        /// The byte offset of the comma that exceeds the limit.
         offset: usize,
-        /// Values allowed.
+        /// The maximum number of values.
         limit: usize,
     },
 }
 
 impl Limits {
-    /// Checks a text in one pass, before any of it is parsed. The text need not be valid JSON.
+    /// Checks a text in one pass. The text need not be valid JSON.
     ///
     /// # Errors
-    /// [`LimitError`], naming the bound that is crossed and where.
+    /// [`LimitError`] with the limit and the place.
     pub fn check(&self, text: &str) -> Result<(), LimitError> {
         let bytes = text.as_bytes();
         if bytes.len() > self.bytes {
@@ -69,7 +69,7 @@ impl Limits {
         if is_within(bytes, self.depth, self.values) {
             return Ok(());
         }
-        // Again, to say where.
+        // A second pass finds the place.
         let (mut depth, mut values, mut offset) = (0_usize, 0_usize, 0_usize);
         while let Some(byte) = bytes.get(offset) {
             match byte {
@@ -95,13 +95,13 @@ impl Limits {
     }
 }
 
-/// Whether a text keeps to both bounds, with no branch a byte but for quotes.
+/// True if a text is within both limits. Branches only at quotes.
 fn is_within(bytes: &[u8], most_depth: usize, most_values: usize) -> bool {
-    // A text with fewer bytes than either bound cannot cross it: most messages end here.
+    // A text with fewer bytes than both limits is within them. Most messages end here.
     if bytes.len() <= most_depth && bytes.len() <= most_values {
         return true;
     }
-    // Nor can one that opens no more brackets in all than may be open at once.
+    // A text with fewer opening brackets than the maximum depth is within it.
     if bytes.len() <= most_values && opens_at_most(bytes, most_depth) {
         return true;
     }
@@ -119,10 +119,10 @@ fn is_within(bytes: &[u8], most_depth: usize, most_values: usize) -> bool {
     deepest <= most_depth && values <= most_values
 }
 
-/// Whether a text holds at most so many `{` and `[`, those in strings included. Without a branch a byte the compiler
-/// counts sixteen bytes at once.
+/// True if a text contains at most `most` opening brackets, including those in strings. Without a branch per byte, the
+/// compiler uses SIMD.
 fn opens_at_most(bytes: &[u8], most: usize) -> bool {
-    // As many as a byte can count; the two brackets differ in one bit.
+    // Chunks of the size that a `u8` can count. The two brackets differ in one bit.
     let counts = bytes.chunks(usize::from(u8::MAX)).map(|piece| {
         let opening = piece.iter().map(|byte| u8::from(byte | 0x20 == b'{'));
         usize::from(opening.fold(0_u8, u8::wrapping_add))
@@ -135,7 +135,7 @@ fn opens_at_most(bytes: &[u8], most: usize) -> bool {
         .all(|total| total <= most)
 }
 
-/// Strings up to this length are searched byte by byte: keys, ids and words are, and a call costs more than they do.
+/// The first bytes of a string are searched without memchr, because most strings are short and a call costs more.
 const SHORT: usize = 12;
 
 /// The offset of the quote that closes the string opened at `start`, or the end of the text.

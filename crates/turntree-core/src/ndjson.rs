@@ -1,30 +1,32 @@
-//! Newline-delimited JSON: bytes in, complete lines out. UPP-1.2 §13.4 (Ollama).
+//! Newline-delimited JSON: bytes in, complete lines out.
 //!
-//! The decoder finds the lines and proves that they are UTF-8; what is in them is for the reader. A line
-//! that lies whole in one pushed slice is visited where it is; only an unfinished tail is copied.
+//! The decoder finds the lines and checks that they are UTF-8; it does not parse them. A line that is complete in one
+//! pushed slice is not copied; an unfinished rest is.
+//!
+//! Spec: UPP-1.2 §13.4 (Ollama)
 
 use memchr::memchr;
 
-/// Largest line accepted unless told otherwise: 16 MiB.
+/// Default maximum size of a line: 16 MiB.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Capacity kept for the next unfinished line; a larger buffer is given back once its line is out.
+/// Maximum capacity of the buffer between lines; a larger buffer is freed after its line.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What can go wrong with a stream of lines.
+/// The errors of a stream of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NdjsonError {
-    /// A line grew past the limit.
+    /// A line exceeds the limit.
     #[error(
         "line {line} of the stream is larger than {limit} bytes; raise the limit if the server is trusted"
     )]
     TooLarge {
         /// Number of the line, from 1.
         line: usize,
-        /// The limit that was passed.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A line is not UTF-8, so it cannot be JSON (RFC 8259 §8.1).
@@ -38,9 +40,9 @@ pub enum NdjsonError {
     Poisoned,
 }
 
-/// Decodes one stream of lines, whatever the chunking.
+/// Decodes one stream of lines, independent of the chunking.
 ///
-/// LF and CRLF end lines. Lines with nothing but white space are skipped, a byte order mark too.
+/// LF and CRLF end lines. Blank lines and a byte order mark are skipped.
 ///
 /// # Cancel safety
 /// All methods are synchronous; dropping the decoder loses only the unfinished line.
@@ -82,7 +84,7 @@ impl Decoder {
         Self { limit, partial: Vec::new(), lines: 0, poisoned: false }
     }
 
-    /// Takes the next bytes and visits every line they complete, in order, without its line end.
+    /// Decodes the next bytes and calls `visit` for every completed line, in order, without its line end.
     ///
     /// # Errors
     /// [`NdjsonError::TooLarge`], [`NdjsonError::NotUtf8`], [`NdjsonError::Poisoned`] after any earlier
@@ -112,7 +114,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Ends the stream and visits the last line if it has no line end.
+    /// Ends the stream and calls `visit` for a last line without a line end.
     ///
     /// # Errors
     /// [`NdjsonError::NotUtf8`], [`NdjsonError::Poisoned`] after any earlier error, and whatever `visit`

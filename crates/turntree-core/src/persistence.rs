@@ -1,22 +1,24 @@
-//! Where texts are kept by key: what a session needs of a store, and no more. UAP-1.0 §14.2.
+//! The persistence port: stores texts by key.
+//!
+//! Spec: UAP-1.0 §14.2
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-/// A store that failed.
+/// The error of a store.
 #[derive(Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct PersistenceError {
-    /// What went wrong, and with which key.
+    /// The reason, and the key.
     pub message: String,
-    /// The application's own exception, where that is the cause.
+    /// The application's exception, if it is the cause.
     pub payload: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl PersistenceError {
-    /// An error in words.
+    /// An error with a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), payload: None }
     }
@@ -28,26 +30,26 @@ impl fmt::Debug for PersistenceError {
     }
 }
 
-/// Keeps texts by key.
+/// Stores texts by key.
 ///
 /// # Cancel safety
-/// Any future may be dropped at any point. A text must then be the old one or the new one, never a part of it.
+/// Any future may be dropped at any point. The stored text must then be the old one or the new one, not a part of it.
 pub trait PersistenceAdapter: Send + Sync + fmt::Debug {
-    /// Keeps `data` under `key`, in place of what was there.
+    /// Stores `data` under `key`; replaces an existing text.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// The text cannot be stored.
     fn save(&self, key: String, data: String) -> BoxFuture<'_, Result<(), PersistenceError>>;
 
-    /// What is kept under `key`; `None` when there is nothing.
+    /// Loads the text under `key`; None if there is none.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// The store cannot be read.
     fn load(&self, key: String) -> BoxFuture<'_, Result<Option<String>, PersistenceError>>;
 
-    /// Takes away what is kept under `key`; nothing there is no error.
+    /// Deletes the text under `key`. A missing text is not an error.
     ///
     /// # Errors
-    /// When it cannot be taken away.
+    /// The text cannot be deleted.
     fn delete(&self, key: String) -> BoxFuture<'_, Result<(), PersistenceError>>;
 }

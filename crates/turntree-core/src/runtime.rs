@@ -1,13 +1,12 @@
-//! The runtime: the only place that spawns on tokio, and the only one that reads the environment.
+//! The tokio runtime. Only this module spawns tasks and reads environment variables.
 //!
-//! Sockets and timers live on one process-wide tokio runtime; everything else is polled wherever the
-//! caller is, for instance on the thread of an asyncio event loop. Code that already runs inside a tokio
-//! runtime stays there: a server in Rust has one runtime, not two, and a test with a paused clock pauses
-//! our timers as well.
+//! Sockets and timers run on one process-wide tokio runtime. All other futures are polled on the caller's thread, for
+//! example that of an asyncio event loop. Code that already runs inside a tokio runtime uses that one: a server in Rust
+//! has one runtime, and a test with a paused clock pauses these timers as well.
 //!
-//! After a fork the child has none of the parent's threads. What belongs to a process is therefore kept by
-//! process id (`PerProcess`); the child starts afresh and the parent's leftovers are leaked, because
-//! dropping them would wait for threads that are not there.
+//! After a fork the child has none of the parent's threads. Per-process state is therefore stored by process id
+//! (`PerProcess`). The child creates its own; the parent's is leaked, because dropping it would wait for threads that do
+//! not exist.
 
 use std::any::Any;
 use std::future::Future;
@@ -19,33 +18,33 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// Names the number of worker threads; see [`spawn`].
+/// The environment variable with the number of worker threads; see [`spawn`].
 pub const WORKERS_VARIABLE: &str = "TURNTREE_WORKERS";
 
-/// One worker unless told otherwise: with more, each chunk of a stream hops between threads
-/// (three streamed responses: 0.9 ms with one worker, 12 ms with many).
+/// One worker by default. With several, each chunk of a stream moves between threads (three streamed responses: 0.9 ms
+/// with one worker, 12 ms with many).
 const DEFAULT_WORKERS: usize = 1;
 
-/// More workers than this is a slip of the keyboard.
+/// Maximum number of workers; a larger value is a typing error.
 const MAX_WORKERS: usize = 1024;
 
-/// Why a task has no result.
+/// The error of a background task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The task panicked: a bug here, not at the caller.
+    /// The task panicked. This is a bug in turntree.
     #[error("a background task panicked: {message}; please report this")]
     Panicked {
         /// The panic's message.
         message: String,
     },
-    /// The runtime went away before the task was done.
+    /// The runtime shut down before the task was done.
     #[error("the runtime shut down before a background task was done; keep it until the work is finished")]
     ShutDown,
     /// The runtime's threads could not be started.
     #[error("cannot start the I/O runtime: {reason}; check the limits on threads and open files")]
     Unavailable {
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
 }
@@ -67,10 +66,10 @@ where
     }
 }
 
-/// Runs a closure that blocks (files, a database, compression) on a thread kept for such work.
+/// Runs a blocking closure (files, a database, compression) on a thread for blocking work.
 ///
 /// # Cancel safety
-/// Dropping the [`Task`] before the closure starts keeps it from starting; once started it runs to its end.
+/// Dropping the [`Task`] before the closure starts cancels it. A closure that has started runs to its end.
 pub fn spawn_blocking<F, T>(work: F) -> Task<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -84,11 +83,10 @@ where
 
 /// Waits on a timer of the runtime; may be polled on any thread.
 ///
-/// Should the runtime not start (the system is out of threads), the wait blocks the polling thread: late
-/// is better than never.
+/// If the runtime cannot start (the system is out of threads), the wait blocks the polling thread.
 ///
 /// # Cancel safety
-/// Dropping it forgets the timer.
+/// Dropping the future cancels the timer.
 pub async fn sleep(duration: Duration) {
     if duration.is_zero() {
         return;
@@ -97,7 +95,7 @@ pub async fn sleep(duration: Duration) {
         std::thread::sleep(duration);
         return;
     };
-    // The timer belongs to the runtime that is entered while it is made; polling it needs no context.
+    // The timer belongs to the runtime that is entered when it is created; polling it needs no context.
     let timer = {
         let _entered = handle.enter();
         tokio::time::sleep(duration)
@@ -105,15 +103,15 @@ pub async fn sleep(duration: Duration) {
     timer.await;
 }
 
-/// Reads an environment variable; absent when unset, blank or not Unicode.
+/// Reads an environment variable; None if it is unset, blank or not Unicode.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// The runtime to use from here.
+/// The current tokio runtime, or else the process-wide one.
 ///
 /// # Errors
-/// [`TaskError::Unavailable`] when the process-wide runtime is needed and cannot be started.
+/// [`TaskError::Unavailable`] if the process-wide runtime is needed and cannot be started.
 pub fn handle() -> Result<Handle, TaskError> {
     static RUNTIME: PerProcess<ProcessRuntime> = PerProcess::new();
 
@@ -124,7 +122,7 @@ pub fn handle() -> Result<Handle, TaskError> {
     process.0.as_ref().map(|runtime| runtime.handle().clone()).ok_or(TaskError::ShutDown)
 }
 
-/// A future in the background. Resolves to its result; aborts it when dropped.
+/// A background task. Resolves to its result; dropping it aborts the task.
 #[must_use = "dropping a task aborts it"]
 #[derive(Debug)]
 pub struct Task<T>(State<T>);
@@ -137,7 +135,7 @@ enum State<T> {
 }
 
 impl<T> Task<T> {
-    /// Lets the future run to its end; nobody will hear of its result.
+    /// Lets the task run to its end and discards its result.
     pub fn detach(mut self) {
         self.0 = State::Detached;
     }
@@ -175,11 +173,11 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
 
-/// One value a process: a fork sees nothing of its parent's.
+/// One value per process: a fork does not see its parent's value.
 ///
-/// A list that only grows, one entry a process id, because a lock could be held by a thread that the child
-/// does not have. Reading takes no lock at all. The one wait left is a fork in the few instructions in
-/// which another thread links its entry.
+/// A list with one entry per process id, which only grows. It has no lock, because a thread that the child does not have
+/// could hold it. Reading is lock-free. A wait is possible only if a fork happens during the few instructions in which
+/// another thread links its entry.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
     first: OnceLock<Box<Entry<T>>>,
@@ -197,7 +195,7 @@ impl<T> PerProcess<T> {
         Self { first: OnceLock::new() }
     }
 
-    /// This process's value, made at first use. When two threads race, one value is dropped.
+    /// This process's value, created at first use. If two threads race, one value is dropped.
     pub(crate) fn get_or_try_create<E>(&self, create: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         self.get_or_try_create_for(std::process::id(), create)
     }
@@ -217,14 +215,14 @@ impl<T> PerProcess<T> {
             if let Some(create) = create.take() {
                 made = Some(Box::new(Entry { process, value: create()?, next: OnceLock::new() }));
             }
-            // A refused entry comes back; the next turn of the loop looks at the one that won.
+            // A rejected entry is returned; the next iteration checks the entry that won.
             made = made.and_then(|entry| slot.set(entry).err());
         }
     }
 }
 
-/// The process-wide runtime. In an `Option` so that the loser of a race can be dropped anywhere: a plain
-/// drop waits for the threads, which tokio forbids inside another runtime.
+/// The process-wide runtime. The `Option` allows dropping the loser of a race without waiting for its threads, which
+/// tokio forbids inside another runtime.
 #[derive(Debug)]
 struct ProcessRuntime(Option<Runtime>);
 
@@ -328,7 +326,7 @@ mod tests {
         assert_eq!(outcome, Ok(Some("turntree-io".to_owned())));
     }
 
-    /// The smallest executor: polls here, sleeps until woken.
+    /// A minimal executor: polls on this thread and sleeps until woken.
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {

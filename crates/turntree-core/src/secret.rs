@@ -1,16 +1,17 @@
-//! Secrets: API keys and tokens, which may be used but never shown. UPP-1.2 §13.1, §18.
+//! Secrets: API keys and tokens, which must not be shown.
+//!
+//! Spec: UPP-1.2 §13.1, §18
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Keys of at most this many characters are hidden whole; four and four of them would be most of it.
+/// Keys of at most this length are masked completely.
 const SHOWN_FROM: usize = 8;
 
-/// A text that must not reach logs, errors, reprs or stored JSON.
+/// A text that must not appear in logs, errors, reprs or stored JSON.
 ///
-/// Cloning shares the text. `Debug` always prints `***`; `Display` prints a mask that lets a person tell
-/// two keys apart (see [`mask`]). The only way to the text is [`Secret::expose`], so that every use is
-/// easy to find.
+/// Cloning shares the text. `Debug` prints `***`; `Display` prints a [`mask`] by which two keys can be distinguished.
+/// Only [`Secret::expose`] returns the text, so that every use is easy to find.
 ///
 /// ```
 /// use turntree_core::secret::Secret;
@@ -33,7 +34,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether there is nothing in it, as with a variable that is set but blank.
+    /// True if the text is empty or white space, as for an environment variable that is set but blank.
     pub fn is_empty(&self) -> bool {
         self.0.trim().is_empty()
     }
@@ -63,7 +64,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// What may be shown of a key: `***` for up to eight characters, else its first and last four around `...`.
+/// Masks a key: `***` for up to eight characters, else its first and last four characters around `...`.
 ///
 /// ```
 /// use turntree_core::secret::mask;

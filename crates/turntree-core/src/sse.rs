@@ -1,31 +1,32 @@
-//! Server-sent events: bytes in, complete events out. UPP-1.2 §13.4; WHATWG HTML §9.2.
+//! Server-sent events: bytes in, complete events out.
 //!
-//! The decoder does no I/O. It looks for the blank line that ends an event, then reads the event's lines.
-//! An event that lies whole in one pushed slice is read where it is; only an unfinished tail is copied.
-//! Text is decoded as WHATWG demands: bytes that are not UTF-8 become U+FFFD, they are no error here. Data in which that
-//! happened says so, for readers whose format allows no other encoding.
+//! The decoder does no I/O. It finds the blank line that ends an event, then reads the event's lines. An event that is
+//! complete in one pushed slice is not copied; an unfinished rest is. Bytes that are not UTF-8 become U+FFFD, as WHATWG
+//! requires, and the event is marked, for formats that require UTF-8.
+//!
+//! Spec: UPP-1.2 §13.4; WHATWG HTML §9.2
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use memchr::{memchr, memchr2};
 
-/// Largest event accepted unless told otherwise: 16 MiB, room for a generated image in base64.
+/// Default maximum size of an event: 16 MiB, enough for a generated image in base64.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;
 
-/// Capacity kept for the next unfinished event; a larger buffer is given back once its event is out.
+/// Maximum capacity of the buffer between events; a larger buffer is freed after its event.
 const KEPT_CAPACITY: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What can go wrong with an event stream.
+/// The errors of an event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseError {
-    /// An event grew past the limit.
+    /// An event exceeds the limit.
     #[error("an event of the stream is larger than {limit} bytes; raise the limit if the server is trusted")]
     TooLarge {
-        /// The limit that was passed.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The decoder was used after an error.
@@ -33,23 +34,23 @@ pub enum SseError {
     Poisoned,
 }
 
-/// One complete event. It borrows from the pushed bytes where it can.
+/// One complete event. Borrows from the pushed bytes if possible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event<'a> {
-    /// The event's name; absent when missing or empty, which WHATWG calls a `message`.
+    /// The event's name; None if missing or empty, which WHATWG treats as `message`.
     pub event: Option<Cow<'a, str>>,
-    /// The data lines, joined by line feeds. Never interpreted here: `[DONE]` is data like any other.
+    /// The data lines, joined by line feeds. Not interpreted: `[DONE]` is ordinary data.
     pub data: Cow<'a, str>,
-    /// Whether bytes of the data were no UTF-8 and were replaced. JSON must not be read from it (RFC 8259 §8.1).
+    /// True if bytes of the data were not UTF-8 and were replaced. The data is then not valid JSON (RFC 8259 §8.1).
     pub is_damaged: bool,
-    /// The id this very event carried; what persists is [`Decoder::last_event_id`].
+    /// The id of this event; see also [`Decoder::last_event_id`].
     pub id: Option<Cow<'a, str>>,
-    /// The reconnection time this very event carried.
+    /// The reconnection time of this event.
     pub retry: Option<Duration>,
 }
 
 impl Event<'_> {
-    /// The same event with no borrow, to be kept.
+    /// The same event with owned texts.
     pub fn into_owned(self) -> Event<'static> {
         Event {
             event: self.event.map(|text| Cow::Owned(text.into_owned())),
@@ -60,10 +61,10 @@ impl Event<'_> {
         }
     }
 
-    /// Appends the event as a server sends it.
+    /// Appends the event in the format of an event stream.
     ///
-    /// Data may have any lines; a carriage return in it ends a line and is read back as a line feed. Line
-    /// breaks in the name and the id would start a new field, so they are written as spaces.
+    /// Data may have several lines; a carriage return in it ends a line and is read back as a line feed. Line breaks in the
+    /// name and the id would start a new field, so they are written as spaces.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if let Some(event) = &self.event {
             encode_field(b"event: ", event.as_bytes(), out);
@@ -86,14 +87,14 @@ impl Event<'_> {
     }
 }
 
-/// Decodes one event stream, whatever the chunking.
+/// Decodes one event stream, independent of the chunking.
 ///
-/// Feed it byte slices as they arrive; it calls back with every event that became complete. It holds at
-/// most one unfinished event. CR, LF and CRLF end lines, also when a CRLF is split over two slices; a
-/// byte order mark, comments and unknown fields are skipped; an event without data is not reported.
+/// Push byte slices as they arrive; the decoder calls back with every completed event. It buffers at most one unfinished
+/// event. CR, LF and CRLF end lines, also if a CRLF is split between two slices. A byte order mark, comments and unknown
+/// fields are skipped. An event without data is not reported.
 ///
-/// More lenient than WHATWG in two ways that servers of language models need: a line that begins with
-/// `{` or `[` counts as data, and [`Decoder::finish`] reports an event whose blank line never came.
+/// More lenient than WHATWG in two ways that servers of language models need: a line that begins with `{` or `[` counts
+/// as data, and [`Decoder::finish`] reports an event without a final blank line.
 ///
 /// # Cancel safety
 /// All methods are synchronous; dropping the decoder loses only the unfinished event.
@@ -117,9 +118,9 @@ pub struct Decoder {
     limit: usize,
     /// The unfinished event, from its first byte. Empty between events.
     partial: Vec<u8>,
-    /// Whether the current line has no byte yet, so that a line end here ends the event.
+    /// True if the current line is empty so far, so that a line end ends the event.
     line_is_empty: bool,
-    /// Whether the last slice ended with CR: a line feed that follows belongs to it.
+    /// True if the last slice ended with CR: a following line feed belongs to it.
     after_carriage_return: bool,
     at_start: bool,
     poisoned: bool,
@@ -148,11 +149,11 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes and visits every event they complete, in order.
+    /// Decodes the next bytes and calls `visit` for every completed event, in order.
     ///
     /// # Errors
-    /// [`SseError::TooLarge`] when an event grows past the limit, [`SseError::Poisoned`] after any earlier
-    /// error, and whatever `visit` returns. The rest of `bytes` is then lost, so the decoder is poisoned.
+    /// [`SseError::TooLarge`] if an event exceeds the limit, [`SseError::Poisoned`] after an earlier error, and errors of
+    /// `visit`. The rest of `bytes` is then lost, so the decoder is poisoned.
     pub fn push<E: From<SseError>>(
         &mut self,
         bytes: &[u8],
@@ -187,13 +188,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// Ends the stream and visits the event whose blank line never came, if there is one.
+    /// Ends the stream and calls `visit` for an event without a final blank line, if there is one.
     ///
-    /// WHATWG drops such an event; UPP-1.2 §13.4 wants it. Its data may be cut short: whoever reads it
-    /// must be ready for half a document.
+    /// WHATWG drops such an event; UPP requires it. Its data may be truncated.
     ///
     /// # Errors
-    /// [`SseError::Poisoned`] after an earlier error, and whatever `visit` returns.
+    /// [`SseError::Poisoned`] after an earlier error, and errors of `visit`.
+    ///
+    /// Spec: UPP-1.2 §13.4
     pub fn finish<E: From<SseError>>(
         &mut self,
         mut visit: impl FnMut(Event<'_>) -> Result<(), E>,
@@ -208,18 +210,18 @@ impl Decoder {
         Ok(())
     }
 
-    /// The last id the stream set, also by events without data; what a client sends to reconnect.
+    /// The last id of the stream, including ids of events without data. A client sends it to reconnect.
     pub fn last_event_id(&self) -> &str {
         &self.last_event_id
     }
 
-    /// The last reconnection time the stream asked for.
+    /// The last reconnection time of the stream.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes the line feed of a CRLF that was split over two slices. It stays part of an unfinished event,
-    /// so that the size of an event does not depend on the chunking.
+    /// Consumes the line feed of a CRLF that was split between two slices. It remains part of an unfinished event, so that
+    /// the size of an event does not depend on the chunking.
     fn join_line_feed<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if bytes.is_empty() || !std::mem::take(&mut self.after_carriage_return) {
             return bytes;
@@ -231,10 +233,10 @@ impl Decoder {
         rest
     }
 
-    /// Where the current event ends in `bytes` and where the next begins; `None` when it goes on.
+    /// The offset at which the current event ends in `bytes`, and that at which the next one begins; None if it is incomplete.
     ///
-    /// A comment at the beginning is an event of its own that says nothing, so that a server may send
-    /// nothing but comments for hours without filling the buffer.
+    /// A comment at the beginning counts as an event without data, so that a server can send comments for hours without
+    /// filling the buffer.
     fn find_end(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
         let is_comment = self.partial.first().or(bytes.first()) == Some(&b':');
         let mut line = 0;
@@ -276,7 +278,7 @@ impl Decoder {
         result
     }
 
-    /// Reads the lines of one event and visits it if it has data.
+    /// Reads the lines of one event and calls `visit` if it has data.
     fn emit<E>(&mut self, block: &[u8], visit: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut block = block;
         if std::mem::take(&mut self.at_start) {
@@ -299,7 +301,7 @@ impl Decoder {
     }
 }
 
-/// Reads one line into the event; says whether it was data.
+/// Reads one line into the event; true if it was data.
 fn read_line<'a>(line: &'a [u8], has_data: bool, event: &mut Event<'a>) -> bool {
     let (name, value) = match line.first() {
         None | Some(b':') => return false,
@@ -329,7 +331,7 @@ fn read_line<'a>(line: &'a [u8], has_data: bool, event: &mut Event<'a>) -> bool 
     false
 }
 
-/// Name and value of a line; one space after the colon belongs to neither.
+/// The name and the value of a line, without one space after the colon.
 fn split_field(line: &[u8]) -> (&[u8], &[u8]) {
     let colon = memchr(b':', line).unwrap_or(line.len());
     let (name, value) = line.split_at_checked(colon).unwrap_or((line, &[]));
@@ -337,7 +339,7 @@ fn split_field(line: &[u8]) -> (&[u8], &[u8]) {
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// The first line and what follows its end; nothing follows the last line.
+/// The first line, and the rest after its line end; None for the last line.
 fn split_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some((line, tail)) = memchr2(b'\n', b'\r', text).and_then(|end| text.split_at_checked(end)) else {
         return (text, None);
@@ -346,7 +348,7 @@ fn split_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     (line, after)
 }
 
-/// The quick check first: nearly every value is sound, and then nothing is copied.
+/// Nearly all texts are valid UTF-8, and then nothing is copied.
 fn decode(bytes: &[u8]) -> Cow<'_, str> {
     match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -354,10 +356,10 @@ fn decode(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The text, and whether something in it had to be replaced.
+/// The text, and whether bytes in it were replaced.
 fn decode_data(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     let text = decode(bytes);
-    // Only what was replaced is a copy.
+    // Only a text with replacements is a copy.
     let is_damaged = matches!(text, Cow::Owned(_));
     (text, is_damaged)
 }

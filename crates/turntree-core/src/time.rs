@@ -1,4 +1,6 @@
-//! Points in time, and where they come from. UPP-1.2 §2: ISO 8601 text, UTC with milliseconds and `Z`.
+//! Timestamps and clocks.
+//!
+//! Spec: UPP-1.2 §2 (ISO 8601 text in UTC with milliseconds and `Z`)
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::tagged::CowStr;
 
-/// A point in time with a resolution of one microsecond (what a Python `datetime` holds).
+/// A point in time with a resolution of one microsecond, as a Python `datetime`.
 ///
-/// Written as UTC with three digits of fraction, or six where the last three are not zero: `2024-01-15T10:30:00.000Z`.
-/// Read from any ISO 8601 text; one without an offset counts as UTC, digits past the sixth are cut. Years outside 0 to
-/// 9999 have a sign and six digits, so that every value can be written and read back.
+/// Written in UTC with three digits of fraction, or six if the last three are not zero: `2024-01-15T10:30:00.000Z`.
+/// Parses any ISO 8601 text; a text without an offset counts as UTC, and digits after the sixth are cut. Years outside 0
+/// to 9999 have a sign and six digits, so that every value can be written and parsed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     microseconds: i64,
 }
 
-/// A text that is not an ISO 8601 point in time.
+/// A text that is not an ISO 8601 date and time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not an ISO 8601 date and time; write it like 2024-01-15T10:30:00.000Z")]
 pub struct TimestampError {
@@ -40,7 +42,7 @@ impl Timestamp {
         self.microseconds.div_euclid(1_000)
     }
 
-    /// Hands over the written form.
+    /// Calls `use_text` with the text form.
     fn with_text<R>(self, use_text: impl FnOnce(&str) -> R) -> R {
         if let Some((text, length)) = calendar::text(self.microseconds)
             && let Some(Ok(text)) = text.get(..length).map(std::str::from_utf8)
@@ -85,7 +87,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// The form that we write ourselves, which nearly all that we read has too, in any year that fits.
+/// A fast reader and writer of the common form, for years with four digits.
 mod calendar {
     const MICROSECONDS_A_SECOND: i64 = 1_000_000;
     const SECONDS_A_DAY: i64 = 86_400;
@@ -94,7 +96,7 @@ mod calendar {
     /// From 0000-03-01 to 1970-01-01.
     const DAYS_TO_EPOCH: i64 = 719_468;
 
-    /// Reads `2024-01-15T10:30:00Z` with no, three or six digits of fraction; `None` for what has another form.
+    /// Parses `2024-01-15T10:30:00Z` with zero, three or six digits of fraction; None for other forms.
     pub(super) fn read(text: &[u8]) -> Option<i64> {
         let (year, text) = match text.first()? {
             b'+' | b'-' => text.split_at_checked(7)?,
@@ -126,13 +128,13 @@ mod calendar {
         };
         let seconds =
             days_since_epoch(year, month, day) * SECONDS_A_DAY + hour * 3_600 + minute * 60 + second;
-        // Wider for one step: before the first instant there is room for a fraction, not for its whole second.
+        // `i128`, because the first second is not completely inside the range of `i64`.
         let instant = i128::from(seconds) * i128::from(MICROSECONDS_A_SECOND) + i128::from(microsecond);
         matches!(zone, b"Z" | b"+00:00").then(|| i64::try_from(instant).ok()).flatten()
     }
 
-    /// UTC with milliseconds, or microseconds where they are not zero, in the first bytes of an array; `None` for a year
-    /// that has not four digits.
+    /// UTC with milliseconds, or with microseconds if they are not zero, in the first bytes of an array; None for a year
+    /// that does not have four digits.
     pub(super) fn text(instant: i64) -> Option<([u8; 27], usize)> {
         let (year, month, day, second, microsecond) = parts(instant);
         if !(0..=9999).contains(&year) {
@@ -163,7 +165,7 @@ mod calendar {
         Some((text, 24))
     }
 
-    /// The same for years with a sign and six digits.
+    /// The text form of years with a sign and six digits.
     pub(super) fn long_text(instant: i64) -> String {
         let (year, month, day, second, microsecond) = parts(instant);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
@@ -230,13 +232,13 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Tells the time. Machines never look at a clock themselves: a driver hands them one.
+/// A source of the current time. State machines take it as an argument.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Now, rounded down to a millisecond (the resolution that UPP-1.2 writes).
+    /// The current time, rounded down to a millisecond, the resolution of UPP-1.2.
     fn now(&self) -> Timestamp;
 }
 
-/// The clock of this machine.
+/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -247,7 +249,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still, for tests and snapshots.
+/// A clock with a constant time, for tests and snapshots.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 

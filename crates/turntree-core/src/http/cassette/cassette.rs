@@ -14,34 +14,34 @@ use super::request::RequestRecord;
 use crate::http::transport::TransportError;
 use crate::runtime;
 
-/// How long [`Cassette::save`] waits for answers that are being read to their end.
+/// Maximum time that [`Cassette::save`] waits for responses that are still being read.
 const SAVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Differences that an error names.
+/// Maximum number of differences in an error message.
 const SHOWN_DIFFERENCES: usize = 5;
 
-/// What a recording is used for.
+/// Whether a cassette plays, records, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CassetteMode {
-    /// Plays; what is not recorded is an error. Nothing touches the network.
+    /// Plays. A request that is not recorded is an error. The network is not used.
     #[default]
     Replay,
-    /// Sends everything and records it anew; what the file held when it was opened is replaced.
+    /// Sends and records all requests. The recording replaces the exchanges that were in the file when it was opened.
     Record,
-    /// Plays what is recorded, sends and adds what is not.
+    /// Plays recorded requests; sends and adds the others.
     Auto,
 }
 
 /// Options of a [`Cassette`].
 #[derive(Clone, Default)]
 pub struct CassetteOptions {
-    /// What it is used for.
+    /// The mode.
     pub mode: CassetteMode,
-    /// JSON pointers into request bodies that are not compared; `*` stands for any one key or index.
+    /// JSON pointers into request bodies that are not compared; `*` matches any one key or index.
     pub ignore: Vec<String>,
-    /// Whether the last exchange that matches is played again when all of them have been played.
+    /// Plays the last matching exchange again when all matching exchanges have been played.
     pub repeat: bool,
-    /// Takes out what only the caller knows to be secret. With it, nothing is written before [`Cassette::save`].
+    /// Removes application-specific secrets. With a hook, the file is written only by [`Cassette::save`].
     pub redact: Option<RedactionHook>,
 }
 
@@ -56,10 +56,9 @@ impl fmt::Debug for CassetteOptions {
     }
 }
 
-/// A recording in use. Cloning shares it; equal only to itself and its clones.
+/// An open cassette. Cloning shares it; it is equal only to its clones.
 ///
-/// Exchanges are played in the order in which they were recorded: the first that has not been played and whose method,
-/// URL and body are those of the request.
+/// Plays the first exchange that has not been played and whose method, URL and body match the request.
 #[derive(Clone)]
 pub struct Cassette(Arc<Inner>);
 
@@ -68,35 +67,36 @@ struct Inner {
     options: CassetteOptions,
     ignored: IgnoredPointers,
     state: Mutex<State>,
-    /// Rung when an exchange is recorded to its end.
+    /// Notified when an exchange is completely recorded.
     recorded: Condvar,
-    /// What of the file is ours. Held while it is written, so that the newest state is written last.
+    /// The exchanges in the file that belong to this cassette. Locked during a write, so that the newest state is written
+    /// last.
     writing: Mutex<FileShare>,
 }
 
 #[derive(Default)]
 struct State {
     entries: Vec<Entry>,
-    /// Something is recorded that is not in the file.
+    /// True if an exchange is not in the file yet.
     is_dirty: bool,
-    /// Why the last write in the background failed.
+    /// The error of the last write in the background.
     failed: Option<CassetteError>,
 }
 
-/// One exchange of the file, or one that will be.
+/// One exchange, from the file or recorded now.
 struct Entry {
     exchange: Recorded,
     plays: usize,
-    /// It is being recorded.
+    /// True while it is being recorded.
     is_open: bool,
-    /// It was recorded here and is not from the file.
+    /// True if it was recorded by this cassette, not read from the file.
     is_ours: bool,
 }
 
 /// An exchange that has not been played.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusedExchange {
-    /// Its place in the file, from 0.
+    /// The index in the file, from 0.
     pub index: usize,
     /// The method.
     pub method: String,
@@ -105,10 +105,11 @@ pub struct UnusedExchange {
 }
 
 impl Cassette {
-    /// Opens a recording. Blocks while it reads.
+    /// Opens a cassette. Blocks while it reads the file.
     ///
     /// # Errors
-    /// [`CassetteError`] when the file is to be played and is missing, or is none of ours; when a pointer to ignore is none.
+    /// [`CassetteError`] if the file is missing and the mode is [`CassetteMode::Replay`], if its format is wrong, or if an
+    /// ignored pointer is invalid.
     pub fn open(path: impl Into<PathBuf>, options: CassetteOptions) -> Result<Self, CassetteError> {
         let path = path.into();
         let ignored = IgnoredPointers::new(&options.ignore)?;
@@ -139,27 +140,27 @@ impl Cassette {
         &self.0.path
     }
 
-    /// What it is used for.
+    /// The mode.
     pub fn mode(&self) -> CassetteMode {
         self.0.options.mode
     }
 
-    /// Exchanges that are recorded.
+    /// The number of recorded exchanges.
     pub fn len(&self) -> usize {
         self.state().entries.iter().filter(|entry| !entry.is_open).count()
     }
 
-    /// Whether nothing is recorded.
+    /// True if no exchange is recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Answers that were played since the beginning or the last [`Cassette::rewind`].
+    /// The number of exchanges played since the start or the last [`Cassette::rewind`].
     pub fn played(&self) -> usize {
         self.state().entries.iter().map(|entry| entry.plays).sum()
     }
 
-    /// The exchanges that were not played, in their order; those that were recorded by this very object count as played.
+    /// The exchanges that were not played, in order. Exchanges that this cassette recorded count as played.
     pub fn unused(&self) -> Vec<UnusedExchange> {
         let state = self.state();
         let unused = state.entries.iter().enumerate().filter(|(_, entry)| !entry.is_open && entry.plays == 0);
@@ -175,11 +176,11 @@ impl Cassette {
         self.state().entries.iter_mut().for_each(|entry| entry.plays = 0);
     }
 
-    /// Writes what was recorded, after a moment for answers that are being read. Blocks. Does nothing when the file
-    /// is up to date.
+    /// Writes the recorded exchanges. Waits up to 2 seconds for responses that are still being read. Blocks. Does nothing if
+    /// the file is up to date.
     ///
     /// # Errors
-    /// [`CassetteError`] when the file cannot be written or the redaction hook fails; what was there stays.
+    /// [`CassetteError`] if the file cannot be written or the redaction hook fails; the file is then unchanged.
     pub fn save(&self) -> Result<(), CassetteError> {
         if self.mode() == CassetteMode::Replay {
             return Ok(());
@@ -188,7 +189,7 @@ impl Cassette {
         let waited = self.0.recorded.wait_timeout_while(self.state(), SAVE_PATIENCE, is_busy);
         let failed = waited.unwrap_or_else(PoisonError::into_inner).0.failed.take();
         let written = self.write();
-        // A write that works now makes up for one that did not.
+        // A successful write makes an earlier failure irrelevant.
         written.map_err(|error| failed.unwrap_or(error))
     }
 
@@ -292,7 +293,7 @@ impl Cassette {
         drop(state);
         self.0.recorded.notify_all();
         if self.0.options.redact.is_some() {
-            // The hook may belong to the host language, which this thread must not enter.
+            // The hook may belong to the host language, which must not run on this thread.
             return;
         }
         let cassette = self.clone();

@@ -1,4 +1,4 @@
-//! The file of a recording: JSON, version 1, described in `docs/replay.md`. Members that are not ours are kept.
+//! The file format: JSON, version 1, described in `docs/replay.md`. Unknown members are preserved.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use serde_json::{Map, Value};
 
 use crate::http::error::HostFailure;
 
-/// What the member `format` says.
+/// The value of the member `format`.
 const FORMAT: &str = "turntree.replay";
 
-/// The newest version that is understood, and the one that is written.
+/// The newest supported version, and the version that is written.
 const VERSION: u64 = 1;
 
-/// A recording larger than this is not read.
+/// Maximum size in bytes of a file.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
-/// What is wrong with a recording.
+/// The errors of a cassette.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no recording at {}; make it with mode=\"record\"", path.display())]
     Missing {
         /// The file.
@@ -36,21 +36,21 @@ pub enum CassetteError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
-    /// The file is none of ours, cut short, or damaged.
+    /// The file has another format, is truncated, or damaged.
     #[error("{} is no recording that can be played: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Where, what, and what to do.
+        /// The place, the reason and the remedy.
         reason: String,
     },
-    /// What is to be ignored is no JSON pointer.
+    /// An ignored path is not a JSON pointer.
     #[error("{text:?} is no JSON pointer; write one as \"/messages/0/id\", with * for any key or index")]
     Pointer {
-        /// As given.
+        /// The path as given.
         text: String,
     },
     /// The redaction hook failed.
@@ -58,18 +58,18 @@ pub enum CassetteError {
     Hook {
         /// The file.
         path: PathBuf,
-        /// What it failed with.
+        /// The failure.
         failure: HostFailure,
     },
 }
 
-/// All of a file.
+/// The content of a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Recording {
     pub(super) format: String,
     pub(super) version: u64,
     pub(super) exchanges: Vec<Recorded>,
-    /// Members that are not ours.
+    /// Unknown members.
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -80,7 +80,7 @@ impl Default for Recording {
     }
 }
 
-/// A request with what came of it: a response, or a failure before there was one.
+/// A request with its response, or with the failure that occurred instead.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Recorded {
     pub(super) request: RecordedRequest,
@@ -111,7 +111,7 @@ pub(super) struct RecordedResponse {
     pub(super) headers: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) body: Option<Payload>,
-    /// The body broke off.
+    /// The failure that ended the body early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<RecordedFailure>,
     #[serde(flatten)]
@@ -129,11 +129,11 @@ pub(super) struct RecordedFailure {
 pub(super) enum FailureKind {
     /// The connection failed.
     Network,
-    /// No connection came about in time.
+    /// No connection within the connect timeout.
     ConnectTimeout,
-    /// The headers did not come in time.
+    /// No headers within the header timeout.
     HeadersTimeout,
-    /// The reader went away before the end.
+    /// The client dropped the request or the body.
     Closed,
 }
 
@@ -147,11 +147,11 @@ pub(super) enum Payload {
     Text(String),
     /// Bytes in one piece.
     Base64(String),
-    /// A stream, piece by piece as it arrived.
+    /// A stream, in chunks as they arrived.
     Chunks(Vec<Chunk>),
 }
 
-/// A piece of a stream: text, or bytes where it is none (a character may be cut in two).
+/// A chunk of a stream: text, or bytes if it is not UTF-8 (a chunk may end inside a character).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Chunk {
@@ -160,14 +160,14 @@ pub(super) enum Chunk {
 }
 
 impl Payload {
-    /// A body in one piece; `None` when it is empty.
+    /// A body in one piece; None if it is empty.
     pub(super) fn of(bytes: &[u8], is_json: bool) -> Option<Self> {
         if bytes.is_empty() {
             return None;
         }
         let Ok(text) = std::str::from_utf8(bytes) else { return Some(Self::Base64(STANDARD.encode(bytes))) };
         let json = is_json.then(|| serde_json::from_str::<Value>(text).ok()).flatten();
-        // Numbers and doubled keys may not survive; then the text is kept.
+        // Some numbers and duplicate keys do not survive parsing; then the text is recorded.
         let json = json.filter(|value| {
             let written = value.to_string();
             written == without_spaces(text)
@@ -175,10 +175,10 @@ impl Payload {
         Some(json.map_or_else(|| Self::Text(text.to_owned()), Self::Json))
     }
 
-    /// The bytes, piece by piece.
+    /// The bytes, in chunks.
     ///
     /// # Errors
-    /// What is wrong with the base64.
+    /// The reason why the base64 does not decode.
     pub(super) fn pieces(&self) -> Result<Vec<Vec<u8>>, String> {
         let decode = |text: &str| {
             STANDARD.decode(text).map_err(|error| format!("its base64 does not decode ({error})"))
@@ -222,7 +222,7 @@ fn without_spaces(text: &str) -> String {
     text.chars().filter(keep).collect()
 }
 
-/// Reads a recording and checks all of it.
+/// Reads and validates a file.
 pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
     let unreadable = |reason: String| CassetteError::File { action: "read", path: path.to_owned(), reason };
     let wrong = |reason: String| CassetteError::Format { path: path.to_owned(), reason };
@@ -263,7 +263,7 @@ pub(super) fn read(path: &Path) -> Result<Recording, CassetteError> {
     Ok(recording)
 }
 
-/// What types do not say.
+/// Checks the rules that the types do not express.
 fn check(exchange: &Recorded) -> Result<(), String> {
     match (&exchange.response, &exchange.failure) {
         (None, None) => return Err("it has neither a response nor a failure".to_owned()),
@@ -277,7 +277,7 @@ fn check(exchange: &Recorded) -> Result<(), String> {
     response.body.as_ref().map_or(Ok(()), |body| body.pieces().map(|_| ()))
 }
 
-/// Writes a recording beside its place and moves it there, so that a reader sees the old one or the new one.
+/// Writes a file atomically: into a temporary file in the same folder, which is then renamed.
 pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), CassetteError> {
     let failed = |reason: String| CassetteError::File { action: "write", path: path.to_owned(), reason };
     let mut text = serde_json::to_string_pretty(recording).map_err(|error| failed(error.to_string()))?;
@@ -297,7 +297,7 @@ pub(super) fn write(path: &Path, recording: &Recording) -> Result<(), CassetteEr
         std::fs::rename(&part, path)
     };
     written().map_err(|error| {
-        // It may not even exist.
+        // The temporary file may not exist.
         let _ = std::fs::remove_file(&part);
         failed(error.to_string())
     })

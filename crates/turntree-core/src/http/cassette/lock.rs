@@ -1,7 +1,7 @@
-//! One file that several recorders write: threads, processes, workers of a test runner.
+//! Merges the writes of several recorders of one file: threads, processes, workers of a test runner.
 //!
-//! Each writes what it has recorded behind what the file holds from others, under a lock beside the file, so that none
-//! takes away what another has added.
+//! Each recorder appends its exchanges to those of the others, under a lock file, so that no recorder removes the
+//! exchanges of another.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -12,41 +12,41 @@ use std::time::{Duration, Instant};
 
 use super::file::{self, CassetteError, Recorded, Recording};
 
-/// How long a lock is waited for.
+/// Maximum time to wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A lock that is older was left by a process that died: writing takes a moment.
+/// A lock file older than this was left by a process that died.
 const STALE: Duration = Duration::from_secs(30);
 
-/// Between two looks at a lock.
+/// Interval between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What of a file belongs to one recorder.
+/// The exchanges in a file that belong to one recorder.
 #[derive(Default)]
 pub(super) struct FileShare {
-    /// What the file held, for the case that somebody takes it away.
+    /// The content of the file, in case another program deletes it.
     before: Recording,
-    /// What the file held that this recorder replaces, or has written: how often each exchange.
+    /// How often each exchange of this recorder is in the file: those that it replaces and those that it has written.
     ours: HashMap<String, usize>,
 }
 
 impl FileShare {
-    /// Of a recorder that adds to what the file holds.
+    /// For a recorder that adds to the file.
     pub(super) fn adding(before: Recording) -> Self {
         Self { before, ours: HashMap::new() }
     }
 
-    /// Of a recorder that replaces what the file holds now.
+    /// For a recorder that replaces the current content of the file.
     pub(super) fn replacing(path: &Path) -> Self {
-        // What cannot be read is no recording of anybody's.
+        // An unreadable file contains no exchanges to preserve.
         let replaced = file::read(path).map(|recording| recording.exchanges).unwrap_or_default();
         Self { before: Recording::default(), ours: counted(&replaced) }
     }
 
-    /// Writes all that this recorder has recorded behind what others have. Blocks.
+    /// Appends the exchanges of this recorder to those of the others. Blocks.
     ///
     /// # Errors
-    /// [`CassetteError::File`] when it cannot be written or the lock is not given up.
+    /// [`CassetteError::File`] if the file cannot be written or the lock is not released in time.
     pub(super) fn write(&mut self, path: &Path, exchanges: Vec<Recorded>) -> Result<(), CassetteError> {
         let _lock = Lock::wait(path)?;
         let mut recording = file::read(path).unwrap_or_else(|_| self.before.clone());
@@ -61,7 +61,7 @@ impl FileShare {
     }
 }
 
-/// How often each exchange is there.
+/// How often each exchange occurs.
 fn counted(exchanges: &[Recorded]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for exchange in exchanges {
@@ -70,12 +70,12 @@ fn counted(exchanges: &[Recorded]) -> HashMap<String, usize> {
     counts
 }
 
-/// An exchange as it is compared.
+/// The text by which exchanges are compared.
 fn written(exchange: &Recorded) -> String {
     serde_json::to_string(exchange).unwrap_or_default()
 }
 
-/// A lock file, removed when it is dropped.
+/// A lock file; removed when dropped.
 struct Lock(PathBuf);
 
 impl Lock {
@@ -91,7 +91,7 @@ impl Lock {
         loop {
             match OpenOptions::new().write(true).create_new(true).open(&lock) {
                 Ok(_) => return Ok(Self(lock)),
-                // Windows denies access to a file that is being removed.
+                // Windows denies access to a file that is being deleted.
                 Err(error)
                     if !matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) =>
                 {
@@ -105,7 +105,7 @@ impl Lock {
                     return Err(failed(words));
                 }
                 Err(_) if is_stale(&lock) => {
-                    // Somebody else may have been faster.
+                    // Another process may have removed it already.
                     let _ = std::fs::remove_file(&lock);
                 }
                 Err(_) => thread::sleep(PAUSE),
@@ -121,7 +121,7 @@ fn is_stale(lock: &Path) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // When it is gone already, somebody took it for stale.
+        // It is missing if another process considered it stale.
         let _ = std::fs::remove_file(&self.0);
     }
 }

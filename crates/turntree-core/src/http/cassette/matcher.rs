@@ -1,4 +1,4 @@
-//! Whether two requests are the same, and where they are not.
+//! Compares a request with a recorded one.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use super::file::{CassetteError, Payload, RecordedRequest};
 
-/// Differences past this many are not looked for.
+/// Maximum number of differences that are collected.
 const MAX_DIFFERENCES: usize = 64;
 
-/// A value in an error is cut after this many characters.
+/// Maximum number of characters of a value in an error message.
 const SHOWN_VALUE: usize = 60;
 
-/// What a request to another URL counts when the nearest is looked for: more than any body.
+/// The distance of a request to another URL: larger than that of any body.
 const OTHER_ADDRESS: usize = MAX_DIFFERENCES * 4;
 
-/// One place at which two requests differ.
+/// One difference between two requests.
 #[derive(Debug)]
 pub(super) struct Difference {
-    /// A JSON pointer into the body, or `method`, `url`.
+    /// A JSON pointer into the body, or `method`, or `url`.
     place: String,
     recorded: Option<String>,
     asked: Option<String>,
@@ -39,7 +39,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Pointers that are not compared, each as its segments.
+/// JSON pointers that are not compared, split into segments.
 #[derive(Debug, Default)]
 pub(super) struct IgnoredPointers(Vec<Vec<String>>);
 
@@ -58,7 +58,7 @@ impl IgnoredPointers {
     }
 }
 
-/// Whether a request is the recorded one.
+/// True if a request matches a recorded one.
 pub(super) fn matches(
     recorded: &RecordedRequest,
     asked: &RecordedRequest,
@@ -67,7 +67,7 @@ pub(super) fn matches(
     compare(recorded, asked, ignored, 1).is_empty()
 }
 
-/// Where they differ; the first 64 places.
+/// The differences, at most 64.
 pub(super) fn differences(
     recorded: &RecordedRequest,
     asked: &RecordedRequest,
@@ -76,7 +76,7 @@ pub(super) fn differences(
     compare(recorded, asked, ignored, MAX_DIFFERENCES)
 }
 
-/// How far they are from each other.
+/// The distance of two requests, to find the nearest.
 pub(super) fn distance(differences: &[Difference]) -> usize {
     differences.iter().map(|difference| if difference.is_address { OTHER_ADDRESS } else { 1 }).sum()
 }
@@ -101,7 +101,7 @@ fn compare(
     comparison.found
 }
 
-/// A body as a value: documents as they are, everything else as its text.
+/// A body as a JSON value: documents as they are, other bodies as text.
 fn value(body: &Payload) -> Value {
     match body {
         Payload::Json(value) => value.clone(),
@@ -156,7 +156,7 @@ impl Comparison<'_> {
     }
 }
 
-/// `1` and `1.0` are the same number.
+/// True for the same number: `1` equals `1.0`.
 fn is_equal(one: &Value, two: &Value) -> bool {
     match (one.as_f64(), two.as_f64()) {
         (Some(first), Some(second)) if one.is_f64() != two.is_f64() => first.total_cmp(&second).is_eq(),

@@ -160,7 +160,7 @@ impl Drop for ExchangeRecorder {
     }
 }
 
-/// The headers that are recorded. The others are of no use when they are played, or name an account.
+/// The headers that are recorded. The others are useless for playback or identify an account.
 fn recorded_headers(all: &HeaderMap) -> Map<String, Value> {
     let mut shown = headers(all);
     shown.retain(|name, _| {
@@ -170,7 +170,7 @@ fn recorded_headers(all: &HeaderMap) -> Map<String, Value> {
     shown
 }
 
-/// A body that is recorded while it is read.
+/// Records a body while it is read.
 struct RecordedBody {
     body: ResponseBody,
     recorder: ExchangeRecorder,

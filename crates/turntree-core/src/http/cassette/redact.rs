@@ -1,7 +1,6 @@
-//! What never reaches a file: the credentials of the request, whatever looks like one, and what a hook takes out.
+//! Removes credentials from recorded exchanges: those of the request, values that look like keys, and what a hook removes.
 //!
-//! Headers are recorded by a list of harmless ones, so that an unknown one cannot leak. This file is about the rest:
-//! queries and bodies.
+//! Headers are recorded only if they are on a list of harmless ones. This file redacts queries and bodies.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,19 +15,20 @@ use crate::http::error::HostFailure;
 
 /// Changes an exchange, as JSON of the file's format, before it is compared or written.
 ///
-/// Called on the thread that polls the request with `{"request": …}` alone, and on the thread that saves with all.
+/// Called with `{"request": …}` on the thread that polls the request, and with the whole exchange on the thread that
+/// saves.
 ///
 /// # Errors
-/// What it failed with; a request that it failed on comes out with that very failure.
+/// A failure for a request ends that request with the same failure.
 pub type RedactionHook = Arc<dyn Fn(Value) -> Result<Value, HostFailure> + Send + Sync>;
 
-/// Stands where a secret was.
+/// Replaces a secret.
 pub(super) const MARK: &str = "REDACTED";
 
-/// Shorter ones would be words themselves.
+/// Minimum length of a secret; shorter values could be ordinary words.
 pub(super) const SHORTEST_SECRET: usize = 6;
 
-/// Where Unicode begins to have characters that mean nothing.
+/// The first character of Unicode's private use area.
 const PRIVATE_USE: u32 = 0xE000;
 
 /// Names of query parameters and JSON members that hold credentials, in lower case without `-` and `_`.
@@ -50,7 +50,7 @@ const SECRET_NAMES: [&str; 15] = [
     "xgoogsignature",
 ];
 
-/// How vendors' keys begin, and how many characters follow at least.
+/// Prefixes of vendors' keys, and the minimum number of characters after them.
 const KEY_SHAPES: [(&str, usize); 11] = [
     ("AIza", 30),
     ("Bearer ", 12),
@@ -65,24 +65,24 @@ const KEY_SHAPES: [(&str, usize); 11] = [
     ("xai-", 20),
 ];
 
-/// Whether a name says that its value is a credential.
+/// True if a query parameter of this name contains a credential.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     plain == "key" || plain == "token" || is_secret_member(&plain)
 }
 
-/// `key` and `token` are ordinary words inside a document.
+/// True if a JSON member of this name contains a credential. `key` and `token` are ordinary words inside a document.
 fn is_secret_member(plain: &str) -> bool {
     SECRET_NAMES.contains(&plain)
 }
 
-/// A body without credentials.
+/// Removes credentials from a body.
 pub(super) fn payload(body: Payload, secrets: &[String]) -> Payload {
     match body {
         Payload::Json(value) => Payload::Json(json(value, secrets)),
         Payload::Text(told) => Payload::Text(text(&told, secrets).into_owned()),
-        // Base64 hides a secret from a search of the file, but not from a reader.
+        // A search of the file does not find a secret in base64, but a reader can decode it.
         Payload::Base64(told) => {
             let hidden = STANDARD.decode(&told).ok().and_then(|whole| bytes(&whole, secrets));
             Payload::Base64(hidden.map_or(told, |hidden| STANDARD.encode(hidden)))
@@ -91,7 +91,7 @@ pub(super) fn payload(body: Payload, secrets: &[String]) -> Payload {
     }
 }
 
-/// A stream piece by piece, or in one piece where a cut goes through a secret.
+/// Removes credentials from a stream. If a chunk boundary splits a secret, the chunks are joined.
 fn stream(chunks: Vec<Chunk>, secrets: &[String]) -> Vec<Chunk> {
     let whole: Option<Vec<&str>> = chunks
         .iter()
@@ -139,7 +139,7 @@ fn json(value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// A text without the given secrets and without what has the shape of a key.
+/// Removes the given secrets, and values that look like keys, from a text.
 pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
     let mut hidden = Cow::Borrowed(told);
     for secret in secrets {
@@ -155,9 +155,9 @@ pub(super) fn text<'a>(told: &'a str, secrets: &[String]) -> Cow<'a, str> {
     hidden
 }
 
-/// Bytes that are no text, without the secrets among them; `None` when there are none. The others stay as they are.
+/// Removes secrets from bytes that are not UTF-8; None if there are none. The other bytes do not change.
 fn bytes(told: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
-    // Each byte as a character: those of ASCII as themselves, the others as ones that are in no word.
+    // Maps each byte to a character: ASCII to itself, other bytes to the private use area.
     let spelled = |bytes: &[u8]| -> String {
         let letter = |byte: &u8| match byte {
             0..0x80 => char::from(*byte),
@@ -175,7 +175,7 @@ fn bytes(told: &[u8], secrets: &[String]) -> Option<Vec<u8>> {
     (*hidden != *told).then(|| hidden.chars().map(byte).collect())
 }
 
-/// The text without keys that begin so; `None` when there is none.
+/// Removes keys with a prefix from a text; None if there are none.
 fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String> {
     let is_part =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | '+' | '=');
@@ -187,7 +187,7 @@ fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String>
         let is_word = before.chars().next_back().is_some_and(char::is_alphanumeric);
         clean.push_str(before);
         if length >= shortest && !is_word {
-            // The scheme of a header is no secret.
+            // The scheme of an `Authorization` header is not a secret.
             clean.push_str(if beginning.ends_with(' ') { beginning } else { "" });
             clean.push_str(MARK);
             is_changed = true;
@@ -201,10 +201,10 @@ fn without_shape(told: &str, beginning: &str, shortest: usize) -> Option<String>
     is_changed.then_some(clean)
 }
 
-/// An exchange as the caller's hook leaves it.
+/// Applies the application's hook to an exchange.
 ///
 /// # Errors
-/// [`CassetteError::Hook`] when it fails, or gives what is no exchange.
+/// [`CassetteError::Hook`] if the hook fails or returns something other than an exchange.
 pub(super) fn with_hook(
     hook: &RedactionHook,
     exchange: &Recorded,

@@ -1,4 +1,4 @@
-//! A request as it is recorded and compared: without credentials, its JSON as values.
+//! A request as it is recorded and compared: without credentials, with JSON bodies as values.
 
 use ::http::HeaderMap;
 use serde_json::{Map, Value};
@@ -8,16 +8,16 @@ use super::file::{Payload, RecordedRequest};
 use super::redact::{self, MARK};
 use crate::http::request::{HttpRequest, PreparedRequest};
 
-/// Request headers that are recorded, for whoever reads the file; they are not compared. All others may hold secrets.
+/// Request headers that are recorded for readers of the file. They are not compared. Other headers may contain secrets.
 const HEADERS: [&str; 5] = ["accept", "content-type", "anthropic-beta", "anthropic-version", "openai-beta"];
 
-/// What is written where a form's boundary was, which is drawn at random.
+/// Replaces a form's random boundary.
 const BOUNDARY: &str = "boundary";
 
-/// A request, and the secrets that were taken out of it.
+/// A request, and the secrets that were removed from it.
 pub(super) struct RequestRecord {
     pub(super) request: RecordedRequest,
-    /// The credentials of this very request: hidden in the answer as well.
+    /// The credentials of this request, which are removed from its response as well.
     pub(super) secrets: Vec<String>,
 }
 
@@ -30,13 +30,13 @@ impl RequestRecord {
         Self::new(request.method.as_str(), request.url.clone(), shown, &request.body, &secret)
     }
 
-    /// Of what may be sent.
+    /// Of a request that has not been prepared.
     pub(super) fn of_http(request: &HttpRequest) -> Self {
         let mut shown = Map::new();
         for (name, value) in request.headers() {
             shown.insert(name.to_ascii_lowercase(), Value::from(value));
         }
-        // What is no URL matches nothing, and is refused when it is sent.
+        // An invalid URL matches no exchange, and the client refuses it when it is sent.
         let url = Url::parse(request.url()).or_else(|_| Url::parse("http://invalid/"));
         match url {
             Ok(url) => Self::new(request.method().as_str(), url, shown, request.body(), &[]),
@@ -51,7 +51,7 @@ impl RequestRecord {
         body: &[u8],
         secret_headers: &[String],
     ) -> Self {
-        // `Bearer sk-…`: the scheme is no secret.
+        // `Bearer sk-…`: the scheme is not a secret.
         let in_headers = secret_headers.iter().filter_map(|value| value.split_whitespace().next_back());
         let mut secrets: Vec<String> = in_headers.map(str::to_owned).collect();
         let url = without_secrets(url, &mut secrets);
@@ -73,7 +73,7 @@ impl RequestRecord {
     }
 }
 
-/// Headers by name, in lower case; several of one name as a list.
+/// Headers by lower-case name; several values of one name as a list.
 pub(super) fn headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut shown = Map::new();
     for name in headers.keys() {
@@ -85,10 +85,10 @@ pub(super) fn headers(headers: &HeaderMap) -> Map<String, Value> {
     shown
 }
 
-/// A URL without user and password, and without the keys in its query; they are added to `secrets`.
+/// A URL without user, password and keys in its query. The removed values are added to `secrets`.
 fn without_secrets(mut url: Url, secrets: &mut Vec<String>) -> String {
     secrets.extend(url.password().map(str::to_owned));
-    // Fails only for URLs without a host, which are not sent.
+    // Fails only for URLs without a host, which the client does not send.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.set_fragment(None);
     let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
