@@ -46,7 +46,7 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def tracked(*paths: str) -> list[Path]:
-    """The files of the repository below these paths: those that git knows, else all."""
+    """The files of the repository below these paths: tracked files, or all files outside a git repository."""
     listed = subprocess.run(["git", "ls-files", "-z", "--", *paths], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode == 0 and listed.stdout:
         files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
@@ -107,7 +107,7 @@ def cited_sections(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 def problems(text: str, sections: dict[str, set[str]], decisions: set[str]) -> list[str]:
-    """What the text cites and the documents do not have."""
+    """The citations of the text that do not resolve."""
     found = []
     text = flat(text)
     cited = 0
@@ -178,13 +178,12 @@ def test_decisions_are_numbered_without_gaps(decisions: set[str]) -> None:
 
 
 def test_the_named_modules_exist() -> None:
-    named = set(re.findall(r"`(turntree_\w+)(?:::(\w+))?`", SPECIFICATIONS.read_text("utf-8")))
     missing = []
-    for crate, module in sorted(named):
-        folder = ROOT / "crates" / crate.replace("_", "-") / "src"
-        place = folder / (module or "lib.rs")
+    for path in sorted(set(re.findall(r"`(turntree_\w+(?:::\w+)*)`", SPECIFICATIONS.read_text("utf-8")))):
+        crate, *modules = path.split("::")
+        place = ROOT.joinpath("crates", crate.replace("_", "-"), "src", *(modules or ["lib.rs"]))
         if not (place.exists() or place.with_suffix(".rs").exists()):
-            missing.append(f"{crate}::{module}")
+            missing.append(path)
 
     assert missing == [], "update docs/specifications.md"
 
