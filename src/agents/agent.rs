@@ -102,19 +102,23 @@ impl AgentCore {
         Ok(Self::from_parts(CoreAgent::new(options, &RandomIds), functions, callbacks))
     }
 
-    /// The agent's id, a UUIDv4.
+    /// The id of the agent, a UUIDv4.
     #[getter]
     fn id(&self) -> &str {
         self.agent().id()
     }
 
-    /// Says who gives the agent of Python, which middleware sees.
+    /// Set the function that returns the Python agent, for middleware.
     fn belong_to(&self, owner: Py<PyAny>) {
         let before = lock(self.functions()).set_owner(owner);
         drop(before);
     }
 
-    /// Starts a run; the coroutine gives its turn.
+    /// Start a run on the caller's event loop and return a coroutine that returns the turn.
+    ///
+    /// Raises:
+    ///     UPPError: The model does not support a requested feature. Raised immediately.
+    ///     TypeError: An argument has the wrong type; the message names it.
     fn run(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
@@ -125,7 +129,10 @@ impl AgentCore {
         Ok(Coroutine::new("run", kept, run_machine(machine, driver, Arc::clone(slf.get().functions()))))
     }
 
-    /// Runs on this thread, without an event loop.
+    /// Run on this thread, without an event loop, and return the turn.
+    ///
+    /// Raises:
+    ///     UPPError: As `run`, or the model call failed.
     fn run_sync(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
@@ -136,7 +143,17 @@ impl AgentCore {
         sync::run_sync(slf.py(), run_machine(machine, driver, Arc::clone(slf.get().functions())))
     }
 
-    /// Starts a run that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    /// Start a streamed run.
+    ///
+    /// Args:
+    ///     history: The earlier messages.
+    ///     input: The new input.
+    ///     on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
+    ///         thread.
+    ///     sub_agent_events: Whether the stream includes the events of sub-agents.
+    ///
+    /// Raises:
+    ///     UPPError: As `run`.
     fn stream(
         slf: &Bound<'_, Self>,
         history: Option<&Bound<'_, PyAny>>,
@@ -157,7 +174,12 @@ impl AgentCore {
         AgentStream::new(py, stream, slf.get().functions(), kept)
     }
 
-    /// Name, description and parameters of the tool that the agent is. UAP-1.0 §8.2.
+    /// Return the name, the description and the parameters of the agent as a tool.
+    ///
+    /// Raises:
+    ///     TypeError: The schema is not a dict.
+    ///
+    /// Spec: UAP-1.0 §8.2.
     fn tool_definition<'py>(
         &self,
         py: Python<'py>,
@@ -174,13 +196,13 @@ impl AgentCore {
         Ok((name, description, json_to_python(py, parameters.get())?.into_bound(py)))
     }
 
-    /// The task that arguments name, for a tool that is called by hand.
+    /// Return the task from the arguments of a tool call.
     #[staticmethod]
     fn task_of(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
         Ok(task_of(&to_raw(arguments, "arguments")?))
     }
 
-    /// What the tool answers for a turn, as plain data.
+    /// Return the tool result for a turn, as plain data.
     #[staticmethod]
     fn result_of(py: Python<'_>, turn: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         json_to_python(py, result_of(&*extract::<PyTurn>(turn, "turn")?).get())

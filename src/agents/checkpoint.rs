@@ -13,7 +13,9 @@ use turntree_agents::Checkpoint as CoreCheckpoint;
 use turntree_agents::session::checkpoint::SubAgentStates;
 use turntree_core::json;
 
-/// A point of a run that a session can go back to. UAP-1.0 §6.4.
+/// A point of a run that a session can be restored to. Created by sessions.
+///
+/// Spec: UAP-1.0 §6.4, §13.3.
 #[pyclass(frozen, extends = Data, module = "turntree")]
 pub(crate) struct Checkpoint;
 
@@ -45,31 +47,31 @@ pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyRes
 
 #[pymethods]
 impl Checkpoint {
-    /// Its id, a UUIDv4.
+    /// The id: a UUIDv4, or any text if the session was read from JSON.
     #[getter]
     fn id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
         Ok(&Self::of(slf)?.id)
     }
 
-    /// The session.
+    /// The id of the session.
     #[getter]
     fn session_id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
         Ok(&Self::of(slf)?.session_id)
     }
 
-    /// When it was made, in UTC.
+    /// When the checkpoint was created, in UTC.
     #[getter]
     fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.timestamp.to_python(slf.py())
     }
 
-    /// The step of the run, from 1; each run counts anew.
+    /// The step of the run. Each run counts from 1.
     #[getter]
     fn step(slf: &Bound<'_, Self>) -> PyResult<u32> {
         Ok(Self::of(slf)?.step())
     }
 
-    /// The node of the tree that was current.
+    /// The id of the node that the run started from.
     #[getter]
     fn thread_id<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a str> {
         Ok(Self::of(slf)?.position.node.as_str())
@@ -81,13 +83,13 @@ impl Checkpoint {
         PyExecutionState::wrap(slf.py(), Arc::new(Self::of(slf)?.state()))
     }
 
-    /// Sessions of the run's sub-agents as plain data, by the tool calls that started them.
+    /// The sessions of the run's sub-agents as plain data, by tool call id. ``Session.from_json`` reads one.
     #[getter]
     fn sub_agent_states<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         sub_agents(slf.py(), &Self::of(slf)?.sub_agent_states)
     }
 
-    /// Facts about it; a dict of its own.
+    /// The metadata of the checkpoint, as a new dict.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.metadata.to_python(slf.py())

@@ -40,7 +40,7 @@ use turntree_core::time::Timestamp;
 use turntree_upp::UppError;
 use turntree_upp::llm::Input;
 
-/// The native half of an LLM. One serves any number of calls at once.
+/// The native half of ``turntree.upp.LLM``. One serves any number of calls at once.
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct LlmCore {
     llm: Llm,
@@ -88,7 +88,11 @@ impl LlmCore {
         Ok(Self { llm, functions, callbacks, middleware })
     }
 
-    /// Starts a call; the coroutine gives its turn.
+    /// Start a call on the caller's event loop and return a coroutine that returns the turn.
+    ///
+    /// Raises:
+    ///     UPPError: The model does not support a requested feature, or an argument is not an input. Raised
+    ///         immediately.
     fn generate(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Coroutine> {
         let caller = CallerContext::capture(slf.py())?;
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
@@ -97,14 +101,25 @@ impl LlmCore {
         Ok(Coroutine::new("generate", kept, turn))
     }
 
-    /// Calls on this thread, without an event loop.
+    /// Call on this thread, without an event loop, and return the turn.
+    ///
+    /// Raises:
+    ///     UPPError: As `generate`, or the model call failed.
     fn generate_sync(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let caller = CallerContext::without_loop(slf.py())?;
         let (machine, driver) = Self::start(slf, arguments, caller, &GcRoots::default())?;
         sync::run_sync(slf.py(), run_machine(machine, driver, Arc::clone(&slf.get().functions)))
     }
 
-    /// Starts a call that is listened to. `on_loop` tells whether tools run on the caller's event loop.
+    /// Start a streamed call.
+    ///
+    /// Args:
+    ///     arguments: The history, if any, and the inputs.
+    ///     on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
+    ///         thread.
+    ///
+    /// Raises:
+    ///     UPPError: As `generate`, or the model cannot stream.
     fn stream(slf: &Bound<'_, Self>, arguments: &Bound<'_, PyTuple>, on_loop: bool) -> PyResult<AgentStream> {
         let (py, this) = (slf.py(), slf.get());
         let caller = CallerContext::without_loop(py)?;

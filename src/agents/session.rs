@@ -41,7 +41,7 @@ use turntree_agents::{Session as CoreSession, SessionError, SessionOptions};
 use turntree_core::json::{self, RawJson, RawObject};
 use turntree_core::message::Turn;
 
-/// The native half of a session.
+/// The native half of ``turntree.Session``.
 #[pyclass(frozen, weakref, module = "turntree._core")]
 pub(crate) struct SessionCore {
     session: CoreSession,
@@ -290,7 +290,10 @@ impl SessionCore {
         })
     }
 
-    /// A session from its JSON.
+    /// Create a session from its JSON.
+    ///
+    /// Raises:
+    ///     ValidationError: Invalid JSON, an exceeded limit, another version, or a wrong structure; with the path.
     #[staticmethod]
     fn from_json(
         data: &Bound<'_, PyAny>,
@@ -313,13 +316,13 @@ impl SessionCore {
         })
     }
 
-    /// Its id.
+    /// The id of the session.
     #[getter]
     fn id(&self) -> &str {
         self.session.id()
     }
 
-    /// The id of the agent that it was made with.
+    /// The id of the agent that the session was created with.
     #[getter]
     fn agent_id(&self) -> &str {
         self.session.agent_id()
@@ -331,19 +334,19 @@ impl SessionCore {
         wrap_tree(py, Arc::clone(self.session.tree()))
     }
 
-    /// The application's facts: the dict itself.
+    /// The application's metadata: the dict itself.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
         self.objects.get(|objects| objects.metadata.clone_ref(py))
     }
 
-    /// When it was made, in UTC.
+    /// When the session was created, in UTC.
     #[getter]
     fn created_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.session.created_at().to_python(py)
     }
 
-    /// When it last changed, in UTC.
+    /// When the session last changed, in UTC.
     #[getter]
     fn updated_at<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.session.updated_at().to_python(py)
@@ -355,20 +358,20 @@ impl SessionCore {
         self.session.checkpoints().into_iter().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).collect()
     }
 
-    /// The latest checkpoint, or the one that was restored.
+    /// The newest checkpoint, or the one that was restored last.
     #[getter]
     fn current_checkpoint(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.session.current_checkpoint().map(|checkpoint| Checkpoint::wrap(py, checkpoint)).transpose()
     }
 
-    /// The state of the run that is not finished; None where there is none.
+    /// The state of the unfinished run, or None.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let state = self.session.unfinished().and_then(|unfinished| unfinished.state());
         state.map(|state| PyExecutionState::wrap(py, Arc::new(state))).transpose()
     }
 
-    /// Messages that were restored and are not in the tree: the next run sees them after the history.
+    /// Messages of a restored checkpoint that are not in the tree. The next run sees them after the history.
     #[getter]
     fn restored<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let restored = self.session.unfinished().filter(|unfinished| unfinished.restored);
@@ -376,20 +379,20 @@ impl SessionCore {
         messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
-    /// Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls.
+    /// The sessions of the sub-agents of the active or unfinished run, as plain data by tool call id.
     #[getter]
     fn sub_agent_states<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let states = gil::mark_held(py, || self.session.sub_agent_states());
         sub_agents(py, &states)
     }
 
-    /// The calls that wait for a decision, in their order.
+    /// The calls that wait for approval, in order.
     #[getter]
     fn pending(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         self.session.pending().into_iter().map(|call| ToolCall::wrap(py, call)).collect()
     }
 
-    /// Lets a pending call run, with other arguments where some are given.
+    /// Approve a pending call. `arguments` replaces its arguments if given.
     #[pyo3(signature = (call_id, arguments))]
     fn approve(&self, py: Python<'_>, call_id: &str, arguments: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let arguments = arguments.map(|given| to_raw_object(given, "arguments")).transpose()?;
@@ -400,7 +403,7 @@ impl SessionCore {
             .map_err(|error| session_exception(py, &error))
     }
 
-    /// Refuses a pending call.
+    /// Deny a pending call.
     #[pyo3(signature = (call_id, reason))]
     fn deny(&self, py: Python<'_>, call_id: &str, reason: Option<String>) -> PyResult<()> {
         self.session
@@ -408,22 +411,27 @@ impl SessionCore {
             .map_err(|error| session_exception(py, &error))
     }
 
-    /// Gives up the run that is not finished; whether there was one.
+    /// Discard the unfinished run. Return whether there was one.
     fn discard(&self, py: Python<'_>) -> PyResult<bool> {
         self.session.discard().map_err(|error| session_exception(py, &error))
     }
 
-    /// A number for one run.
+    /// Return a number that identifies one run.
     fn ticket(&self) -> u64 {
         self.session.new_ticket()
     }
 
-    /// Whether the run with this ticket is under way.
+    /// Return whether the run with this ticket is active.
     fn is_running(&self, ticket: u64) -> bool {
         self.session.is_running(ticket)
     }
 
-    /// Starts a run; the coroutine gives its turn.
+    /// Start a run on the caller's event loop and return a coroutine that returns the turn.
+    ///
+    /// Args:
+    ///     input: The new input.
+    ///     ticket: From `ticket`.
+    ///     inside: Whether the call comes from inside a run of this session, which is rejected.
     fn run(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
@@ -436,7 +444,7 @@ impl SessionCore {
             .coroutine("run", move |session, context| async move { session.run(input, context).await }))
     }
 
-    /// Runs on this thread, without an event loop.
+    /// Run on this thread, without an event loop, and return the turn.
     fn run_sync(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
@@ -448,7 +456,7 @@ impl SessionCore {
         prepared.block(slf.py(), move |session, context| async move { session.run(input, context).await })
     }
 
-    /// Starts a run that is listened to.
+    /// Start a streamed run.
     fn stream(
         slf: &Bound<'_, Self>,
         input: &Bound<'_, PyAny>,
@@ -463,7 +471,7 @@ impl SessionCore {
         prepared.stream(slf.py(), |session, context| session.stream(input, context))
     }
 
-    /// As `resume`, listened to.
+    /// Resume the unfinished run as a stream.
     fn resume_stream(
         slf: &Bound<'_, Self>,
         ticket: u64,
@@ -474,19 +482,19 @@ impl SessionCore {
         prepared.stream(slf.py(), CoreSession::resume_stream)
     }
 
-    /// Goes on with the run that is not finished; the coroutine gives its turn.
+    /// Resume the unfinished run and return a coroutine that returns the turn.
     fn resume(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Coroutine> {
         let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Awaited, ticket, inside))?;
         Ok(prepared.coroutine("resume", |session, context| async move { session.resume(context).await }))
     }
 
-    /// As `resume`, on this thread.
+    /// Resume the unfinished run on this thread and return the turn.
     fn resume_sync(slf: &Bound<'_, Self>, ticket: u64, inside: bool) -> PyResult<Py<PyAny>> {
         let prepared = Self::prepare_resume(slf, Entry::new(RunKind::Blocking, ticket, inside))?;
         prepared.block(slf.py(), |session, context| async move { session.resume(context).await })
     }
 
-    /// Goes back to a checkpoint; a coroutine.
+    /// Restore a checkpoint; returns a coroutine.
     fn restore(slf: &Bound<'_, Self>, checkpoint_id: String) -> Coroutine {
         let session = slf.get().session.clone();
         let kept = GcRoots::new([slf.clone().into_any().unbind()]);
@@ -496,19 +504,19 @@ impl SessionCore {
         })
     }
 
-    /// Starts a branch at a node, without moving to it; gives the new node's id.
+    /// Start a branch at a node and return the new node's id. The current node does not change.
     fn fork(&self, py: Python<'_>, node_id: &str) -> PyResult<String> {
         self.session.fork(node_id).map(|node| node.to_string()).map_err(|error| session_exception(py, &error))
     }
 
-    /// Keeps a thread under the root, apart from its history; gives the new node's id.
+    /// Add a thread under the root, with a history of its own, and return the new node's id.
     fn plant(&self, thread: &Bound<'_, Thread>, metadata: &Bound<'_, PyAny>) -> PyResult<String> {
         let planted =
             self.session.add_side_thread(Thread::read(thread)?, to_raw_object(metadata, "metadata")?);
         planted.map(|node| node.to_string()).map_err(|error| session_exception(thread.py(), &error))
     }
 
-    /// Saves the session; a coroutine.
+    /// Save the session; returns a coroutine.
     fn save(slf: &Bound<'_, Self>) -> PyResult<Coroutine> {
         let py = slf.py();
         let store = slf.get().objects.get(|objects| objects.store.clone_ref(py))?;
@@ -522,7 +530,7 @@ impl SessionCore {
         }))
     }
 
-    /// Its JSON.
+    /// Return the session as JSON.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         let snapshot =
             gil::mark_held(py, || self.session.snapshot()).map_err(|error| session_exception(py, &error))?;

@@ -13,17 +13,29 @@ use turntree_agents::types::{ExecutionState, PlanStatus, PlanStep as CoreStep};
 use turntree_core::json::Extra;
 
 data_class! {
-    /// A step of a plan. UAP-1.0 §13.4.
+    /// A step of a plan.
+    ///
+    /// Args:
+    ///     id: Unique in its plan.
+    ///     description: The task of the step.
+    ///     tool: The tool for the step, if the plan names one.
+    ///     depends_on: The ids of the steps that must be completed before.
+    ///     status: The status of the step.
+    ///
+    /// Raises:
+    ///     ValueError: The status is unknown.
+    ///
+    /// Spec: UAP-1.0 §13.4.
     PlanStep as "PlanStep" in "turntree" over CoreStep {
-        /// Unique in its plan.
+        /// The id, unique in its plan.
         id,
-        /// What is to be done.
+        /// The task of the step.
         description,
-        /// The tool to do it with, where the plan names one.
+        /// The tool for the step, if the plan names one.
         tool,
-        /// Ids of the steps that have to be done before.
+        /// The ids of the steps that must be completed before.
         depends_on,
-        /// How far it is.
+        /// The status of the step.
         status,
     }
 
@@ -50,7 +62,9 @@ impl ToPython for PlanStatus {
     }
 }
 
-/// What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1.
+/// The state of a run that hooks and stop conditions receive, at the time of the call.
+///
+/// Spec: UAP-1.0 §5.1, §13.4.
 #[pyclass(frozen, extends = Data, name = "ExecutionState", module = "turntree")]
 pub(crate) struct PyExecutionState {
     /// The run's own metadata, while it runs.
@@ -82,19 +96,22 @@ impl PyExecutionState {
 
 #[pymethods]
 impl PyExecutionState {
-    /// The step that runs, from 1.
+    /// The current step, from 1.
     #[getter]
     fn step(slf: &Bound<'_, Self>) -> PyResult<u32> {
         Ok(Self::of(slf)?.step)
     }
 
-    /// The input, then everything new, in order.
+    /// The input, followed by all new messages, in order.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.messages.iter().cloned().collect::<Vec<_>>().to_python(slf.py())
     }
 
-    /// What the application keeps with the run. Given to a hook it is the run's own dict, and may be changed.
+    /// The metadata of the run, JSON data.
+    ///
+    /// A hook receives the run's own dict: values that hooks and tools add are present in all later steps, in
+    /// checkpoints, and when the run is resumed. A run starts with an empty dict.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &slf.get().metadata {
@@ -103,14 +120,14 @@ impl PyExecutionState {
         }
     }
 
-    /// What the model thought, one text a step; None where the strategy does not have it think.
+    /// The reasoning of the model, one text per step; None if the strategy has no reasoning phase.
     #[getter]
     fn reasoning<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let thoughts = Self::of(slf)?.reasoning.as_ref();
         thoughts.map(|thoughts| thoughts.iter().cloned().collect::<Vec<_>>()).to_python(slf.py())
     }
 
-    /// The steps of the plan; None where the strategy makes none.
+    /// The steps of the plan; None if the strategy creates none.
     #[getter]
     fn plan<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let plan = Self::of(slf)?.plan.as_ref();

@@ -135,7 +135,10 @@ impl Lease {
     }
 }
 
-/// The native half of `turntree.execution.ExecutionContext`.
+/// The native half of ``turntree.execution.ExecutionContext``. Valid for one run.
+///
+/// Raises:
+///     RuntimeError: The run is over. Raised by everything except `metadata` and `ended`.
 #[pyclass(frozen, module = "turntree._core")]
 pub(crate) struct StrategyContext {
     lease: Lease,
@@ -162,42 +165,42 @@ impl StrategyContext {
 
 #[pymethods]
 impl StrategyContext {
-    /// What was said before.
+    /// The earlier messages, as a new list.
     #[getter]
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.lease.get()?.setup().history.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
-    /// What is to be answered.
+    /// The messages of the input.
     #[getter]
     fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.lease.get()?.state().messages.iter().cloned().collect::<Vec<_>>().to_python(py)
     }
 
-    /// The run's own dict.
+    /// The metadata of the run.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)
     }
 
-    /// Whether somebody listens to the run.
+    /// Whether the run is streamed.
     #[getter]
     fn listened(&self) -> PyResult<bool> {
         Ok(self.lease.get()?.events().is_some())
     }
 
-    /// Whether the run is over, by its end or by an abort.
+    /// Whether the run is over: it ended or was aborted.
     #[getter]
     fn ended(&self) -> bool {
         self.lease.ended.is_cancelled()
     }
 
-    /// The agent's model with the agent's tools, and without its hooks of steps.
+    /// Return the agent's model with the agent's tools, without the hooks of steps.
     fn llm(&self, py: Python<'_>) -> PyResult<LlmCore> {
         LlmCore::of_run(py, &*self.lease.get()?, &self.agent)
     }
 
-    /// Runs one of our strategies as a part of this run; the coroutine gives its turn.
+    /// Run a built-in strategy as part of this run and return a coroutine that returns the turn.
     fn run(
         slf: &Bound<'_, Self>,
         execution: &Bound<'_, PyDict>,
@@ -229,7 +232,7 @@ impl StrategyContext {
         }))
     }
 
-    /// Tells an event of a stream to whoever listens; a coroutine.
+    /// Add an event of another stream to the run's stream.
     fn pass_on(slf: &Bound<'_, Self>, event: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
         let event = match event.cast::<AgentStreamEvent>() {
             Ok(event) => event.get().core().clone(),
@@ -238,7 +241,10 @@ impl StrategyContext {
         Self::push(slf, event)
     }
 
-    /// Tells an event of this run to whoever listens; a coroutine.
+    /// Add an event of this run to the run's stream.
+    ///
+    /// Raises:
+    ///     ValueError: The event does not have this data.
     fn emit(slf: &Bound<'_, Self>, kind: &str, step: u32, data: &Bound<'_, PyAny>) -> PyResult<Coroutine> {
         let agent_id = slf.get().agent.get().agent().id().to_string();
         let data = to_raw(data, "data")?;

@@ -89,7 +89,7 @@ impl Run for LlmStream {
     }
 }
 
-/// The native half of `turntree.AgentStream` and of `turntree.upp.StreamResult`.
+/// The native half of ``turntree.AgentStream`` and ``turntree.upp.StreamResult``.
 #[pyclass(frozen, name = "AgentStreamCore", module = "turntree._core")]
 pub(crate) struct AgentStream {
     events: Py<PyEventStream>,
@@ -156,18 +156,18 @@ impl AgentStream {
 
 #[pymethods]
 impl AgentStream {
-    /// The asynchronous iterator over events.
+    /// The asynchronous iterator over events; always the same object.
     #[getter]
     fn events(&self, py: Python<'_>) -> Py<PyEventStream> {
         self.events.clone_ref(py)
     }
 
-    /// The synchronous iterator over events.
+    /// Return the synchronous iterator over the same events.
     fn blocking(&self, py: Python<'_>) -> BlockingEvents {
         PyEventStream::blocking(self.events.clone_ref(py))
     }
 
-    /// The structured answer so far as plain data, by the events that were read; None before there is anything.
+    /// The structured answer so far as plain data, from the events that were read. None before the first data.
     #[getter]
     fn partial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.answer.read() {
@@ -176,24 +176,24 @@ impl AgentStream {
         }
     }
 
-    /// A coroutine that gives the turn. The run goes on while it is awaited.
+    /// Return a coroutine that waits for the turn. The run continues while it is awaited.
     fn turn(slf: &Bound<'_, Self>) -> Coroutine {
         let turn = slf.get().turn_of(slf.py());
         Coroutine::new("turn", GcRoots::new([slf.clone().into_any().unbind()]), turn)
     }
 
-    /// The turn, waited for on this thread.
+    /// Wait for the turn on this thread.
     fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.turn_of(py))
     }
 
-    /// Stops the run; the turn is what there is.
+    /// Stop the run. The turn is partial.
     fn abort(&self, py: Python<'_>) {
         // Tools that are dropped by it say so to Python.
         gil::mark_held(py, || self.abort.cancel());
     }
 
-    /// Stops a run that is not over, at once: its connection is given up though nobody waits for the run.
+    /// Stop a run that is not over and release its connection immediately, even if nothing awaits the run.
     fn leave(&self, py: Python<'_>) {
         if lock(&self.outcome).is_none() {
             gil::mark_held(py, || self.abort.cancel());
@@ -212,7 +212,14 @@ impl AgentStream {
 
 garbage_collected!(AgentStream: events, outcome);
 
-/// One event of a streamed run. UAP-1.0 §12.2.
+/// One event of a streamed run: of the agent, of the model or of a tool.
+///
+/// Exactly one of `uap` and `upp` is set::
+///
+///     if event.upp and event.upp.type == "text_delta":
+///         print(event.upp.delta["text"], end="")
+///
+/// Spec: UAP-1.0 §12.2.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct AgentStreamEvent(CoreEvent);
 
@@ -238,7 +245,7 @@ impl AgentStreamEvent {
 
 #[pymethods]
 impl AgentStreamEvent {
-    /// Whose event: "uap" of the agent, "upp" of the model or a tool.
+    /// The source of the event: "uap" for the agent, "upp" for the model or a tool.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
         match self.0.as_uap() {
@@ -247,19 +254,19 @@ impl AgentStreamEvent {
         }
     }
 
-    /// The run of an agent as a tool whose event it is, or None.
+    /// The sub-agent run that the event belongs to, or None. Set only with ``sub_agent_events=True``.
     #[getter]
     fn sub_agent(&self) -> Option<SubAgentRun> {
         self.0.sub_agent().cloned().map(SubAgentRun)
     }
 
-    /// The agent's event, or None.
+    /// The event of the agent, or None.
     #[getter]
     fn uap(&self) -> Option<UapEvent> {
         self.0.as_uap().cloned().map(UapEvent)
     }
 
-    /// The model's or the tool's event, or None.
+    /// The event of the model or a tool, or None.
     #[getter]
     fn upp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.as_upp().cloned().to_python(py)
@@ -283,49 +290,51 @@ impl AgentStreamEvent {
     }
 }
 
-/// One run of an agent as the tool of another one. UAP-1.0 §8.4.
+/// One run of an agent as a tool of another agent. Part of events.
+///
+/// Spec: UAP-1.0 §8.4.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct SubAgentRun(Arc<CoreSubAgentRun>);
 
 #[pymethods]
 impl SubAgentRun {
-    /// The agent.
+    /// The id of the agent, a UUIDv4.
     #[getter]
     fn agent_id(&self) -> &str {
         &self.0.agent_id
     }
 
-    /// This run of it.
+    /// The id of this run, a UUIDv4.
     #[getter]
     fn turn_id(&self) -> &str {
         &self.0.turn_id
     }
 
-    /// The agent whose tool it is.
+    /// The id of the agent that called it; None if a model without an agent called it.
     #[getter]
     fn parent_agent_id(&self) -> Option<&str> {
         self.0.parent_agent_id.as_deref()
     }
 
-    /// The run whose tool it is.
+    /// The id of the run that called it; None if a model without an agent called it.
     #[getter]
     fn parent_turn_id(&self) -> Option<&str> {
         self.0.parent_turn_id.as_deref()
     }
 
-    /// What the tool is called.
+    /// The name of the tool.
     #[getter]
     fn tool_name(&self) -> &str {
         &self.0.tool_name
     }
 
-    /// The call.
+    /// The id of the call, as the model assigned it.
     #[getter]
     fn tool_call_id(&self) -> &str {
         &self.0.tool_call_id
     }
 
-    /// How many runs it is inside of, from 1.
+    /// The number of runs that contain this run, from 1.
     #[getter]
     fn depth(&self) -> u32 {
         self.0.depth
@@ -347,13 +356,26 @@ impl SubAgentRun {
     }
 }
 
-/// An event of the agent. UAP-1.0 §12.2.
+/// An event of an agent.
+///
+/// ==================  ============================================================================
+/// `type`              `data`
+/// ==================  ============================================================================
+/// ``step_start``      ``{"stepNumber"}``; ``"stepId"`` if the step has an id; ``"planStepId"`` with `plan`
+/// ``step_end``        ``{"stepNumber", "usage"}`` and the ids; the usage of this step alone
+/// ``reasoning``       ``{"text"}``
+/// ``action``          ``{"toolCalls"}``: calls as dicts
+/// ``observation``     ``{"results"}``: results as dicts, in the order of the calls
+/// ``checkpoint``      ``{"checkpointId"}``
+/// ==================  ============================================================================
+///
+/// Spec: UAP-1.0 §12.2.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct UapEvent(CoreUapEvent);
 
 #[pymethods]
 impl UapEvent {
-    /// What happened, as "`step_start`".
+    /// The type of the event, such as ``step_start``.
     #[getter(r#type)]
     fn kind(&self) -> &str {
         self.0.data.kind()
@@ -365,13 +387,13 @@ impl UapEvent {
         self.0.step
     }
 
-    /// The agent.
+    /// The id of the agent, a UUIDv4.
     #[getter]
     fn agent_id(&self) -> &str {
         &self.0.agent_id
     }
 
-    /// The event's data, keys as the specification spells them.
+    /// The data of the event, with the keys of the specification.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let data = self.0.data.to_raw().map_err(|error| crate::convert::error::serialization(py, &error))?;

@@ -10,7 +10,12 @@ use crate::convert::json::to_raw;
 use turntree_agents::host::ToolInvocation;
 use turntree_core::time::{Clock, SystemClock};
 
-/// Who calls a tool, and whether the call is still wanted. Given to the parameter annotated `ToolContext`.
+/// The context of one tool call.
+///
+/// A parameter of a tool that is annotated ``ToolContext`` receives it and is not part of the tool's schema.
+/// Created by the run.
+///
+/// Spec: UAP-1.0 §8.4.
 #[pyclass(frozen, module = "turntree")]
 pub(crate) struct ToolContext {
     invocation: Arc<ToolInvocation>,
@@ -26,61 +31,71 @@ impl ToolContext {
 
 #[pymethods]
 impl ToolContext {
-    /// The agent that runs.
+    /// The id of the agent that runs, a UUIDv4.
     #[getter]
     fn agent_id(&self) -> &str {
         &self.invocation.identity.agent_id
     }
 
-    /// This run of it.
+    /// The id of the run, a UUIDv4.
     #[getter]
     fn turn_id(&self) -> &str {
         &self.invocation.identity.turn_id
     }
 
-    /// The agent whose tool this agent is.
+    /// The id of the agent that called this agent as a tool, or None.
     #[getter]
     fn parent_agent_id(&self) -> Option<&str> {
         self.invocation.identity.parent.as_ref().map(|parent| &*parent.agent_id)
     }
 
-    /// The run whose tool this run is.
+    /// The id of the run that called this agent as a tool, or None.
     #[getter]
     fn parent_turn_id(&self) -> Option<&str> {
         self.invocation.identity.parent.as_ref().map(|parent| &*parent.turn_id)
     }
 
-    /// The call.
+    /// The id of the call, as the model assigned it.
     #[getter]
     fn tool_call_id(&self) -> &str {
         &self.invocation.call.tool_call_id
     }
 
-    /// The session, where there is one.
+    /// The id of the session, or None.
     #[getter]
     fn session_id(&self) -> Option<&str> {
         self.invocation.identity.session_id.as_deref()
     }
 
-    /// Whether the run was aborted: work that goes on in a thread should stop.
+    /// Whether the run was aborted. Work that continues in a thread should stop.
     #[getter]
     fn cancelled(&self) -> bool {
         self.invocation.cancellation.is_cancelled()
     }
 
-    /// How many runs the run is inside of: 0 where no agent has started it.
+    /// The number of runs that contain this run. 0 if no agent started it.
     #[getter]
     fn depth(&self) -> u32 {
         self.invocation.identity.depth
     }
 
-    /// Tells whoever listens to the run how far the tool is.
+    /// Report the progress of the tool to the run's stream.
+    ///
+    /// The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
+    /// has ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a stream, or after the call,
+    /// nothing happens. May be called from any thread.
+    ///
+    /// Args:
+    ///     progress: JSON data such as ``{"done": 3, "of": 10}``.
+    ///
+    /// Raises:
+    ///     TypeError: The value is not JSON data; the message names the path.
     fn report(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
         self.invocation.report(to_raw(progress, "progress")?, SystemClock.now());
         Ok(())
     }
 
-    /// What the application keeps with the run: a dict that hooks see as `state.metadata`; may be changed.
+    /// The metadata of the run: a dict that hooks see as ``state.metadata``. May be changed.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)

@@ -187,24 +187,36 @@ fn list<'py>(py: Python<'py>, messages: &History) -> PyResult<Bound<'py, PyAny>>
     messages.iter().cloned().collect::<Vec<_>>().to_python(py)
 }
 
-/// A conversation with branches. UAP-1.0 §7.
+/// A conversation with branches.
+///
+/// A tree always has a root, named "main", and a current node, which new messages are added to. The cost of a
+/// branch or a copy does not depend on the length of the conversation, because messages are shared. Handles may be
+/// used from any thread. Works as a mapping from ids to nodes; ``print(tree)`` and notebooks draw it.
+///
+/// Args:
+///     thread: The messages of the root: a thread or a list of messages. It is not changed; its messages are
+///         shared.
+///
+/// Spec: UAP-1.0 §7.
 #[pyclass(frozen, extends = Data, module = "turntree")]
 pub(crate) struct ThreadTree;
 
-/// One node of a tree. UAP-1.0 §7.1.
+/// One node of a `ThreadTree`: a handle to the node's current state.
+///
+/// Spec: UAP-1.0 §7.1.
 #[pyclass(frozen, extends = Data, module = "turntree")]
 pub(crate) struct ThreadNode;
 
 data_class! {
-    /// Two nodes of a tree side by side.
+    /// The difference between the histories of two nodes.
     ThreadDiff as "ThreadDiff" in "turntree._core" over CoreDiff {
-        /// The nearest node that both have above them, or are.
+        /// The id of the nearest common ancestor; one of the two nodes if it is an ancestor of the other.
         ancestor_id,
-        /// How many messages both histories begin with.
+        /// The number of messages at the start that both histories have.
         common,
-        /// Messages of the first history that the second lacks, by their ids.
+        /// Messages that only the first history has, compared by id.
         only_a,
-        /// Messages of the second history that the first lacks, by their ids.
+        /// Messages that only the second history has, compared by id.
         only_b,
     }
 }
@@ -281,7 +293,7 @@ impl ThreadTree {
         Self::node(slf, &id)
     }
 
-    /// The nodes at this moment by their ids, in the order they were made; a dict of its own.
+    /// All nodes by id, in order of creation, as a new dict.
     #[getter]
     fn nodes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let nodes = PyDict::new(slf.py());
@@ -291,24 +303,56 @@ impl ThreadTree {
         Ok(nodes)
     }
 
-    /// Starts a branch at a node, without moving to it; gives the new node's id.
+    /// Start a branch at a node. The current node does not change.
+    ///
+    /// Args:
+    ///     from_id: The node to branch from.
+    ///     name: A name for display; shown in drawings.
+    ///
+    /// Returns:
+    ///     The new node's id. Its history is the parent's history up to now; later messages of the parent do not
+    ///     appear in it.
+    ///
+    /// Raises:
+    ///     KeyError: No node has this id.
+    ///
+    /// Spec: UAP-1.0 §7.1.
     #[pyo3(signature = (from_id, name = None))]
     fn branch(slf: &Bound<'_, Self>, from_id: &str, name: Option<String>) -> PyResult<String> {
         let branch = Self::of(slf)?.lock().branch(from_id, name, &RandomIds, &SystemClock);
         done(branch).map(|id| id.to_string())
     }
 
-    /// Makes a node current.
+    /// Make a node the current node.
+    ///
+    /// Raises:
+    ///     KeyError: No node has this id.
     fn checkout(slf: &Bound<'_, Self>, node_id: &str) -> PyResult<()> {
         done(Self::of(slf)?.lock().checkout(node_id))
     }
 
-    /// Appends to the target what only the source has; gives how many messages that were.
+    /// Append the messages of another node's history that the node does not have, compared by id and in order.
+    ///
+    /// The source does not change; the target lists it in its metadata under ``mergedFrom``. A second merge appends
+    /// only messages that are new since the first. Merging a node or one of its ancestors into the node changes
+    /// nothing.
+    ///
+    /// Returns:
+    ///     The number of appended messages.
+    ///
+    /// Raises:
+    ///     KeyError: No node has one of these ids.
     fn merge(slf: &Bound<'_, Self>, source_id: &str, target_id: &str) -> PyResult<usize> {
         done(Self::of(slf)?.lock().merge(source_id, target_id, &SystemClock))
     }
 
-    /// All messages from the root to a node, oldest first.
+    /// Return all messages from the root to a node, oldest first.
+    ///
+    /// Args:
+    ///     node_id: Default: the current node.
+    ///
+    /// Raises:
+    ///     KeyError: No node has this id.
     #[pyo3(signature = (node_id = None))]
     fn history<'py>(slf: &Bound<'py, Self>, node_id: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         let tree = Self::of(slf)?.snapshot();
@@ -319,24 +363,27 @@ impl ThreadTree {
         list(slf.py(), &history)
     }
 
-    /// The nodes without branches, in the order they were made.
+    /// Return the nodes without branches, in order of creation.
     fn leaves<'py>(slf: &Bound<'py, Self>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         Self::of(slf)?.snapshot().leaves().map(|node| Self::node(slf, &node.id)).collect()
     }
 
-    /// The histories of two nodes, compared.
+    /// Compare the histories of two nodes.
+    ///
+    /// Raises:
+    ///     KeyError: No node has one of these ids.
     fn diff<'py>(slf: &Bound<'py, Self>, a: &str, b: &str) -> PyResult<Bound<'py, PyAny>> {
         done(Self::of(slf)?.snapshot().diff(a, b))?.to_python(slf.py())
     }
 
-    /// Adds all messages of a turn to the current node.
+    /// Append all messages of a turn to the current node and return the tree.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let turn = extract::<Turn>(turn, "turn")?;
         Self::of(slf)?.lock().append(&turn, &SystemClock);
         Ok(slf.clone())
     }
 
-    /// Adds messages to the current node.
+    /// Append messages to the current node and return the tree.
     #[pyo3(signature = (*messages))]
     fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
         let messages = history_from(messages.as_any(), "messages")?;
@@ -344,7 +391,7 @@ impl ThreadTree {
         Ok(slf.clone())
     }
 
-    /// The tree as text, a line a node.
+    /// Return the tree as text: one line per node, at most `lines` of them.
     #[pyo3(signature = (*, lines = 40))]
     fn draw(slf: &Bound<'_, Self>, lines: usize) -> PyResult<String> {
         Ok(Self::of(slf)?.snapshot().draw(lines).to_string())
@@ -369,7 +416,7 @@ impl ThreadTree {
         Ok(ids.into_pyobject(slf.py())?.try_iter()?.into_any())
     }
 
-    /// A tree of its own that shares the messages.
+    /// Return a separate tree that shares the messages.
     fn __copy__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let copy = SharedTree::new(Self::of(slf)?.snapshot());
         Self::wrap(slf.py(), Arc::new(TreeValue(Ok(Arc::new(copy)))))
@@ -407,31 +454,31 @@ impl ThreadNode {
 
 #[pymethods]
 impl ThreadNode {
-    /// Its id.
+    /// The id: a UUIDv4, or any text if the tree was read from JSON.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.id.to_string())
     }
 
-    /// The node it branches from; None for the root.
+    /// The id of the node that it branches from; None for the root.
     #[getter]
     fn parent_id(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
         Ok(Self::of(slf)?.parent_id.as_ref().map(ToString::to_string))
     }
 
-    /// How many messages of the parent's thread belong to the history.
+    /// The number of messages of the parent's thread that belong to the node's history; None for the root.
     #[getter]
     fn branch_point(slf: &Bound<'_, Self>) -> PyResult<Option<usize>> {
         Ok(Self::of(slf)?.branch_point)
     }
 
-    /// Its own messages, none of its parent's; what is added here is added to the tree.
+    /// The node's own messages, without those of its parent. Messages added to it are added to the tree.
     #[getter]
     fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Self::place(slf)?.clone())))
     }
 
-    /// For people; may be assigned.
+    /// A name for display. May be assigned.
     #[getter]
     fn name(slf: &Bound<'_, Self>) -> PyResult<Option<String>> {
         Ok(Self::of(slf)?.name.clone())
@@ -442,7 +489,9 @@ impl ThreadNode {
         Self::place(slf)?.rename(name)
     }
 
-    /// Facts about the node; a dict of its own, to be assigned when it is changed.
+    /// Metadata of the node, as a new dict. Assign a dict to change it.
+    ///
+    /// ``mergedFrom`` lists the ids of the nodes that were merged into this one.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.metadata.to_python(slf.py())
@@ -453,7 +502,7 @@ impl ThreadNode {
         Self::place(slf)?.set_metadata(to_raw_object(metadata, "metadata")?)
     }
 
-    /// Ids of the branches that start here, oldest first.
+    /// The ids of the branches that start here, oldest first.
     #[getter]
     fn children(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         Ok(Self::of(slf)?.children.iter().map(ToString::to_string).collect())

@@ -10,17 +10,19 @@ from turntree._core._messages import Message, StreamEvent
 
 @final
 class PlanStep(Data):
-    """A step of a plan. UAP-1.0 §13.4.
+    """A step of a plan.
 
     Args:
         id: Unique in its plan.
-        description: What is to be done.
-        tool: The tool to do it with, where the plan names one.
-        depends_on: Ids of the steps that have to be done before.
-        status: How far it is.
+        description: The task of the step.
+        tool: The tool for the step, if the plan names one.
+        depends_on: The ids of the steps that must be completed before.
+        status: The status of the step.
 
     Raises:
-        ValueError: Another status.
+        ValueError: The status is unknown.
+
+    Spec: UAP-1.0 §13.4.
     """
 
     def __new__(
@@ -33,75 +35,81 @@ class PlanStep(Data):
     ) -> Self: ...
     @property
     def id(self) -> str:
-        """Unique in its plan."""
+        """The id, unique in its plan."""
 
     @property
     def description(self) -> str:
-        """What is to be done."""
+        """The task of the step."""
 
     @property
     def tool(self) -> str | None:
-        """The tool to do it with, where the plan names one."""
+        """The tool for the step, if the plan names one."""
 
     @property
     def depends_on(self) -> list[str]:
-        """Ids of the steps that have to be done before."""
+        """The ids of the steps that must be completed before."""
 
     @property
     def status(self) -> Literal["pending", "in_progress", "completed", "failed"]:
-        """How far it is."""
+        """The status of the step."""
 
 @final
 class ExecutionState(Data):
-    """What hooks and stop conditions see of a run, as it was when they were called. UAP-1.0 §5.1 and §13.4."""
+    """The state of a run that hooks and stop conditions receive, at the time of the call.
+
+    Spec: UAP-1.0 §5.1, §13.4.
+    """
 
     @property
     def step(self) -> int:
-        """The step that runs, from 1."""
+        """The current step, from 1."""
 
     @property
     def messages(self) -> list[Message]:
-        """The input, then everything new, in order."""
+        """The input, followed by all new messages, in order."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the application keeps with the run, JSON data.
+        """The metadata of the run, JSON data.
 
-        Given to a hook it is the run's own dict: what hooks and tools put into it is there in all later steps, in
-        checkpoints, and when the run is taken up again. A run starts with an empty one.
+        A hook receives the run's own dict: values that hooks and tools add are present in all later steps, in
+        checkpoints, and when the run is resumed. A run starts with an empty dict.
         """
 
     @property
     def reasoning(self) -> list[str] | None:
-        """What the model thought, one text a step; None where the strategy does not have it think."""
+        """The reasoning of the model, one text per step; None if the strategy has no reasoning phase."""
 
     @property
     def plan(self) -> list[PlanStep] | None:
-        """The steps of the plan; None where the strategy makes none."""
+        """The steps of the plan; None if the strategy creates none."""
 
 @final
 class Checkpoint(Data):
-    """A point of a run that a session can go back to. Made by sessions. UAP-1.0 §6.4 and §13.3."""
+    """A point of a run that a session can be restored to. Created by sessions.
+
+    Spec: UAP-1.0 §6.4, §13.3.
+    """
 
     @property
     def id(self) -> str:
-        """A UUIDv4, or what the document said that the session was read from."""
+        """The id: a UUIDv4, or any text if the session was read from JSON."""
 
     @property
     def session_id(self) -> str:
-        """The session."""
+        """The id of the session."""
 
     @property
     def timestamp(self) -> datetime:
-        """When it was made, in UTC."""
+        """When the checkpoint was created, in UTC."""
 
     @property
     def step(self) -> int:
-        """The step of the run, from 1; each run counts anew."""
+        """The step of the run. Each run counts from 1."""
 
     @property
     def thread_id(self) -> str:
-        """The node of the tree that was current."""
+        """The id of the node that the run started from."""
 
     @property
     def state(self) -> ExecutionState:
@@ -109,31 +117,33 @@ class Checkpoint(Data):
 
     @property
     def sub_agent_states(self) -> dict[str, dict[str, Any]]:
-        """Sessions of the run's sub-agents as plain data, by the ids of tool calls; ``Session.from_json`` reads one."""
+        """The sessions of the run's sub-agents as plain data, by tool call id. ``Session.from_json`` reads one."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Facts about it, in a dict of its own."""
+        """The metadata of the checkpoint, as a new dict."""
 
 @final
 class UapEvent:
-    """An event of the agent. UAP-1.0 §12.2.
+    """An event of an agent.
 
     ==================  ============================================================================
     `type`              `data`
     ==================  ============================================================================
-    ``step_start``      ``{"stepNumber"}``, and ``"stepId"`` where the step has one; ``"planStepId"`` in `plan`
-    ``step_end``        ``{"stepNumber", "usage"}``, and the ids; the usage is of this step alone
+    ``step_start``      ``{"stepNumber"}``; ``"stepId"`` if the step has an id; ``"planStepId"`` with `plan`
+    ``step_end``        ``{"stepNumber", "usage"}`` and the ids; the usage of this step alone
     ``reasoning``       ``{"text"}``
     ``action``          ``{"toolCalls"}``: calls as dicts
     ``observation``     ``{"results"}``: results as dicts, in the order of the calls
     ``checkpoint``      ``{"checkpointId"}``
     ==================  ============================================================================
+
+    Spec: UAP-1.0 §12.2.
     """
 
     @property
     def type(self) -> Literal["step_start", "step_end", "reasoning", "action", "observation", "checkpoint"]:
-        """What happened, as ``step_start``."""
+        """The type of the event, such as ``step_start``."""
 
     @property
     def step(self) -> int:
@@ -141,75 +151,80 @@ class UapEvent:
 
     @property
     def agent_id(self) -> str:
-        """The agent, a UUIDv4."""
+        """The id of the agent, a UUIDv4."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """The event's data, keys as the specification spells them."""
+        """The data of the event, with the keys of the specification."""
 
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 @final
 class AgentStreamEvent:
-    """One event of a streamed run: of the agent, or of the model or a tool. UAP-1.0 §12.2.
+    """One event of a streamed run: of the agent, of the model or of a tool.
 
-    Exactly one of `uap` and `upp` is there::
+    Exactly one of `uap` and `upp` is set::
 
         if event.upp and event.upp.type == "text_delta":
             print(event.upp.delta["text"], end="")
+
+    Spec: UAP-1.0 §12.2.
     """
 
     @property
     def source(self) -> Literal["uap", "upp"]:
-        """Whose event: "uap" of the agent, "upp" of the model or a tool."""
+        """The source of the event: "uap" for the agent, "upp" for the model or a tool."""
 
     @property
     def uap(self) -> UapEvent | None:
-        """The agent's event, or None."""
+        """The event of the agent, or None."""
 
     @property
     def upp(self) -> StreamEvent | None:
-        """The model's or the tool's event, or None."""
+        """The event of the model or a tool, or None."""
 
     @property
     def sub_agent(self) -> SubAgentRun | None:
-        """Whose event it is where that is an agent that runs as a tool; only with ``sub_agent_events=True``."""
+        """The sub-agent run that the event belongs to, or None. Set only with ``sub_agent_events=True``."""
 
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 @final
 class SubAgentRun:
-    """One run of an agent as the tool of another one. UAP-1.0 §8.4. Given by events, not made by hand."""
+    """One run of an agent as a tool of another agent. Part of events.
+
+    Spec: UAP-1.0 §8.4.
+    """
 
     @property
     def agent_id(self) -> str:
-        """The agent, a UUIDv4."""
+        """The id of the agent, a UUIDv4."""
 
     @property
     def turn_id(self) -> str:
-        """This run of it, a UUIDv4."""
+        """The id of this run, a UUIDv4."""
 
     @property
     def parent_agent_id(self) -> str | None:
-        """The agent whose tool it is; None in a call of a bare model."""
+        """The id of the agent that called it; None if a model without an agent called it."""
 
     @property
     def parent_turn_id(self) -> str | None:
-        """The run whose tool it is; None in a call of a bare model."""
+        """The id of the run that called it; None if a model without an agent called it."""
 
     @property
     def tool_name(self) -> str:
-        """What the tool is called."""
+        """The name of the tool."""
 
     @property
     def tool_call_id(self) -> str:
-        """The call, as the vendor names it."""
+        """The id of the call, as the model assigned it."""
 
     @property
     def depth(self) -> int:
-        """How many runs it is inside of, from 1."""
+        """The number of runs that contain this run, from 1."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...

@@ -20,61 +20,63 @@ from turntree.upp.native import NativeTool
 
 @final
 class ToolContext:
-    """What a tool may know of its call. UAP-1.0 §8.4.
+    """The context of one tool call.
 
-    A tool's parameter that is annotated ``ToolContext`` receives it and is no part of the tool's schema. Given by
-    the run, not made by hand.
+    A parameter of a tool that is annotated ``ToolContext`` receives it and is not part of the tool's schema.
+    Created by the run.
+
+    Spec: UAP-1.0 §8.4.
     """
 
     @property
     def agent_id(self) -> str:
-        """The agent that runs, a UUIDv4."""
+        """The id of the agent that runs, a UUIDv4."""
 
     @property
     def turn_id(self) -> str:
-        """This run of it, a UUIDv4."""
+        """The id of the run, a UUIDv4."""
 
     @property
     def parent_agent_id(self) -> str | None:
-        """The agent whose tool this agent is, where it is one."""
+        """The id of the agent that called this agent as a tool, or None."""
 
     @property
     def parent_turn_id(self) -> str | None:
-        """The run whose tool this run is, where it is one."""
+        """The id of the run that called this agent as a tool, or None."""
 
     @property
     def tool_call_id(self) -> str:
-        """The call, as the vendor names it."""
+        """The id of the call, as the model assigned it."""
 
     @property
     def session_id(self) -> str | None:
-        """The session, where there is one."""
+        """The id of the session, or None."""
 
     @property
     def depth(self) -> int:
-        """How many runs the run is inside of: 0 where no agent has started it."""
+        """The number of runs that contain this run. 0 if no agent started it."""
 
     def report(self, progress: Json) -> None:
-        """Tell whoever listens to the run how far the tool is.
+        """Report the progress of the tool to the run's stream.
 
-        A stream gives an event ``tool_execution_progress`` between the start and the end of the call: its `delta` has
-        ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a listener, and after the call, nothing
-        happens. May be called from any thread.
+        The stream yields a ``tool_execution_progress`` event between the start and the end of the call. Its `delta`
+        has ``toolCallId``, ``toolName``, ``progress`` and ``timestamp``. Without a stream, or after the call,
+        nothing happens. May be called from any thread.
 
         Args:
-            progress: JSON data, as ``{"done": 3, "of": 10}``.
+            progress: JSON data such as ``{"done": 3, "of": 10}``.
 
         Raises:
-            TypeError: It is not JSON data; named by its place.
+            TypeError: The value is not JSON data; the message names the path.
         """
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was aborted: work that goes on in a thread should stop."""
+        """Whether the run was aborted. Work that continues in a thread should stop."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the application keeps with the run: a dict that hooks see as ``state.metadata``; may be changed."""
+        """The metadata of the run: a dict that hooks see as ``state.metadata``. May be changed."""
 
 HistoryInput: TypeAlias = Thread | Iterable[Message | Mapping[str, Json]]
 
@@ -106,37 +108,39 @@ class AgentCore:
     ) -> Self: ...
     @property
     def id(self) -> str:
-        """The agent's id, a UUIDv4."""
+        """The id of the agent, a UUIDv4."""
 
     def tool_definition(
         self, name: str | None, description: str | None, parameter_schema: Mapping[str, Any] | None
     ) -> tuple[str, str, dict[str, Any]]:
-        """Give name, description and parameters of the tool that the agent is.
+        """Return the name, the description and the parameters of the agent as a tool.
 
         Raises:
             TypeError: The schema is not a dict.
+
+        Spec: UAP-1.0 §8.2.
         """
 
     @staticmethod
     def task_of(arguments: dict[str, Any]) -> str:
-        """Give the task that arguments name."""
+        """Return the task from the arguments of a tool call."""
 
     @staticmethod
     def result_of(turn: Turn) -> Any:
-        """Give what the tool answers for a turn."""
+        """Return the tool result for a turn, as plain data."""
     def belong_to(self, owner: Callable[[], Agent]) -> None:
-        """Say who gives the agent of Python, which middleware sees."""
+        """Set the function that returns the Python agent, for middleware."""
 
     def run(self, history: HistoryInput | None, input: MessageInput) -> Coroutine[Turn]:
-        """Start a run on the caller's event loop; the coroutine gives its turn.
+        """Start a run on the caller's event loop and return a coroutine that returns the turn.
 
         Raises:
-            UPPError: Something is asked of the model that it cannot do; raised at once.
-            TypeError: An argument of the wrong type, named.
+            UPPError: The model does not support a requested feature. Raised immediately.
+            TypeError: An argument has the wrong type; the message names it.
         """
 
     def run_sync(self, history: HistoryInput | None, input: MessageInput) -> Turn:
-        """Run on this thread, without an event loop.
+        """Run on this thread, without an event loop, and return the turn.
 
         Raises:
             UPPError: As `run`, or the model call failed.
@@ -145,13 +149,14 @@ class AgentCore:
     def stream(
         self, history: HistoryInput | None, input: MessageInput, on_loop: bool, sub_agent_events: bool
     ) -> AgentStreamCore[AgentStreamEvent]:
-        """Start a run that is listened to.
+        """Start a streamed run.
 
         Args:
-            history: What was said before.
-            input: What is said now.
-            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
-            sub_agent_events: Whether the events of agents that run as tools are given too.
+            history: The earlier messages.
+            input: The new input.
+            on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
+                thread.
+            sub_agent_events: Whether the stream includes the events of sub-agents.
 
         Raises:
             UPPError: As `run`.
@@ -159,55 +164,55 @@ class AgentCore:
 
 @final
 class StrategyContext:
-    """The native half of ``turntree.execution.ExecutionContext``; serves one run.
+    """The native half of ``turntree.execution.ExecutionContext``. Valid for one run.
 
     Raises:
-        RuntimeError: The run is over; from everything but `metadata` and `ended`.
+        RuntimeError: The run is over. Raised by everything except `metadata` and `ended`.
     """
 
     @property
     def history(self) -> list[Message]:
-        """What was said before, in a list of its own."""
+        """The earlier messages, as a new list."""
 
     @property
     def input(self) -> list[Message]:
-        """What is to be answered."""
+        """The messages of the input."""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The run's own dict."""
+        """The metadata of the run."""
 
     @property
     def listened(self) -> bool:
-        """Whether somebody listens to the run."""
+        """Whether the run is streamed."""
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over, by its end or by an abort."""
+        """Whether the run is over: it ended or was aborted."""
 
     def llm(self) -> LlmCore:
-        """The agent's model with the agent's tools, and without its hooks of steps."""
+        """Return the agent's model with the agent's tools, without the hooks of steps."""
 
     def run(
         self, execution: dict[str, Any], history: HistoryInput | None, input: MessageInput | None
     ) -> Coroutine[Turn]:
-        """Run one of our strategies as a part of this run; the coroutine gives its turn."""
+        """Run a built-in strategy as part of this run and return a coroutine that returns the turn."""
 
     def pass_on(self, event: AgentStreamEvent | StreamEvent) -> Coroutine[None]:
-        """Tell an event of a stream to whoever listens."""
+        """Add an event of another stream to the run's stream."""
 
     def emit(self, kind: str, step: int, data: Any) -> Coroutine[None]:
-        """Tell an event of this run to whoever listens.
+        """Add an event of this run to the run's stream.
 
         Raises:
-            ValueError: Data that the event does not have.
+            ValueError: The event does not have this data.
         """
 
 GuardrailRule: TypeAlias = tuple[str, Callable[[str], Any] | None, Any]
 
 @final
 class AgentMiddleware:
-    """A middleware of agents that comes with turntree: what `logging`, `guardrails`, `memory` and `budget` give."""
+    """A built-in middleware of agents, as returned by `logging`, `guardrails`, `memory` and `budget`."""
 
     @staticmethod
     def logging(
@@ -217,20 +222,20 @@ class AgentMiddleware:
         include_messages: bool,
         include_timing: bool,
     ) -> AgentMiddleware:
-        """Log runs to a function of level, message and exception.
+        """Log runs through a function of level, message and exception.
 
         Raises:
-            ValueError: An unknown level.
+            ValueError: The level is unknown.
         """
 
     @staticmethod
     def guardrails(
         *, name: str, input: list[GuardrailRule], output: list[GuardrailRule], hold: bool
     ) -> AgentMiddleware:
-        """Hold inputs and outputs to rules: each a name, and a function of a text or None and a JSON Schema.
+        """Check inputs and outputs with rules: each a name, a function of a text or None, and a JSON Schema.
 
         Raises:
-            ValueError: A schema that breaks the rules of JSON Schema.
+            ValueError: A schema is not a valid JSON Schema.
         """
 
     @staticmethod
@@ -245,7 +250,7 @@ class AgentMiddleware:
         summary_input_tokens: int,
         sends_overflow: bool,
     ) -> AgentMiddleware:
-        """Keep what is sent within a window."""
+        """Limit the messages that are sent to a window."""
 
     @staticmethod
     def budget(
@@ -258,15 +263,18 @@ class AgentMiddleware:
         by_session: bool,
         ignore_unpriced: bool,
     ) -> AgentMiddleware:
-        """Stop runs that have spent too much."""
+        """Stop runs that exceed a limit of tokens, cost, steps or time."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the middleware."""
 
 @final
 class MiddlewareContext:
-    """One run of an agent, as its middleware sees it. All hooks of a run get the same object. UAP-1.0 §10.1."""
+    """One run of an agent. All middleware hooks of the run receive the same object.
+
+    Spec: UAP-1.0 §10.1.
+    """
 
     @property
     def agent(self) -> Agent:
@@ -274,27 +282,27 @@ class MiddlewareContext:
 
     @property
     def input(self) -> Message:
-        """What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes."""
+        """The input of the run, as a message. `before` may set it to any input that `Agent.run` accepts."""
 
     @input.setter
     def input(self, value: MessageInput) -> None: ...
     @property
     def history(self) -> list[Message]:
-        """What was said before, a list. `before` may change it or set another; what is stored stays as it is."""
+        """The earlier messages, a list. `before` may change or replace it. Stored messages do not change."""
 
     @history.setter
     def history(self, value: HistoryInput) -> None: ...
     @property
     def metadata(self) -> dict[str, Any]:
-        """What middlewares keep with the run: a dict of anything, which all of them share. It is not saved."""
+        """A dict for values of any type that the middleware of a run shares. It is not saved."""
 
     @property
     def session(self) -> Session | None:
-        """The session, when the agent runs in one."""
+        """The session of the run, or None."""
 
     def replace(self, *, input: MessageInput | None = None, history: HistoryInput | None = None) -> MiddlewareContext:
-        """Give another context of the same run, for `before` to return: with another input, another history, or both.
+        """Return another context of the same run, for `before` to return, with another input or history.
 
         Raises:
-            TypeError: An input that `Agent.run` does not take.
+            TypeError: The input is not one that `Agent.run` accepts.
         """

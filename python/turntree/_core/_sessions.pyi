@@ -36,19 +36,19 @@ class SessionCore:
         saves: str | None,
         strict: bool,
     ) -> SessionCore:
-        """Make a session from its JSON.
+        """Create a session from its JSON.
 
         Raises:
-            ValidationError: Not JSON, over a limit, of another version, or of another shape; with the place.
+            ValidationError: Invalid JSON, an exceeded limit, another version, or a wrong structure; with the path.
         """
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id of the session."""
 
     @property
     def agent_id(self) -> str:
-        """The id of the agent that it was made with."""
+        """The id of the agent that the session was created with."""
 
     @property
     def tree(self) -> ThreadTree:
@@ -56,15 +56,15 @@ class SessionCore:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The application's facts: the dict itself."""
+        """The application's metadata: the dict itself."""
 
     @property
     def created_at(self) -> datetime:
-        """When it was made, in UTC."""
+        """When the session was created, in UTC."""
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed, in UTC."""
+        """When the session last changed, in UTC."""
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
@@ -72,76 +72,76 @@ class SessionCore:
 
     @property
     def current_checkpoint(self) -> Checkpoint | None:
-        """The latest checkpoint, or the one that was restored."""
+        """The newest checkpoint, or the one that was restored last."""
 
     @property
     def state(self) -> ExecutionState | None:
-        """The state of the run that is not finished; None where there is none."""
+        """The state of the unfinished run, or None."""
 
     @property
     def sub_agent_states(self) -> dict[str, dict[str, Any]]:
-        """Sessions of the sub-agents of the run that is under way or not finished, as plain data by tool calls."""
+        """The sessions of the sub-agents of the active or unfinished run, as plain data by tool call id."""
 
     @property
     def restored(self) -> list[Message]:
-        """Messages that were restored and are not in the tree: the next run sees them after the history."""
+        """Messages of a restored checkpoint that are not in the tree. The next run sees them after the history."""
 
     @property
     def pending(self) -> list[ToolCall]:
-        """The calls that wait for a decision, in their order."""
+        """The calls that wait for approval, in order."""
 
     def approve(self, call_id: str, arguments: Mapping[str, Any] | None) -> None:
-        """Let a pending call run, with other arguments where some are given."""
+        """Approve a pending call. `arguments` replaces its arguments if given."""
 
     def deny(self, call_id: str, reason: str | None) -> None:
-        """Refuse a pending call."""
+        """Deny a pending call."""
 
     def discard(self) -> bool:
-        """Give up the run that is not finished; whether there was one."""
+        """Discard the unfinished run. Return whether there was one."""
 
     def ticket(self) -> int:
-        """Give a number for one run."""
+        """Return a number that identifies one run."""
 
     def is_running(self, ticket: int) -> bool:
-        """Whether the run with this ticket is under way."""
+        """Return whether the run with this ticket is active."""
 
     def run(self, input: MessageInput, ticket: int, inside: bool) -> Coroutine[Turn]:
-        """Start a run on the caller's event loop; the coroutine gives its turn.
+        """Start a run on the caller's event loop and return a coroutine that returns the turn.
 
         Args:
-            input: What is said.
+            input: The new input.
             ticket: From `ticket`.
-            inside: Whether it is asked for from inside a run of this session, which is refused.
+            inside: Whether the call comes from inside a run of this session, which is rejected.
         """
 
     def run_sync(self, input: MessageInput, ticket: int, inside: bool) -> Turn:
-        """Run on this thread, without an event loop."""
+        """Run on this thread, without an event loop, and return the turn."""
 
     def stream(
         self, input: MessageInput, ticket: int, inside: bool, on_loop: bool, sub_agent_events: bool
     ) -> AgentStreamCore[AgentStreamEvent]:
-        """Start a run that is listened to."""
+        """Start a streamed run."""
 
     def resume(self, ticket: int, inside: bool) -> Coroutine[Turn]:
-        """Go on with the run that is not finished; the coroutine gives its turn."""
+        """Resume the unfinished run and return a coroutine that returns the turn."""
 
     def resume_sync(self, ticket: int, inside: bool) -> Turn:
-        """As `resume`, on this thread."""
+        """Resume the unfinished run on this thread and return the turn."""
 
     def resume_stream(self, ticket: int, inside: bool, on_loop: bool) -> AgentStreamCore[AgentStreamEvent]:
-        """As `resume`, listened to."""
+        """Resume the unfinished run as a stream."""
 
     def restore(self, checkpoint_id: str) -> Coroutine[None]:
-        """Go back to a checkpoint."""
+        """Restore a checkpoint; returns a coroutine."""
 
     def fork(self, node_id: str) -> str:
-        """Start a branch at a node, without moving to it; gives the new node's id."""
+        """Start a branch at a node and return the new node's id. The current node does not change."""
 
     def plant(self, thread: Thread, metadata: Mapping[str, Json]) -> str:
-        """Keep a thread under the root, apart from its history; gives the new node's id."""
+        """Add a thread under the root, with a history of its own, and return the new node's id."""
 
     def save(self) -> Coroutine[None]:
-        """Save the session."""
+        """Save the session; returns a coroutine."""
 
     def to_json(self) -> str:
-        """Give its JSON."""
+        """Return the session as JSON."""

@@ -10,64 +10,70 @@ from turntree._core._messages import Message, Thread, Turn
 
 @final
 class ThreadNode(Data):
-    """One node of a `ThreadTree`: a handle that shows the node as it is now. UAP-1.0 §7.1."""
+    """One node of a `ThreadTree`: a handle to the node's current state.
+
+    Spec: UAP-1.0 §7.1.
+    """
 
     @property
     def id(self) -> str:
-        """A UUIDv4, or what the document said that the tree was read from."""
+        """The id: a UUIDv4, or any text if the tree was read from JSON."""
     @property
     def parent_id(self) -> str | None:
-        """The node it branches from; None for the root."""
+        """The id of the node that it branches from; None for the root."""
     @property
     def branch_point(self) -> int | None:
-        """How many messages of the parent's thread belong to its history; None for the root."""
+        """The number of messages of the parent's thread that belong to the node's history; None for the root."""
     @property
     def thread(self) -> Thread:
-        """Its own messages, none of its parent's; what is added here is added to the tree."""
+        """The node's own messages, without those of its parent. Messages added to it are added to the tree."""
     @property
     def name(self) -> str | None:
-        """For people; may be assigned."""
+        """A name for display. May be assigned."""
     @name.setter
     def name(self, name: str | None) -> None: ...
     @property
     def metadata(self) -> dict[str, Any]:
-        """Facts about the node, in a dict of its own: to change them, assign a dict.
+        """Metadata of the node, as a new dict. Assign a dict to change it.
 
-        ``mergedFrom`` lists the ids of nodes that were merged into this one.
+        ``mergedFrom`` lists the ids of the nodes that were merged into this one.
         """
     @metadata.setter
     def metadata(self, metadata: Mapping[str, Json]) -> None: ...
     @property
     def children(self) -> list[str]:
-        """Ids of the branches that start here, oldest first."""
+        """The ids of the branches that start here, oldest first."""
 
 @final
 class ThreadDiff(Data):
-    """Two nodes of a tree side by side."""
+    """The difference between the histories of two nodes."""
 
     @property
     def ancestor_id(self) -> str:
-        """The nearest node that both have above them, or are."""
+        """The id of the nearest common ancestor; one of the two nodes if it is an ancestor of the other."""
     @property
     def common(self) -> int:
-        """How many messages both histories begin with."""
+        """The number of messages at the start that both histories have."""
     @property
     def only_a(self) -> list[Message]:
-        """Messages of the first history that the second lacks, by their ids."""
+        """Messages that only the first history has, compared by id."""
     @property
     def only_b(self) -> list[Message]:
-        """Messages of the second history that the first lacks, by their ids."""
+        """Messages that only the second history has, compared by id."""
 
 @final
 class ThreadTree(Data):
-    """A conversation with branches. UAP-1.0 §7.
+    """A conversation with branches.
 
-    Always has a root, named "main", and a current node, which is where messages are added. Branching and copying cost
-    the same however long the conversation is: messages are shared. Handles may be used from any thread. Works as a
-    mapping of ids to nodes; ``print(tree)`` and a notebook draw it.
+    A tree always has a root, named "main", and a current node, which new messages are added to. The cost of a
+    branch or a copy does not depend on the length of the conversation, because messages are shared. Handles may be
+    used from any thread. Works as a mapping from ids to nodes; ``print(tree)`` and notebooks draw it.
 
     Args:
-        thread: What the root begins with: a thread or a list of messages. It is not changed, its messages are shared.
+        thread: The messages of the root: a thread or a list of messages. It is not changed; its messages are
+            shared.
+
+    Spec: UAP-1.0 §7.
     """
 
     def __new__(cls, thread: Thread | Iterable[Message | Mapping[str, Json]] | None = None) -> Self: ...
@@ -79,41 +85,44 @@ class ThreadTree(Data):
         """The node that messages are added to."""
     @property
     def nodes(self) -> dict[str, ThreadNode]:
-        """All nodes at this moment by their ids, in the order they were made, in a dict of its own."""
+        """All nodes by id, in order of creation, as a new dict."""
     def branch(self, from_id: str, name: str | None = None) -> str:
-        """Start a branch at a node, without moving to it. UAP-1.0 §7.1.
+        """Start a branch at a node. The current node does not change.
 
         Args:
-            from_id: Node to branch from.
-            name: For people; shown in drawings.
+            from_id: The node to branch from.
+            name: A name for display; shown in drawings.
 
         Returns:
-            The new node's id. Its history is the parent's up to this moment; later messages of the parent do not
+            The new node's id. Its history is the parent's history up to now; later messages of the parent do not
             appear in it.
 
         Raises:
             KeyError: No node has this id.
+
+        Spec: UAP-1.0 §7.1.
         """
     def checkout(self, node_id: str) -> None:
-        """Make a node current.
+        """Make a node the current node.
 
         Raises:
             KeyError: No node has this id.
         """
     def merge(self, source_id: str, target_id: str) -> int:
-        """Append to a node the messages of another one's history that it lacks, by their ids and in order.
+        """Append the messages of another node's history that the node does not have, compared by id and in order.
 
-        The source stays as it is; the target lists it in its metadata under ``mergedFrom``. Merging again adds only
-        what is new since; merging a node or its ancestor into it changes nothing.
+        The source does not change; the target lists it in its metadata under ``mergedFrom``. A second merge appends
+        only messages that are new since the first. Merging a node or one of its ancestors into the node changes
+        nothing.
 
         Returns:
-            How many messages were added.
+            The number of appended messages.
 
         Raises:
             KeyError: No node has one of these ids.
         """
     def history(self, node_id: str | None = None) -> list[Message]:
-        """Give all messages from the root to a node, oldest first.
+        """Return all messages from the root to a node, oldest first.
 
         Args:
             node_id: Default: the current node.
@@ -122,7 +131,7 @@ class ThreadTree(Data):
             KeyError: No node has this id.
         """
     def leaves(self) -> list[ThreadNode]:
-        """Give the nodes without branches, in the order they were made."""
+        """Return the nodes without branches, in order of creation."""
     def diff(self, a: str, b: str) -> ThreadDiff:
         """Compare the histories of two nodes.
 
@@ -130,13 +139,13 @@ class ThreadTree(Data):
             KeyError: No node has one of these ids.
         """
     def append(self, turn: Turn) -> ThreadTree:
-        """Add all messages of a turn to the current node; gives the tree."""
+        """Append all messages of a turn to the current node and return the tree."""
     def push(self, *messages: Message | Mapping[str, Json]) -> ThreadTree:
-        """Add messages to the current node; gives the tree."""
+        """Append messages to the current node and return the tree."""
     def draw(self, *, lines: int = 40) -> str:
-        """Give the tree as text: a line a node, at most `lines` of them."""
+        """Return the tree as text: one line per node, at most `lines` of them."""
     def __copy__(self) -> ThreadTree:
-        """Give a tree of its own that shares the messages."""
+        """Return a separate tree that shares the messages."""
 
     def __deepcopy__(self, _memo: object = None) -> ThreadTree:
         """Give a tree of its own that shares the messages."""

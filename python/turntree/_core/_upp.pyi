@@ -19,30 +19,30 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @final
 class AgentStreamCore(Generic[_T_co]):
-    """The native half of ``turntree.AgentStream`` and of ``turntree.upp.StreamResult``."""
+    """The native half of ``turntree.AgentStream`` and ``turntree.upp.StreamResult``."""
 
     @property
     def events(self) -> EventStream[_T_co]:
-        """The asynchronous iterator over events; always the same one."""
+        """The asynchronous iterator over events; always the same object."""
 
     def blocking(self) -> BlockingEvents[_T_co]:
-        """Give the synchronous iterator over the same events."""
+        """Return the synchronous iterator over the same events."""
 
     @property
     def partial(self) -> Any:
-        """The structured answer so far as plain data, by the events that were read; None before there is anything."""
+        """The structured answer so far as plain data, from the events that were read. None before the first data."""
 
     def turn(self) -> Coroutine[Turn]:
-        """Give a coroutine that waits for the turn. The run goes on while it is awaited."""
+        """Return a coroutine that waits for the turn. The run continues while it is awaited."""
 
     def turn_sync(self) -> Turn:
         """Wait for the turn on this thread."""
 
     def abort(self) -> None:
-        """Stop the run; the turn is what there is."""
+        """Stop the run. The turn is partial."""
 
     def leave(self) -> None:
-        """Stop a run that is not over, at once: its connection is given up though nobody waits for the run."""
+        """Stop a run that is not over and release its connection immediately, even if nothing awaits the run."""
 
 @final
 class LlmCore:
@@ -64,28 +64,30 @@ class LlmCore:
         middleware: MiddlewareChain,
     ) -> Self: ...
     def generate(self, arguments: tuple[Any, ...]) -> Coroutine[Turn]:
-        """Start a call on the caller's event loop; the coroutine gives its turn.
+        """Start a call on the caller's event loop and return a coroutine that returns the turn.
 
         Raises:
-            UPPError: Something is asked of the model that it cannot do, or an argument is no input; raised at once.
+            UPPError: The model does not support a requested feature, or an argument is not an input. Raised
+                immediately.
         """
 
     def generate_sync(self, arguments: tuple[Any, ...]) -> Turn:
-        """Call on this thread, without an event loop.
+        """Call on this thread, without an event loop, and return the turn.
 
         Raises:
             UPPError: As `generate`, or the model call failed.
         """
 
     def stream(self, arguments: tuple[Any, ...], on_loop: bool) -> AgentStreamCore[StreamEvent]:
-        """Start a call that is listened to.
+        """Start a streamed call.
 
         Args:
             arguments: The history, if any, and the inputs.
-            on_loop: Whether tools run on the caller's event loop; else on a loop in a thread of its own.
+            on_loop: Whether tools run on the caller's event loop. Otherwise they run on a loop in a background
+                thread.
 
         Raises:
-            UPPError: As `generate`, and for a model that cannot stream.
+            UPPError: As `generate`, or the model cannot stream.
         """
 
 @final

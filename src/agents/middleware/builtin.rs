@@ -15,7 +15,7 @@ use turntree_agents::middleware::{
 };
 use turntree_upp::middleware::Level;
 
-/// A middleware of agents that comes with turntree: what `logging`, `guardrails`, `memory` and `budget` give.
+/// A built-in middleware of agents, as returned by `logging`, `guardrails`, `memory` and `budget`.
 #[pyclass(frozen, weakref, module = "turntree.middleware")]
 pub(crate) struct AgentMiddleware {
     core: Arc<dyn CoreMiddleware>,
@@ -50,7 +50,10 @@ fn rules_from(rules: Vec<GivenRule<'_>>, functions: &mut Vec<Arc<PyCallback>>) -
 
 #[pymethods]
 impl AgentMiddleware {
-    /// Logs runs to a function of level, message and exception.
+    /// Log runs through a function of level, message and exception.
+    ///
+    /// Raises:
+    ///     ValueError: The level is unknown.
     #[staticmethod]
     #[pyo3(signature = (*, level, logger, include_messages, include_timing))]
     fn logging(
@@ -84,7 +87,10 @@ impl AgentMiddleware {
         Ok(Self::of(core, vec![function]))
     }
 
-    /// Holds inputs and outputs to rules: each a name, and a function of a text or None and a JSON Schema.
+    /// Check inputs and outputs with rules: each a name, a function of a text or None, and a JSON Schema.
+    ///
+    /// Raises:
+    ///     ValueError: A schema is not a valid JSON Schema.
     #[staticmethod]
     #[pyo3(signature = (*, name, input, output, hold))]
     fn guardrails(
@@ -99,7 +105,7 @@ impl AgentMiddleware {
         Ok(Self::of(Guardrails { name, input, output, hold }, functions))
     }
 
-    /// Keeps what is sent within a window.
+    /// Limit the messages that are sent to a window.
     #[staticmethod]
     #[pyo3(signature = (
         *, name, max_tokens, max_turns, counter, summarize, summary_tokens, summary_input_tokens, sends_overflow
@@ -137,7 +143,7 @@ impl AgentMiddleware {
         Ok(Self::of(core, functions))
     }
 
-    /// Stops runs that have spent too much.
+    /// Stop runs that exceed a limit of tokens, cost, steps or time.
     #[staticmethod]
     #[pyo3(signature = (*, name, tokens, cost, steps, seconds, by_session, ignore_unpriced))]
     fn budget(
@@ -152,7 +158,7 @@ impl AgentMiddleware {
         Self::of(Budget { name, tokens, cost, steps, seconds, by_session, ignore_unpriced }, Vec::new())
     }
 
-    /// Its name.
+    /// The name of the middleware.
     #[getter]
     fn name(&self) -> &str {
         self.core.name()

@@ -18,7 +18,9 @@ use turntree_core::message::Message;
 use turntree_core::time::SystemClock;
 use turntree_upp::llm::Input;
 
-/// One run of an agent, as its middleware sees it. All hooks of a run get the same object. UAP-1.0 §10.1.
+/// One run of an agent. All middleware hooks of the run receive the same object.
+///
+/// Spec: UAP-1.0 §10.1.
 #[pyclass(frozen, weakref, module = "turntree.middleware")]
 pub(crate) struct MiddlewareContext {
     core: Arc<CoreContext>,
@@ -109,7 +111,7 @@ impl MiddlewareContext {
         self.agent.clone_ref(py)
     }
 
-    /// What the agent is asked: a message. `before` may set it, to whatever `Agent.run` takes.
+    /// The input of the run, as a message. `before` may set it to any input that `Agent.run` accepts.
     #[getter]
     fn input<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(input) = &lock(&self.overrides).input {
@@ -126,7 +128,7 @@ impl MiddlewareContext {
         Ok(())
     }
 
-    /// What was said before, a list. `before` may change it or set another; what is stored stays as it is.
+    /// The earlier messages, a list. `before` may change or replace it. Stored messages do not change.
     #[getter]
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(history) = &lock(&self.overrides).history {
@@ -143,19 +145,22 @@ impl MiddlewareContext {
         drop(before);
     }
 
-    /// What middlewares keep with the run: a dict of anything, which all of them share. It is not saved.
+    /// A dict for values of any type that the middleware of a run shares. It is not saved.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> Py<PyDict> {
         self.metadata.clone_ref(py)
     }
 
-    /// The session, when the agent runs in one.
+    /// The session of the run, or None.
     #[getter]
     fn session(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.session.as_ref().map(|session| session.clone_ref(py))
     }
 
-    /// Another context of the same run, to be given by `before`: with another input, another history, or both.
+    /// Return another context of the same run, for `before` to return, with another input or history.
+    ///
+    /// Raises:
+    ///     TypeError: The input is not one that `Agent.run` accepts.
     #[pyo3(signature = (*, input = None, history = None))]
     fn replace(
         &self,
