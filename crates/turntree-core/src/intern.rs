@@ -27,6 +27,7 @@ pub struct InternedStr(Arc<str>);
 
 impl InternedStr {
     /// The text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,6 +35,7 @@ impl InternedStr {
 
 /// The cache slot of a text. Ids and times differ in their last bytes, names in their length.
 #[expect(clippy::cast_possible_truncation, reason = "six bits are left")]
+#[inline]
 fn slot(text: &str) -> usize {
     let bytes = text.as_bytes();
     let short = || bytes.iter().fold(0, |all, byte| (all << 8) | u64::from(*byte));
@@ -96,36 +98,42 @@ impl Default for InternedStr {
 impl Deref for InternedStr {
     type Target = str;
 
+    #[inline]
     fn deref(&self) -> &str {
         &self.0
     }
 }
 
 impl AsRef<str> for InternedStr {
+    #[inline]
     fn as_ref(&self) -> &str {
         &self.0
     }
 }
 
 impl Borrow<str> for InternedStr {
+    #[inline]
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
 impl PartialEq<str> for InternedStr {
+    #[inline]
     fn eq(&self, other: &str) -> bool {
         *self.0 == *other
     }
 }
 
 impl PartialEq<&str> for InternedStr {
+    #[inline]
     fn eq(&self, other: &&str) -> bool {
         *self.0 == **other
     }
 }
 
 impl PartialEq<String> for InternedStr {
+    #[inline]
     fn eq(&self, other: &String) -> bool {
         *self.0 == **other
     }

@@ -75,6 +75,7 @@ pub fn normalize(text: &str) -> String {
 }
 
 /// Writes a JSON string with the escapes that every JSON writer of the house uses: `"`, `\` and C0 controls.
+#[inline]
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -104,6 +105,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 
 /// How many bytes stand before the first one that needs an escape. Blocks without one are passed over whole, with no
 /// branch a byte, so that the compiler looks at sixteen bytes at once.
+#[inline]
 pub fn plain_length(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';

@@ -1,26 +1,26 @@
-//! When two texts are the same JSON value. No trees and no recursion: numbers are compared digit by digit, and nobody can
-//! nest us out of the stack.
+//! Equality of JSON texts. Without trees and recursion: numbers are compared digit by digit, and deep nesting does not
+//! overflow the stack.
 
 use super::reader::{RawString, Reader, Token};
 
-/// Whether two texts are the same JSON token by token, spacing and spelling aside. Stricter than `==` of
-/// [`super::RawJson`]: the order of keys counts.
+/// True if two texts have equal tokens, independent of spacing and notation. Stricter than `==` of [`super::RawJson`]: the
+/// order of keys counts.
 pub fn eq_tokens(left: &str, right: &str) -> bool {
     left == right || Reader::new(left).map(Same).eq(Reader::new(right).map(Same))
 }
 
-/// Whether two texts are the same JSON value; the order of keys does not count.
+/// True if two texts are equal JSON values; the order of keys does not count.
 pub(super) fn eq_value(left: &str, right: &str) -> bool {
-    // Nearly always the keys have the same order as well.
+    // The keys nearly always have the same order.
     eq_tokens(left, right) || (has_members(left) && has_members(right) && same_trees(left, right))
 }
 
-/// Whether there may be an object whose keys could stand in another order.
+/// True if there may be an object.
 fn has_members(text: &str) -> bool {
     memchr::memchr(b'{', text.as_bytes()).is_some()
 }
 
-/// A token, equal to another that means the same.
+/// A token that is compared by meaning.
 struct Same<'a>(Token<'a>);
 
 impl PartialEq for Same<'_> {
@@ -39,7 +39,7 @@ fn same_text(one: RawString<'_>, two: RawString<'_>) -> bool {
     one == two || one.code_points() == two.code_points()
 }
 
-/// Whether two JSON numbers are the same number: `1`, `1.0` and `10e-1` are, `0` and `-0` too.
+/// True if two JSON numbers are equal: `1`, `1.0` and `10e-1` are, and `0` and `-0`.
 fn same_number(one: &str, two: &str) -> bool {
     matches!((Decimal::read(one), Decimal::read(two)), (Some(one), Some(two)) if one == two)
 }
@@ -73,7 +73,7 @@ impl Decimal {
 /// A value in a flat list of tokens.
 struct Node<'a> {
     token: Token<'a>,
-    /// The place after the value.
+    /// The index after the value.
     end: usize,
 }
 
@@ -95,7 +95,7 @@ fn nodes(text: &str) -> Vec<Node<'_>> {
     nodes
 }
 
-/// The members of the object at `start`, sorted by key: their keys and the places of their values.
+/// The members of the object at `start`, sorted by key: the keys and the indices of the values.
 fn members(nodes: &[Node<'_>], start: usize) -> Vec<(Vec<u8>, usize)> {
     let mut members: Vec<(Vec<u8>, usize)> = Vec::new();
     let mut place = start + 1;
@@ -103,7 +103,7 @@ fn members(nodes: &[Node<'_>], start: usize) -> Vec<(Vec<u8>, usize)> {
         members.push((key.code_points().into_owned(), place + 1));
         place = nodes.get(place + 1).map_or(nodes.len(), |value| value.end);
     }
-    // Latest first among the same keys, and that one is kept.
+    // Among equal keys the last one sorts first, and `dedup` retains it.
     members.sort_by(|one, two| one.0.cmp(&two.0).then(two.1.cmp(&one.1)));
     members.dedup_by(|next, kept| next.0 == kept.0);
     members
@@ -128,7 +128,7 @@ fn same_trees(left: &str, right: &str) -> bool {
             }
             Token::ArrayStart => {
                 let (mut ours, mut theirs) = (one + 1, two + 1);
-                // Up to the end of the shorter one; the ends are compared as values are.
+                // Up to the end of the shorter array. The end tokens are compared like values.
                 while let (Some(element), Some(other)) = (left.get(ours), right.get(theirs)) {
                     pairs.push((ours, theirs));
                     if element.token == Token::ArrayEnd || other.token == Token::ArrayEnd {

@@ -1,6 +1,6 @@
-//! JSON as the rest of the house uses it: typed objects that keep what they do not know ([`object`]), raw values that
-//! are not looked at until somebody asks ([`RawJson`]), tags in any place ([`tagged`]), one door in ([`parse`]) and one
-//! out ([`write()`]), and what can be read of a document that is still arriving ([`partial`]).
+//! JSON: typed objects that preserve unknown members ([`object`]), raw values that are parsed on demand ([`RawJson`]),
+//! tagged unions ([`tagged`]), parsing with limits and located errors ([`parse`]), writing ([`write()`]), canonical
+//! forms ([`canonical`]), and incomplete documents ([`partial`]).
 
 pub mod canonical;
 mod eq;
@@ -24,7 +24,7 @@ pub use reader::{RawString, Reader, Token};
 /// Writes a value as compact JSON: no spaces, non-ASCII unescaped.
 ///
 /// # Errors
-/// Only when a `Serialize` of the value fails, as a map with keys that are not strings would.
+/// Only if a `Serialize` of the value fails, for example a map with keys that are not strings.
 pub fn write<T: serde::Serialize + ?Sized>(value: &T) -> Result<String, serde_json::Error> {
     serde_json::to_string(value)
 }

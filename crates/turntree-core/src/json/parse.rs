@@ -1,4 +1,4 @@
-//! The one door through which JSON comes in: UTF-8, limits, types, and an error that names the place.
+//! Parses JSON: checks UTF-8 and limits, reads a type, and reports errors with their place.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use serde::de::DeserializeOwned;
 
 use crate::limits::{LimitError, Limits};
 
-/// What was wrong with a document.
+/// The kind of a parse error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseErrorKind {
     /// Not UTF-8.
     Encoding,
     /// Not JSON.
     Syntax,
-    /// JSON that ends too early.
+    /// Truncated JSON.
     Truncated,
-    /// JSON of another shape than asked for.
+    /// JSON that does not have the shape of the type.
     Shape,
-    /// Over a limit.
+    /// A limit is exceeded.
     Limit,
 }
 
 impl ParseErrorKind {
-    /// The name that validation errors give to it.
+    /// The name in validation errors.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Encoding => "invalid_utf8",
@@ -34,14 +34,14 @@ impl ParseErrorKind {
     }
 }
 
-/// A document that could not be read.
+/// The error of a document that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// What was wrong.
+    /// The kind.
     pub kind: ParseErrorKind,
-    /// Where: member names and indices from the root, in order.
+    /// The path from the root.
     pub path: Vec<PathSegment>,
-    /// What the rule is and what to do.
+    /// The rule and the remedy.
     pub message: String,
 }
 
@@ -55,12 +55,12 @@ pub enum PathSegment {
 }
 
 impl ParseError {
-    /// A wrong shape at a path.
+    /// A shape error at a path.
     pub fn shape(path: Vec<PathSegment>, message: impl Into<String>) -> Self {
         Self { kind: ParseErrorKind::Shape, path, message: message.into() }
     }
 
-    /// The place as a JSON pointer (RFC 6901); empty for the whole document.
+    /// The path as a JSON pointer (RFC 6901); empty for the whole document.
     pub fn pointer(&self) -> String {
         pointer(&self.path)
     }
@@ -91,18 +91,18 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Reads a document from bytes.
+/// Parses a document from bytes.
 ///
 /// # Errors
-/// [`ParseError`], with the kind, the place and the rule.
+/// [`ParseError`] with the kind, the place and the rule.
 pub fn parse_bytes<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Result<T, ParseError> {
     parse(check_utf8(bytes)?, limits)
 }
 
-/// The text of bytes.
+/// Checks that bytes are UTF-8.
 ///
 /// # Errors
-/// [`ParseErrorKind::Encoding`], naming the first byte that is not UTF-8.
+/// [`ParseErrorKind::Encoding`] with the offset of the first byte that is not UTF-8.
 pub fn check_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| ParseError {
         kind: ParseErrorKind::Encoding,
@@ -111,12 +111,12 @@ pub fn check_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
     })
 }
 
-/// Reads a document from text.
+/// Parses a document from text.
 ///
-/// The quick parse knows no paths. Only when it fails is the text read a second time to find where.
+/// If the parser fails, a second and slower pass finds the path of the error.
 ///
 /// # Errors
-/// [`ParseError`], with the kind, the place and the rule.
+/// [`ParseError`] with the kind, the place and the rule.
 pub fn parse<T: DeserializeOwned>(text: &str, limits: &Limits) -> Result<T, ParseError> {
     limits.check(text).map_err(|error: LimitError| ParseError {
         kind: ParseErrorKind::Limit,

@@ -1,4 +1,4 @@
-//! JSON that is carried as text until somebody asks for it: tool arguments, results, provider metadata, unknown fields.
+//! JSON values that stay text until they are read: tool arguments, results, provider metadata, unknown members.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,12 +12,12 @@ use super::eq::eq_value;
 use super::reader::{Reader, Token};
 use crate::intern::InternedStr;
 
-/// One valid JSON value as its text: numbers, key order and spacing stay as they were written.
+/// One valid JSON value as text. Numbers, key order and spacing are preserved.
 #[derive(Clone)]
 pub struct RawJson(Box<RawValue>);
 
 impl RawJson {
-    /// Checks that `text` is one JSON value and keeps it.
+    /// Checks that `text` is one JSON value, and wraps it.
     ///
     /// # Errors
     /// The syntax error, with line and column.
@@ -33,7 +33,7 @@ impl RawJson {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
-    /// A JSON string. Total, unlike [`Self::from_value`].
+    /// A JSON string. Cannot fail, unlike [`Self::from_value`].
     pub fn from_str_value(text: &str) -> Self {
         Self::from_value(text).unwrap_or_default()
     }
@@ -44,6 +44,7 @@ impl RawJson {
     }
 
     /// The text.
+    #[inline]
     pub fn get(&self) -> &str {
         self.0.get()
     }
@@ -51,13 +52,13 @@ impl RawJson {
     /// Reads the value as a type.
     ///
     /// # Errors
-    /// When the value does not have the type's shape; for a [`serde_json::Value`] also when it is nested deeper than
-    /// 127 levels.
+    /// The value does not have the shape of the type, or is nested deeper than 127 levels (for [`serde_json::Value`]).
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.get())
     }
 
-    /// Its tokens, in order.
+    /// The tokens, in order.
+    #[inline]
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(self.get())
     }
@@ -70,28 +71,32 @@ impl RawJson {
         }
     }
 
-    /// Whether it is an object.
+    /// True for an object.
+    #[inline]
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
     }
 
-    /// Whether it is an array.
+    /// True for an array.
+    #[inline]
     pub fn is_array(&self) -> bool {
         self.get().starts_with('[')
     }
 
-    /// Whether it is a string.
+    /// True for a string.
+    #[inline]
     pub fn is_string(&self) -> bool {
         self.get().starts_with('"')
     }
 
-    /// Whether it is `null`.
+    /// True for `null`.
+    #[inline]
     pub fn is_null(&self) -> bool {
         self.get() == "null"
     }
 }
 
-/// A value that a reader has already checked; its text is copied as it is.
+/// Copies the text of a value that is already checked.
 impl From<&RawValue> for RawJson {
     fn from(value: &RawValue) -> Self {
         Self(value.to_owned())
@@ -117,8 +122,8 @@ impl fmt::Display for RawJson {
     }
 }
 
-/// Equal as JSON values: spacing, escapes and the order of object keys do not count, nor how a number is written. Of a
-/// key that stands twice in an object the last value counts. Exact, however many digits and levels there are.
+/// Equality of JSON values: independent of spacing, escapes, the order of keys and the notation of numbers. Of duplicate
+/// keys the last value counts. Exact for any number of digits and levels.
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
         eq_value(self.get(), other.get())
@@ -137,27 +142,29 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// Objects with more members are searched by hash, or a million unknown members would take hours to read.
+/// Maximum number of members for linear search. Larger objects are searched by hash: linear search in an object with a
+/// million members would take hours.
 const SEARCHED_ONE_BY_ONE: usize = 16;
 
-/// An object whose values stay text and whose keys keep their order: parameters, metadata, unknown fields.
+/// An object with raw values and ordered keys: parameters, metadata, unknown members.
 ///
-/// A key that is read twice keeps its first place and its last value, as JSON readers do.
+/// A duplicate key has the position of the first and the value of the last.
 #[derive(Clone, Default)]
 pub struct RawObject(Vec<(InternedStr, RawJson)>);
 
 impl RawObject {
-    /// No members.
+    /// An empty object.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
     /// The value of a key.
+    #[inline]
     pub fn get(&self, key: &str) -> Option<&RawJson> {
         self.0.iter().find(|(name, _)| &**name == key).map(|(_, value)| value)
     }
 
-    /// Sets a key, in its place if it is there already.
+    /// Sets the value of a key. An existing key preserves its position.
     pub fn insert(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         let key = key.into();
         match self.0.iter_mut().find(|(name, _)| *name == key) {
@@ -166,16 +173,16 @@ impl RawObject {
         }
     }
 
-    /// Adds a member without looking whether the key is there; [`Self::settle`] has to follow the last one.
+    /// Adds a member without a check for duplicates; call [`Self::settle`] after the last one.
     pub(super) fn push(&mut self, key: impl Into<InternedStr>, value: RawJson) {
         if self.0.is_empty() {
-            // The metadata of most actions are one member, and a long thread has many of them.
+            // The metadata of most actions has one member, and a long thread has many actions.
             self.0.reserve_exact(1);
         }
         self.0.push((key.into(), value));
     }
 
-    /// Of keys that were pushed twice, keeps the first place and the last value.
+    /// Merges duplicate keys: the position of the first, the value of the last.
     pub(super) fn settle(&mut self) {
         if !self.has_duplicates() {
             return;
@@ -206,28 +213,31 @@ impl RawObject {
         !self.0.iter().all(|(key, _)| names.insert(&**key))
     }
 
-    /// Takes a key away and gives its value.
+    /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<RawJson> {
         let place = self.0.iter().position(|(name, _)| &**name == key)?;
         Some(self.0.remove(place).1)
     }
 
     /// Members in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }
 
-    /// How many members.
+    /// The number of members.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it is `{}`.
+    /// True for `{}`.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads a [`RawJson`] that is an object; `None` for any other value.
+    /// Reads an object; None for other values.
     pub fn from_raw(raw: &RawJson) -> Option<Self> {
         raw.is_object().then(|| raw.to().ok()).flatten()
     }
@@ -239,7 +249,7 @@ impl fmt::Debug for RawObject {
     }
 }
 
-/// The order of keys does not count.
+/// Independent of the order of keys.
 impl PartialEq for RawObject {
     fn eq(&self, other: &Self) -> bool {
         if self.len() != other.len() {

@@ -1,6 +1,6 @@
-//! A pull reader over JSON that is known to be valid: one pass, no tree, numbers as their digits.
+//! A pull reader for valid JSON: one pass, without a tree; numbers are digits.
 //!
-//! Only for text that serde has accepted ([`super::RawJson`]); on anything else it ends early rather than fail.
+//! Only for text that serde has accepted ([`super::RawJson`]). On other text it ends early; it does not fail.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// One step through a value.
+/// A token of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token<'a> {
     /// `{`
@@ -23,7 +23,7 @@ pub enum Token<'a> {
     Key(RawString<'a>),
     /// A string.
     String(RawString<'a>),
-    /// A number, as it is written.
+    /// A number as written.
     Number(&'a str),
     /// `true` or `false`.
     Bool(bool),
@@ -31,7 +31,7 @@ pub enum Token<'a> {
     Null,
 }
 
-/// A JSON string between its quotes, escapes not yet decoded.
+/// A JSON string with its escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawString<'a> {
     raw: &'a str,
@@ -39,18 +39,18 @@ pub struct RawString<'a> {
 }
 
 impl<'a> RawString<'a> {
-    /// The string as it is written, with its quotes.
+    /// The string as written, with its quotes.
     pub fn quoted(&self) -> String {
         format!("\"{}\"", self.raw)
     }
 
-    /// What stands between the quotes, escapes and all.
+    /// The text between the quotes, with its escapes.
+    #[inline]
     pub const fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// Whether every escape is one of two characters that has no shorter spelling: `\"`, `\\`, `\b`, `\f`, `\n`,
-    /// `\r`, `\t`.
+    /// True if every escape is in its shortest form: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`.
     pub(super) fn has_only_short_escapes(&self) -> bool {
         let mut rest = if self.escaped { self.raw.as_bytes() } else { &[] };
         while let Some(place) = memchr::memchr(b'\\', rest) {
@@ -62,8 +62,8 @@ impl<'a> RawString<'a> {
         true
     }
 
-    /// The text; borrowed when it has no escapes. Half a surrogate pair, which JSON can write and text cannot hold,
-    /// becomes U+FFFD.
+    /// The text; borrowed if it has no escapes. An unpaired surrogate, which text cannot contain, becomes U+FFFD.
+    #[inline]
     pub fn decode(&self) -> Cow<'a, str> {
         match self.code_points() {
             Cow::Borrowed(_) => Cow::Borrowed(self.raw),
@@ -71,7 +71,7 @@ impl<'a> RawString<'a> {
                 let mut text = String::new();
                 for chunk in error.as_bytes().utf8_chunks() {
                     text.push_str(chunk.valid());
-                    // Three bytes of half a pair are three chunks; the first tells.
+                    // The three bytes of an unpaired surrogate are three chunks; count the first.
                     if chunk.invalid().first() == Some(&FIRST_OF_SURROGATE) {
                         text.push(char::REPLACEMENT_CHARACTER);
                     }
@@ -81,13 +81,12 @@ impl<'a> RawString<'a> {
         }
     }
 
-    /// The text as UTF-8 in which halves of surrogate pairs stay apart: two strings are the same if and only if these
-    /// bytes are.
+    /// The text as UTF-8 that also encodes unpaired surrogates: two strings are equal if and only if these bytes are.
     pub(super) fn code_points(&self) -> Cow<'a, [u8]> {
         if !self.escaped {
             return Cow::Borrowed(self.raw.as_bytes());
         }
-        // serde_json knows every escape; the quotes are ours to give back.
+        // serde_json decodes the escapes; it needs the quotes.
         let quoted = self.quoted();
         Cow::Owned(
             serde_json::from_str::<CodePoints>(&quoted)
@@ -96,7 +95,7 @@ impl<'a> RawString<'a> {
     }
 }
 
-/// With what the UTF-8 of half a surrogate pair begins.
+/// The first byte of an encoded unpaired surrogate.
 const FIRST_OF_SURROGATE: u8 = 0xed;
 
 struct CodePoints(Vec<u8>);
@@ -117,33 +116,37 @@ impl<'de> Deserialize<'de> for CodePoints {
     }
 }
 
-/// Yields the [`Token`]s of one value.
+/// An iterator over the [`Token`]s of one value.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     text: &'a str,
     offset: usize,
-    /// One entry a container we are in: whether it is an object.
+    /// One entry per open container: true for an object.
     inside_object: Vec<bool>,
-    /// In an object: whether the next string is a member's name.
+    /// True if the next string is the name of a member.
     expects_key: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// At the start of `text`.
+    /// A reader at the start of `text`.
+    #[inline]
     pub const fn new(text: &'a str) -> Self {
         Self { text, offset: 0, inside_object: Vec::new(), expects_key: false }
     }
 
+    #[inline]
     fn open(&mut self, object: bool) {
         self.inside_object.push(object);
         self.expects_key = object;
     }
 
+    #[inline]
     fn close(&mut self) {
         self.inside_object.pop();
         self.expects_key = false;
     }
 
+    #[inline]
     fn string(&mut self) -> Option<RawString<'a>> {
         let bytes = self.text.as_bytes();
         let start = self.offset + 1;
@@ -161,7 +164,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..end).map(|raw| RawString { raw, escaped })
     }
 
-    /// Passes over the value that begins here.
+    /// Skips the next value.
     pub(super) fn skip_value(&mut self) {
         let depth = self.inside_object.len();
         while let Some(token) = self.next() {
@@ -186,6 +189,7 @@ impl<'a> Reader<'a> {
 impl<'a> Iterator for Reader<'a> {
     type Item = Token<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Token<'a>> {
         loop {
             let byte = *self.text.as_bytes().get(self.offset)?;

@@ -1,4 +1,4 @@
-//! JSON Schema (2020-12) of our own types, written from the same definitions that read and write them.
+//! JSON Schema (2020-12) of this package's types, generated from the definitions that read and write them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use super::raw::{RawJson, RawObject};
 use crate::intern::InternedStr;
 use crate::time::Timestamp;
 
-/// A type that can describe its JSON.
+/// A type with a JSON Schema.
 pub trait JsonSchema {
-    /// The schema of a value of this type. A named type puts itself into `definitions` and answers with a reference.
+    /// The schema of this type. A named type adds itself to `definitions` and returns a reference.
     fn schema(definitions: &mut Definitions) -> Value;
 }
 
-/// Named types met on the way; each is described once.
+/// The named types of a schema.
 #[derive(Debug, Default)]
 pub struct Definitions {
     described: BTreeMap<&'static str, Value>,
 }
 
 impl Definitions {
-    /// A reference to the type `name`; `describe` is asked when it is met for the first time.
+    /// A reference to the type `name`. `describe` is called for the first reference.
     pub fn reference(&mut self, name: &'static str, describe: impl FnOnce(&mut Self) -> Value) -> Value {
         if !self.described.contains_key(name) {
-            // In place before it is described, so that a type may contain itself.
+            // Inserted before it is described, because a type may contain itself.
             self.described.insert(name, Value::Null);
             let description = describe(self);
             self.described.insert(name, description);
@@ -34,7 +34,7 @@ impl Definitions {
     }
 }
 
-/// The schema of a type as a document of its own.
+/// The schema of a type as a document.
 pub fn document<T: JsonSchema + ?Sized>() -> Value {
     let mut definitions = Definitions::default();
     let root = T::schema(&mut definitions);
@@ -53,12 +53,12 @@ pub fn document<T: JsonSchema + ?Sized>() -> Value {
     Value::Object(document)
 }
 
-/// The name a type has in schemas: its own, without the `Json` that marks the written form of a richer type.
+/// The name of a type in schemas: without the suffix `Json` of types that describe the written form of another type.
 pub fn title(type_name: &'static str) -> &'static str {
     type_name.strip_suffix("Json").unwrap_or(type_name)
 }
 
-/// The members of an object schema while it is written. Used by [`crate::json::json_object!`].
+/// A builder of object schemas. Used by [`crate::json::json_object!`].
 #[derive(Debug)]
 pub struct ObjectSchema {
     properties: Map<String, Value>,
@@ -89,7 +89,7 @@ impl ObjectSchema {
         }
     }
 
-    /// The schema. Unknown members are allowed: they are kept.
+    /// The schema. Unknown members are valid.
     pub fn finish(self) -> Value {
         json!({ "title": self.title, "type": "object", "properties": self.properties, "required": self.required })
     }

@@ -1,4 +1,4 @@
-//! Unions of [`json_object!`](crate::json_object) types that keep the kinds they do not know.
+//! Tagged unions of [`json_object!`](crate::json_object) types that preserve unknown variants.
 
 use serde::de::MapAccess;
 use serde::ser::SerializeMap;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serializer};
 
 use super::raw::RawObject;
 
-/// A value whose tag this version does not know; it is carried as it was read.
+/// A value with an unknown tag, preserved as it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unknown {
-    /// Its tag.
+    /// The tag.
     pub kind: Box<str>,
-    /// Its members but for the tag.
+    /// The members without the tag.
     pub members: RawObject,
 }
 
@@ -19,7 +19,7 @@ impl Unknown {
     /// Writes the tag, then the members.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn write<S: Serializer>(&self, tag: &str, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(tag, &self.kind)?;
@@ -30,17 +30,17 @@ impl Unknown {
     }
 }
 
-/// Reads the members of an unknown kind; the tag, should it stand there a second time, is left out.
+/// Reads the members of an unknown variant, without a duplicate tag.
 ///
 /// # Errors
-/// Those of the reader.
+/// Errors of the deserializer.
 pub fn members<'de, A: MapAccess<'de>>(tag: &str, members: A) -> Result<RawObject, A::Error> {
     let mut members = RawObject::deserialize(serde::de::value::MapAccessDeserializer::new(members))?;
     members.remove(tag);
     Ok(members)
 }
 
-/// Defines a union of [`json_object!`] types that keeps unknown tags.
+/// Defines a tagged union of [`json_object!`](crate::json_object) types that preserves unknown variants.
 #[macro_export]
 macro_rules! tagged_union {
     ($(#[$meta:meta])* pub enum $name:ident by $tag:literal { $( $(#[$variant_meta:meta])* $variant:ident($type:ty) = $value:literal, )* }) => {
@@ -53,7 +53,7 @@ macro_rules! tagged_union {
         }
 
         impl $name {
-            /// Its tag.
+            /// The tag.
             pub fn kind(&self) -> &str {
                 match self {
                     $( Self::$variant(_) => $value, )*

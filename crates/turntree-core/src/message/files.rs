@@ -1,6 +1,8 @@
-//! Media from files, URLs, bytes and texts, and back: what the four kinds of media blocks can do. UPP-1.2 §8.
+//! Creates media blocks from files, URLs, bytes and texts, and reads their data.
 //!
-//! A media type comes from the caller, else from the extension, else from the first bytes.
+//! The media type is that of the caller, else that of the extension, else that of the first bytes.
+//!
+//! Spec: UPP-1.2 §8
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,86 +17,86 @@ use super::content::{
 use super::media::{Base64Error, Binary};
 use crate::json::Extra;
 
-/// Largest file that is read: no vendor takes more inside a request.
+/// Maximum size in bytes of a file. No vendor accepts more in a request.
 pub const MAX_FILE: u64 = 512 * 1024 * 1024;
 
-/// The media type of what nothing is known of.
+/// The media type of unknown data.
 const UNKNOWN: &str = "application/octet-stream";
 const PDF: &str = "application/pdf";
 const PLAIN_TEXT: &str = "text/plain";
 
-/// Why there is no media, or not in the form that is asked for.
+/// The errors of media blocks.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Unreadable {
-        /// Which file.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no file but a directory, a pipe or a device.
+    /// The path is a directory, a pipe or a device.
     #[error("{path} is not a file; give the path of a file", path = path.display())]
     NotAFile {
-        /// What was given.
+        /// The path.
         path: PathBuf,
-        /// Whether it is a directory.
+        /// True for a directory.
         is_directory: bool,
     },
-    /// Nothing is in it.
+    /// The file is empty.
     #[error("{path} is empty; a model cannot be given an empty file", path = path.display())]
     Empty {
-        /// Which file.
+        /// The path.
         path: PathBuf,
     },
-    /// More than fits into a request.
+    /// The file is too large for a request.
     #[error(
         "{path} has more than {MAX_FILE} bytes; upload it to the vendor and refer to it by URL",
         path = path.display()
     )]
     TooLarge {
-        /// Which file.
+        /// The path.
         path: PathBuf,
     },
     /// The text is not base64.
     #[error("data: {0}")]
     Base64(#[from] Base64Error),
-    /// The text is no URL of the kind that is taken.
+    /// The text is not a URL, or its scheme is not accepted.
     #[error("url: \"{url}\" is not {expected}")]
     NotAUrl {
-        /// The beginning of what was given.
+        /// The beginning of the text.
         url: String,
-        /// What is taken.
+        /// The accepted form.
         expected: &'static str,
     },
-    /// The media is here in another form.
+    /// The media has another form.
     #[error("the {kind} {has}; {remedy}")]
     OtherForm {
-        /// What kind of media.
+        /// The kind of media.
         kind: &'static str,
-        /// In which form it is.
+        /// The form that it has.
         has: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
 }
 
-/// The four kinds.
+/// The kinds of media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaKind {
-    /// A picture.
+    /// An image.
     Image,
     /// A document.
     Document,
-    /// A sound.
+    /// Audio.
     Audio,
-    /// A film.
+    /// A video.
     Video,
 }
 
 impl MediaKind {
-    /// The media type that the extension of a path or URL means for this kind; `None` for others.
+    /// The media type for the extension of a path or URL; None if the extension does not belong to this kind.
     ///
     /// ```
     /// use turntree_core::message::files::MediaKind;
@@ -139,7 +141,7 @@ impl MediaKind {
         })
     }
 
-    /// By the extension, else by the first bytes, if they are of this kind.
+    /// The media type by extension, else by the first bytes, if it belongs to this kind.
     fn media_type_of(self, path: &Path, content: &[u8]) -> String {
         let by_name = self.media_type(&path.to_string_lossy());
         let by_content = || sniff(content).filter(|found| self.includes(found));
@@ -156,7 +158,7 @@ impl MediaKind {
     }
 }
 
-/// The media type that the first bytes of a file tell.
+/// The media type by the first bytes of a file.
 pub fn sniff(content: &[u8]) -> Option<&'static str> {
     const MAGIC: [(usize, &[u8], &str); 14] = [
         (0, b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -213,7 +215,7 @@ pub fn read(path: &Path) -> Result<Bytes, MediaError> {
     Ok(content.into())
 }
 
-/// A URL that a vendor can fetch, with one of these schemes.
+/// Checks that a URL has one of these schemes.
 fn check_url(url: &str, schemes: &[&str], expected: &'static str) -> Result<(), MediaError> {
     let rest = schemes.iter().find_map(|scheme| {
         let (found, rest) = url.split_once("://")?;
@@ -226,7 +228,7 @@ fn check_url(url: &str, schemes: &[&str], expected: &'static str) -> Result<(), 
     Err(MediaError::NotAUrl { url: url.chars().take(80).collect(), expected })
 }
 
-/// Media type and base64 of a `data:` URL; `None` for any other text.
+/// The media type and the base64 of a `data:` URL; None for other texts.
 fn data_url(url: &str) -> Option<Result<(String, String), MediaError>> {
     let rest = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:")).and(url.get(5..))?;
     let parted = rest.split_once(',').and_then(|(head, data)| {
@@ -255,12 +257,12 @@ fn without_url(kind: &'static str) -> MediaError {
 }
 
 impl ImageBlock {
-    /// A picture whose data is where the source says.
+    /// An image with this source.
     pub fn new(source: ImageSource, mime_type: impl Into<String>) -> Self {
         Self { source, mime_type: mime_type.into(), width: None, height: None, extra: Extra::new() }
     }
 
-    /// Reads a picture. Blocks.
+    /// Reads an image file. Blocks.
     ///
     /// # Errors
     /// As [`read`].
@@ -270,7 +272,7 @@ impl ImageBlock {
         Ok(Self::from_bytes(Binary::new(content), mime_type))
     }
 
-    /// Refers to a picture that somebody serves, at any kind of URL; a `data:` URL is taken apart.
+    /// An image at a URL of any scheme. A `data:` URL is decoded.
     ///
     /// # Errors
     /// [`MediaError::NotAUrl`], and [`MediaError::Base64`] for a `data:` URL.
@@ -291,12 +293,12 @@ impl ImageBlock {
         Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), mime_type))
     }
 
-    /// Takes a picture that is in memory.
+    /// An image in memory.
     pub fn from_bytes(data: Binary, mime_type: impl Into<String>) -> Self {
         Self::new(BytesSource { data, extra: Extra::new() }.into(), mime_type)
     }
 
-    /// Takes a picture that is base64 text.
+    /// An image as base64 text.
     ///
     /// # Errors
     /// [`MediaError::Base64`].
@@ -304,7 +306,7 @@ impl ImageBlock {
         Ok(Self::new(checked(data)?.into(), mime_type))
     }
 
-    /// Whether the data is here, not at a URL.
+    /// True if the block contains the data, false for a URL.
     pub const fn has_data(&self) -> bool {
         matches!(self.source, ImageSource::Base64(_) | ImageSource::Bytes(_))
     }
@@ -312,7 +314,7 @@ impl ImageBlock {
     /// The data as base64 text.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a picture at a URL.
+    /// [`MediaError::OtherForm`] for an image at a URL.
     pub fn to_base64(&self) -> Result<String, MediaError> {
         let data = self.source.to_base64().ok_or_else(|| at_url("image"))?;
         Ok(data.into_owned())
@@ -321,7 +323,7 @@ impl ImageBlock {
     /// The data.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a picture at a URL; [`MediaError::Base64`] for base64 that is none.
+    /// [`MediaError::OtherForm`] for an image at a URL; [`MediaError::Base64`] for invalid base64.
     pub fn to_bytes(&self) -> Result<Binary, MediaError> {
         match &self.source {
             ImageSource::Bytes(source) => Ok(source.data.clone()),
@@ -333,7 +335,7 @@ impl ImageBlock {
     /// The data as a `data:` URL.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a picture at a URL.
+    /// [`MediaError::OtherForm`] for an image at a URL.
     pub fn to_data_url(&self) -> Result<String, MediaError> {
         Ok(format!("data:{};base64,{}", self.mime_type, self.to_base64()?))
     }
@@ -341,7 +343,7 @@ impl ImageBlock {
     /// The URL.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a picture that has none.
+    /// [`MediaError::OtherForm`] for an image without a URL.
     pub fn to_url(&self) -> Result<&str, MediaError> {
         match &self.source {
             ImageSource::Url(source) => Ok(&source.url),
@@ -351,12 +353,12 @@ impl ImageBlock {
 }
 
 impl DocumentBlock {
-    /// A document whose data is where the source says.
+    /// A document with this source.
     pub fn new(source: DocumentSource, mime_type: impl Into<String>, title: Option<String>) -> Self {
         Self { source, mime_type: mime_type.into(), title, extra: Extra::new() }
     }
 
-    /// Reads a document; its data is base64, also that of a text. Blocks.
+    /// Reads a document file. Its data is base64, also for text. Blocks.
     ///
     /// # Errors
     /// As [`read`].
@@ -366,7 +368,7 @@ impl DocumentBlock {
         Ok(Self::from_bytes(&Binary::new(content), mime_type, title))
     }
 
-    /// Refers to a PDF that somebody serves over http or https; a `data:` URL is taken apart.
+    /// A PDF at an http or https URL. A `data:` URL is decoded.
     ///
     /// # Errors
     /// [`MediaError::NotAUrl`], and [`MediaError::Base64`] for a `data:` URL.
@@ -379,12 +381,12 @@ impl DocumentBlock {
         Ok(Self::new(UrlSource { url, extra: Extra::new() }.into(), PDF, title))
     }
 
-    /// Takes a document that is plain text.
+    /// A plain text document.
     pub fn from_text(text: impl Into<String>, title: Option<String>) -> Self {
         Self::new(TextSource { data: text.into(), extra: Extra::new() }.into(), PLAIN_TEXT, title)
     }
 
-    /// Takes a document that is base64 text.
+    /// A document as base64 text.
     ///
     /// # Errors
     /// [`MediaError::Base64`].
@@ -396,22 +398,22 @@ impl DocumentBlock {
         Ok(Self::new(checked(data)?.into(), mime_type, title))
     }
 
-    /// Takes a document that is in memory.
+    /// A document in memory.
     pub fn from_bytes(data: &Binary, mime_type: impl Into<String>, title: Option<String>) -> Self {
         Self::new(Base64Source { data: data.to_base64(), extra: Extra::new() }.into(), mime_type, title)
     }
 
-    /// Whether the data is here, not at a URL.
+    /// True if the block contains the data, false for a URL.
     pub const fn has_data(&self) -> bool {
         matches!(self.source, DocumentSource::Base64(_) | DocumentSource::Text(_))
     }
 
-    /// Whether it is a PDF.
+    /// True for a PDF.
     pub fn is_pdf(&self) -> bool {
         self.mime_type == PDF
     }
 
-    /// Whether it is plain text.
+    /// True for plain text.
     pub fn is_text(&self) -> bool {
         self.mime_type == PLAIN_TEXT
     }
@@ -419,7 +421,7 @@ impl DocumentBlock {
     /// The data as base64 text.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a document at a URL, and for one that is text.
+    /// [`MediaError::OtherForm`] for a document at a URL, and for a plain text document.
     pub fn to_base64(&self) -> Result<&str, MediaError> {
         match &self.source {
             DocumentSource::Base64(source) => Ok(&source.data),
@@ -433,7 +435,7 @@ impl DocumentBlock {
     /// The text.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a document that was not given as text.
+    /// [`MediaError::OtherForm`] for a document that is not plain text.
     pub fn to_text(&self) -> Result<&str, MediaError> {
         match &self.source {
             DocumentSource::Text(source) => Ok(&source.data),
@@ -446,10 +448,10 @@ impl DocumentBlock {
         }
     }
 
-    /// The data: bytes of the file, or the text as UTF-8.
+    /// The data: the bytes of the file, or the text as UTF-8.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a document at a URL; [`MediaError::Base64`] for base64 that is none.
+    /// [`MediaError::OtherForm`] for a document at a URL; [`MediaError::Base64`] for invalid base64.
     pub fn to_bytes(&self) -> Result<Binary, MediaError> {
         match &self.source {
             DocumentSource::Text(source) => Ok(Binary::new(source.data.clone().into_bytes())),
@@ -460,7 +462,7 @@ impl DocumentBlock {
     /// The URL.
     ///
     /// # Errors
-    /// [`MediaError::OtherForm`] for a document that has none.
+    /// [`MediaError::OtherForm`] for a document without a URL.
     pub fn to_url(&self) -> Result<&str, MediaError> {
         match &self.source {
             DocumentSource::Url(source) => Ok(&source.url),
@@ -470,12 +472,12 @@ impl DocumentBlock {
 }
 
 impl AudioBlock {
-    /// A sound that is in memory.
+    /// Audio in memory.
     pub fn new(data: Binary, mime_type: impl Into<String>, duration: Option<f64>) -> Self {
         Self { data, mime_type: mime_type.into(), duration, extra: Extra::new() }
     }
 
-    /// Reads a sound. Blocks.
+    /// Reads an audio file. Blocks.
     ///
     /// # Errors
     /// As [`read`].
@@ -492,13 +494,13 @@ impl AudioBlock {
 }
 
 impl VideoBlock {
-    /// A film that is in memory.
+    /// A video in memory.
     pub fn new(data: Binary, mime_type: impl Into<String>) -> Self {
         let mime_type = mime_type.into();
         Self { data, mime_type, duration: None, width: None, height: None, extra: Extra::new() }
     }
 
-    /// Reads a film. Blocks.
+    /// Reads a video file. Blocks.
     ///
     /// # Errors
     /// As [`read`].

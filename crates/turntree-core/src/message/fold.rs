@@ -1,7 +1,7 @@
-//! Folding: the deltas of one message, put together again.
+//! Folds the deltas of one message into a message.
 //!
-//! Stream decoders fold what they emit, so that the streamed answer and the whole one cannot differ; an aborted run
-//! folds what had arrived.
+//! Stream decoders fold the events that they emit, so that the streamed response equals the whole one. An aborted run
+//! folds the events that arrived.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::tool::ToolCall;
 use crate::json::{Extra, RawJson};
 use crate::limits::Limits;
 
-/// A message in the making.
+/// A partial message, built from deltas.
 #[derive(Debug, Clone, Default)]
 pub struct Fold {
     blocks: BTreeMap<u32, Block>,
@@ -27,17 +27,17 @@ enum Block {
     ToolCall { tool_call_id: Arc<str>, tool_name: Arc<str>, arguments_json: String },
 }
 
-/// What was folded: content with reasoning first, and the calls in order of their index.
+/// The folded message: content with reasoning first, and tool calls in order of their index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Folded {
-    /// The blocks.
+    /// The content blocks.
     pub content: Vec<ContentBlock>,
-    /// The calls.
+    /// The tool calls.
     pub tool_calls: Vec<ToolCall>,
 }
 
 impl Fold {
-    /// Takes one event. Events that carry no content are ignored; so is a delta whose index belongs to another kind.
+    /// Adds one event. Events without content are ignored, and deltas whose index belongs to a block of another kind.
     pub fn push(&mut self, event: &StreamEvent) {
         match &event.delta {
             Delta::Text(delta) => self.text(event.index, &delta.text),
@@ -53,14 +53,14 @@ impl Fold {
         }
     }
 
-    /// Adds text to a block; an empty piece makes sure that the block is there.
+    /// Adds text to a block. An empty piece creates the block.
     pub fn text(&mut self, index: u32, piece: &str) {
         if let Block::Text(text) = self.blocks.entry(index).or_insert_with(|| Block::Text(String::new())) {
             text.push_str(piece);
         }
     }
 
-    /// Adds thinking to a block; an empty piece makes sure that the block is there.
+    /// Adds reasoning to a block. An empty piece creates the block.
     pub fn reasoning(&mut self, index: u32, piece: &str) {
         if let Block::Reasoning(text) =
             self.blocks.entry(index).or_insert_with(|| Block::Reasoning(String::new()))
@@ -80,12 +80,12 @@ impl Fold {
         }
     }
 
-    /// Whether nothing has arrived.
+    /// True if no content has arrived.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Puts the message together. Empty text and reasoning blocks are left out.
+    /// Returns the message, without empty text and reasoning blocks.
     pub fn finish(self) -> Folded {
         let mut folded = Folded::default();
         let mut rest = Vec::new();
@@ -112,8 +112,10 @@ impl Fold {
     }
 }
 
-/// The arguments of a call from the text a model wrote: what is not a JSON object becomes `{}` (UPP-1.2 §10.4), and so
-/// does one that passes [`Limits::PAYLOAD`], since no document with it could be read again.
+/// Parses the arguments of a tool call. A text that is not a JSON object becomes `{}`, and so does one that exceeds
+/// [`Limits::PAYLOAD`], because a document with it could not be read again.
+///
+/// Spec: UPP-1.2 §10.4
 pub fn arguments_of(text: String) -> RawJson {
     if Limits::PAYLOAD.check(&text).is_err() {
         return RawJson::empty_object();
@@ -124,7 +126,7 @@ pub fn arguments_of(text: String) -> RawJson {
     }
 }
 
-/// An image block over bytes, its media type told by their first few.
+/// An image block of these bytes. The first bytes determine the media type.
 fn image_of_bytes(data: Vec<u8>) -> ContentBlock {
     let mime_type = match data.as_slice() {
         [0xff, 0xd8, ..] => "image/jpeg",

@@ -1,4 +1,6 @@
-//! Messages: user, assistant, tool results. Immutable once made, shared by `Arc`. UPP-1.2 §4.
+//! Messages: user, assistant, tool results. Immutable; shared by `Arc`.
+//!
+//! Spec: UPP-1.2 §4
 
 use std::sync::Arc;
 
@@ -15,50 +17,50 @@ use crate::json::tagged::CowStr;
 use crate::json::{Extra, RawJson, RawObject};
 use crate::time::{Clock, Timestamp};
 
-/// Vendor facts by provider name. A provider reads and writes its own namespace and leaves the others alone.
+/// Provider metadata by provider name. A provider reads and writes only its own namespace.
 pub type Metadata = RawObject;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Its id: a UUIDv4, or what the vendor gave.
+    /// The id: a UUIDv4, or the vendor's id.
     pub id: String,
-    /// When it was made.
+    /// The time of creation.
     pub timestamp: Timestamp,
-    /// Vendor facts by provider name.
+    /// Provider metadata by provider name.
     pub metadata: Option<Metadata>,
-    /// Who speaks, and what is said.
+    /// The role and the content.
     pub body: Body,
-    /// Members this version does not know.
+    /// Unknown members.
     pub extra: Extra,
 }
 
-/// What a message says, by who says it.
+/// The content of a message, by role.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// A person, or the application.
+    /// A user, or the application.
     User {
-        /// What is said.
+        /// The content blocks.
         content: Vec<ContentBlock>,
     },
     /// A model.
     Assistant {
-        /// What is said; reasoning stands before text.
+        /// The content blocks; reasoning comes before text.
         content: Vec<ContentBlock>,
-        /// The tools it wants called. `None` and empty are kept apart: JSON writes them differently.
+        /// The tool calls. `None` and an empty list differ in JSON.
         tool_calls: Option<Vec<ToolCall>>,
     },
-    /// The application, answering tool calls.
+    /// The application, with the results of tool calls.
     ToolResult {
-        /// One result a call.
+        /// One result per call.
         results: Vec<ToolResult>,
     },
 }
 
-/// Who speaks.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageKind {
-    /// A person, or the application.
+    /// A user, or the application.
     User,
     /// A model.
     Assistant,
@@ -67,7 +69,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -98,7 +100,7 @@ impl Message {
         Self::new(Body::ToolResult { results }, ids, clock)
     }
 
-    /// Who speaks.
+    /// The role of a message.
     pub const fn kind(&self) -> MessageKind {
         match self.body {
             Body::User { .. } => MessageKind::User,
@@ -107,7 +109,7 @@ impl Message {
         }
     }
 
-    /// Its blocks; none for tool results, whose accessors see [`Self::synthetic_content`].
+    /// The content blocks; none for tool results, see [`Self::synthetic_content`].
     pub fn content(&self) -> &[ContentBlock] {
         match &self.body {
             Body::User { content } | Body::Assistant { content, .. } => content,
@@ -115,7 +117,7 @@ impl Message {
         }
     }
 
-    /// Calls the model wants made; empty for other messages.
+    /// The tool calls; empty for other messages.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             Body::Assistant { tool_calls: Some(calls), .. } => calls,
@@ -123,7 +125,7 @@ impl Message {
         }
     }
 
-    /// Whether the model wants tools called.
+    /// True if there are tool calls.
     pub fn has_tool_calls(&self) -> bool {
         !self.tool_calls().is_empty()
     }
@@ -136,7 +138,7 @@ impl Message {
         }
     }
 
-    /// The blocks that accessors count over: for tool results one text a result.
+    /// The blocks that accessors use: for tool results one text block per result.
     pub fn synthetic_content(&self) -> std::borrow::Cow<'_, [ContentBlock]> {
         match &self.body {
             Body::ToolResult { results } => {
@@ -153,7 +155,7 @@ impl Message {
         texts.join("\n\n")
     }
 
-    /// The facts that one provider keeps on this message.
+    /// The metadata of one provider.
     pub fn namespace(&self, provider: &str) -> Option<RawObject> {
         self.metadata.as_ref()?.get(provider).and_then(RawObject::from_raw)
     }
@@ -196,7 +198,7 @@ impl<'de> Deserialize<'de> for Content {
                 Ok(Content(vec![ContentBlock::text(text)]))
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<Content, A::Error> {
-                // Most messages have one block, and room for four is half a kilobyte.
+                // Most messages have one block, and the default capacity of four takes half a kilobyte.
                 let mut content = Vec::with_capacity(1);
                 while let Some(block) = blocks.next_element()? {
                     content.push(block);
@@ -208,7 +210,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// Every member any message may have: the type may come after its content, so all are read, then one kind is made.
+/// The members of all kinds of messages. The type may come after the content, so all members are read first.
 #[derive(Default)]
 struct Members {
     id: Option<String>,
@@ -293,7 +295,7 @@ impl<'de> Deserialize<'de> for Message {
     }
 }
 
-/// A list of messages. (Read as `Vec<Arc<Message>>`, each would be allocated twice and moved once more.)
+/// A list of messages. (Deserializing `Vec<Arc<Message>>` allocates each message twice and moves it once more.)
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SharedMessages(pub(super) Vec<Arc<Message>>);
 
@@ -331,7 +333,7 @@ impl<'de> Deserialize<'de> for SharedMessages {
     }
 }
 
-/// Messages as they are passed around: a persistent vector of shared messages. Cloning it copies no message.
+/// A persistent vector of shared messages. Cloning copies no message.
 pub type History = imbl::Vector<Arc<Message>>;
 
 impl JsonSchema for Message {

@@ -1,7 +1,9 @@
-//! The shared vocabulary: what is said ([`content`], [`message`]), what tools did ([`tool`]), what it cost ([`usage`]),
-//! one call's outcome ([`turn`]), a conversation ([`thread`]) and how it arrives piece by piece ([`event`]).
+//! The message vocabulary: content blocks ([`content`]), messages ([`message`]), tool calls and results ([`tool`]), token
+//! usage ([`usage`]), the result of a run ([`turn`]), conversations ([`thread`]) and stream events ([`event`]).
 //!
-//! UPP-1.2 §3–8 and §11. JSON keys are the specification's camelCase; unknown members survive a round trip.
+//! JSON keys are the specification's camelCase names. Unknown members survive a round trip.
+//!
+//! Spec: UPP-1.2 §3–8, §11
 
 pub mod content;
 pub mod event;

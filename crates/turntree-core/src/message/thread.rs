@@ -1,4 +1,6 @@
-//! A thread: an ordered conversation that grows. UPP-1.2 §7.
+//! Threads: ordered conversations.
+//!
+//! Spec: UPP-1.2 §7
 
 use std::sync::Arc;
 
@@ -32,13 +34,13 @@ json_object! {
 pub struct Thread {
     /// UUIDv4.
     pub id: String,
-    /// Its messages, oldest first.
+    /// The messages, oldest first.
     pub messages: History,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
-    /// Members this version does not know.
+    /// Unknown members.
     pub extra: Extra,
 }
 
@@ -62,7 +64,7 @@ impl Thread {
         self.updated_at = clock.now();
     }
 
-    /// Takes all messages away.
+    /// Removes all messages.
     pub fn clear(&mut self, clock: &dyn Clock) {
         self.messages = History::new();
         self.updated_at = clock.now();
@@ -78,7 +80,7 @@ impl Thread {
         self.messages.skip(self.messages.len().saturating_sub(count))
     }
 
-    /// Messages from `start` to before `end` as a new thread; negative places count from the end, as in Python.
+    /// The messages from `start` to before `end` as a new thread. Negative indices count from the end, as in Python.
     #[must_use]
     pub fn slice(
         &self,
@@ -98,7 +100,7 @@ impl Thread {
     }
 }
 
-/// A history as a list, without a copy of it.
+/// Serializes a history as a list without copying it.
 struct InOrder<'a>(&'a History);
 
 impl Serialize for InOrder<'_> {

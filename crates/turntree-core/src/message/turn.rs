@@ -1,4 +1,6 @@
-//! A turn: all that one run of a model with its tools brought. UPP-1.2 §6.
+//! Turns: the result of one run of a model with its tools.
+//!
+//! Spec: UPP-1.2 §6
 
 use std::sync::Arc;
 
@@ -11,10 +13,10 @@ use super::usage::TokenUsage;
 use crate::json::schema::{Definitions, JsonSchema};
 use crate::json::{Extra, RawJson, json_object};
 
-/// Why messages do not make a turn.
+/// The error of messages that do not form a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// No model spoke.
+    /// There is no assistant message.
     #[error("Turn must contain at least one assistant message")]
     NoResponse,
 }
@@ -36,29 +38,29 @@ json_object! {
     }
 }
 
-/// All that one run brought, in order. Has a response, always.
+/// The messages and tool executions of one run. Contains at least one assistant message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// Everything new, starting with the user's message(s).
+    /// The new messages, starting with the user's.
     pub messages: Vec<Arc<Message>>,
-    /// Records of the tools that ran, in the order they finished.
+    /// The tool executions, in the order in which they finished.
     pub tool_executions: Vec<ToolExecution>,
-    /// Tokens over all model calls.
+    /// The tokens of all model calls.
     pub usage: TokenUsage,
-    /// How many model calls.
+    /// The number of model calls.
     pub cycles: u32,
-    /// The structured answer, where one was asked for.
+    /// The structured output, if a structure was requested.
     pub data: Option<RawJson>,
-    /// Members this version does not know.
+    /// Unknown members.
     pub extra: Extra,
     response: Arc<Message>,
 }
 
 impl Turn {
-    /// Makes a turn.
+    /// Creates a turn.
     ///
     /// # Errors
-    /// [`TurnError::NoResponse`] when there is no assistant message.
+    /// [`TurnError::NoResponse`] if there is no assistant message.
     pub fn new(
         messages: Vec<Arc<Message>>,
         tool_executions: Vec<ToolExecution>,

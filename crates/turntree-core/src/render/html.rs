@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::transcript::{EntryKind, Transcript};
 
-/// No script, no frame, nothing from anywhere: whatever slips into the text, the browser will not act on it.
+/// The content security policy forbids scripts, frames and external resources.
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
@@ -20,7 +20,7 @@ header{font-weight:600}pre{font:inherit;white-space:pre-wrap;overflow-wrap:anywh
 .failure{border-color:#dc2626}.thought,.system{opacity:.75}.section{border:0;padding:0;margin-top:2rem;font-size:1.1rem}";
 
 impl EntryKind {
-    /// Its name in the page's style sheet.
+    /// The class in the style sheet.
     const fn name(self) -> &'static str {
         match self {
             Self::Section => "section",
@@ -36,7 +36,7 @@ impl EntryKind {
 }
 
 impl Transcript {
-    /// The transcript as a page that needs nothing else.
+    /// Renders a self-contained HTML page.
     pub fn html(&self) -> String {
         let mut out = String::from(HEAD);
         let title = escaped(&self.title);
@@ -62,7 +62,7 @@ impl Transcript {
     }
 }
 
-/// Text in which nothing is markup.
+/// Escapes text for HTML.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

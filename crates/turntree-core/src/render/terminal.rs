@@ -3,7 +3,7 @@
 use super::transcript::{EntryKind, Transcript};
 
 impl EntryKind {
-    /// Its colour: parameters of an SGR sequence (ECMA-48 §8.3.117).
+    /// The parameters of the SGR sequence (ECMA-48 §8.3.117).
     const fn colour(self) -> &'static str {
         match self {
             Self::Section => "1;4",
@@ -19,7 +19,7 @@ impl EntryKind {
 }
 
 impl Transcript {
-    /// The transcript as text, with a line end at its end; `colours` for a terminal.
+    /// Renders text that ends with a line feed; with ANSI colours if `colours` is true.
     pub fn text(&self, colours: bool) -> String {
         let paint = |code: &str, text: &str| {
             if colours && !text.is_empty() {
@@ -59,7 +59,7 @@ impl Transcript {
     }
 }
 
-/// Text without what a terminal would obey, and without marks that change the direction of writing.
+/// Replaces control characters, and marks that change the direction of writing, with U+FFFD.
 fn harmless(text: &str) -> String {
     text.chars()
         .map(|character| match character {

@@ -1,48 +1,48 @@
 //! The content of a rendered conversation.
 
-/// A conversation to be shown.
+/// A conversation to render.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transcript {
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// What else is said of the whole, in one line.
+    /// A summary in one line.
     pub summary: String,
-    /// A drawing that stands before everything else, as of a tree.
+    /// A drawing above the entries, for example of a tree.
     pub drawing: String,
-    /// What was said and done, in order.
+    /// The entries, in order.
     pub entries: Vec<TranscriptEntry>,
 }
 
-/// What kind of thing an entry is: its colour.
+/// The kind of an entry, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// The beginning of a part, as a branch.
+    /// The heading of a section, for example of a branch.
     Section,
-    /// A person speaks.
+    /// A message of a user.
     User,
-    /// An agent speaks.
+    /// A message of an agent.
     Agent,
-    /// An agent thinks.
+    /// Reasoning of an agent.
     Thought,
-    /// A tool is called.
+    /// A tool call.
     Call,
-    /// A tool answers.
+    /// The result of a tool.
     Return,
-    /// Something failed.
+    /// A failure.
     Failure,
-    /// Everything else.
+    /// Other entries.
     System,
 }
 
-/// One thing that was said or done.
+/// One entry of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptEntry {
-    /// Its kind.
+    /// The kind.
     pub kind: EntryKind,
-    /// Who, and what they do: `Ann`, `Ann calls weather`.
+    /// The heading: the speaker or the action, for example `Ann` or `Ann calls weather`.
     pub head: String,
-    /// When; empty where nobody knows.
+    /// The time; empty if unknown.
     pub time: String,
-    /// What was said. May have many lines.
+    /// The content; may have several lines.
     pub text: String,
 }
