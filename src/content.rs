@@ -1,4 +1,6 @@
-//! Content blocks as Python classes, but for the media in [`super::media`]. UPP-1.2 §3.
+//! Content blocks as Python classes; those of media are in [`super::media`].
+//!
+//! Spec: UPP-1.2 §3.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -16,7 +18,9 @@ use turntree_core::message::content::{
 use turntree_core::message::media::Binary;
 
 data_class! {
-    /// Plain text. UPP-1.2 §3.
+    /// Plain text.
+    ///
+    /// Spec: UPP-1.2 §3.
     Text as "Text" in "turntree.upp" over TextBlock {
         /// The text.
         text,
@@ -33,9 +37,11 @@ data_class! {
 }
 
 data_class! {
-    /// What a model thought before it answered. UPP-1.2 §3.
+    /// Reasoning of a model before its answer.
+    ///
+    /// Spec: UPP-1.2 §3.
     Reasoning as "Reasoning" in "turntree.upp" over ReasoningBlock {
-        /// The thought.
+        /// The reasoning.
         text,
     }
 
@@ -50,13 +56,15 @@ data_class! {
 }
 
 data_class! {
-    /// Any other data. In user messages only. UPP-1.2 §3.
+    /// Data of any other type, in user messages only.
+    ///
+    /// Spec: UPP-1.2 §3.
     BinaryData as "Binary" in "turntree.upp" over BinaryBlock {
         /// The bytes.
         data,
-        /// The media type, as `application/zip`.
+        /// The media type, such as `application/zip`.
         mime_type,
-        /// Facts about the data, where given.
+        /// Metadata of the data, a dict, or None.
         metadata,
     }
 
@@ -91,7 +99,7 @@ impl ToPython for ContentBlock {
     }
 }
 
-/// Plain data of a value.
+/// A value as plain Python data.
 pub(crate) fn source<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text =
         serde_json::to_string(value).map_err(|error| crate::convert::error::serialization(py, &error))?;
@@ -110,7 +118,7 @@ pub(crate) fn binary(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Binary> {
     Err(PyTypeError::new_err(format!("{what} must be bytes, not {found}; decode base64 before")))
 }
 
-/// One block from a handle, a text or a dict.
+/// A content block from an instance, a text or a dict.
 pub(crate) fn block_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(ContentBlock::text(text.to_str()?));
@@ -141,7 +149,7 @@ fn parse_block(value: &Bound<'_, PyAny>, what: &str) -> PyResult<ContentBlock> {
         .map_err(|error| crate::convert::error::argument(value.py(), &error, what, raw.get()))
 }
 
-/// Content from a text, or a list of texts, blocks and dicts.
+/// Content blocks from a text, or from a list of texts, blocks and dicts.
 pub(crate) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<ContentBlock>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(vec![ContentBlock::text(text.to_str()?)]);

@@ -1,8 +1,17 @@
-//! The Python face: the only room that names pyo3.
+//! The extension module `turntree._core`: Python bindings only.
 //!
-//! One file a Python concept, with the names users see. Code here converts, calls the core, and converts back; a branch
-//! about the domain belongs below. [`bridge`] ties the core's futures to asyncio, [`convert`] is where values cross,
-//! [`data`] gives every data class its Pydantic face.
+//! One file per Python concept, with the names that users see. Code here converts arguments, calls a crate and converts the
+//! result; decisions about the domain belong in the crates. Imports point down these layers:
+//!
+//! | layer | files |
+//! |---|---|
+//! | registration | this file |
+//! | agents, sessions, trees | [`agents`] |
+//! | models; documents of ThreadProtocol | [`upp`]; [`thread_protocol`], [`render`] |
+//! | messages and threads | [`thread`], [`message`], [`records`], [`media`], [`content`] |
+//! | data classes and conversions | [`data`], [`to_python`], [`time`], [`convert`] |
+//! | exceptions | [`raised`], [`error`] |
+//! | futures, event loops, the GIL | [`bridge`] |
 
 use pyo3::prelude::*;
 
@@ -23,7 +32,7 @@ mod time;
 mod to_python;
 mod upp;
 
-/// Documents and streams are many small values; the system's allocator took a fifth of a conversion.
+/// Documents and streams are many small values. With the system's allocator a conversion takes a quarter longer.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,6 @@
-//! Messages as Python classes: frozen handles on the messages the core shares. UPP-1.2 §4.
+//! Messages as Python classes: frozen handles on shared Rust messages.
+//!
+//! Spec: UPP-1.2 §4.
 
 use std::sync::Arc;
 
@@ -19,23 +21,31 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::{Body, Message as CoreMessage, MessageKind, ToolCall as CoreCall};
 use turntree_core::time::SystemClock;
 
-/// One message of a conversation: a `UserMessage`, an `AssistantMessage` or a `ToolResultMessage`. UPP-1.2 §4.
+/// One message of a conversation: a `UserMessage`, an `AssistantMessage` or a `ToolResultMessage`.
+///
+/// Spec: UPP-1.2 §4.
 #[pyclass(frozen, subclass, extends = Data, module = "turntree.upp")]
 pub(crate) struct Message;
 
-/// What a person or the application says. UPP-1.2 §4.
+/// A message from a person or the application.
+///
+/// Spec: UPP-1.2 §4.
 #[pyclass(frozen, extends = Message, module = "turntree.upp")]
 pub(crate) struct UserMessage;
 
-/// What a model says. UPP-1.2 §4.
+/// A message from a model.
+///
+/// Spec: UPP-1.2 §4.
 #[pyclass(frozen, extends = Message, module = "turntree.upp")]
 pub(crate) struct AssistantMessage;
 
-/// What tools gave back. UPP-1.2 §4.
+/// The results of tool calls.
+///
+/// Spec: UPP-1.2 §4.
 #[pyclass(frozen, extends = Message, module = "turntree.upp")]
 pub(crate) struct ToolResultMessage;
 
-/// A handle of the class that fits the message.
+/// A message as an instance of the class for its type.
 pub(crate) fn wrap(py: Python<'_>, message: Arc<CoreMessage>) -> PyResult<Py<PyAny>> {
     let kind = message.kind();
     let base = PyClassInitializer::from(Data::new(message)).add_subclass(Message);
@@ -94,7 +104,7 @@ message_class!(UserMessage, MessageKind::User);
 message_class!(AssistantMessage, MessageKind::Assistant);
 message_class!(ToolResultMessage, MessageKind::ToolResult);
 
-/// The options that every message takes.
+/// The options of every message.
 struct Options<'a, 'py> {
     id: Option<String>,
     metadata: Option<&'a Bound<'py, PyAny>>,
@@ -121,7 +131,7 @@ fn of<'a>(slf: &'a Bound<'_, Message>) -> PyResult<&'a CoreMessage> {
     value_of(slf.as_super())
 }
 
-/// Blocks that pass a test, as handles.
+/// The blocks that match a condition.
 fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> PyResult<Bound<'py, PyAny>> {
     let found: Vec<ContentBlock> = of(slf)?.content().iter().filter(|block| wanted(block)).cloned().collect();
     found.to_python(slf.py())
@@ -129,13 +139,13 @@ fn blocks<'py>(slf: &Bound<'py, Message>, wanted: fn(&ContentBlock) -> bool) -> 
 
 #[pymethods]
 impl Message {
-    /// A UUIDv4, or what the vendor gave.
+    /// Id of the message: a UUIDv4, or the vendor's id.
     #[getter]
     fn id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.id.to_python(slf.py())
     }
 
-    /// Whose message: "user", "assistant" or `tool_result`.
+    /// Type of the message: "user", "assistant" or `tool_result`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
         let py = slf.py();
@@ -147,19 +157,19 @@ impl Message {
         .clone())
     }
 
-    /// When it was made, in UTC.
+    /// Time of creation, in UTC.
     #[getter]
     fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.timestamp.to_python(slf.py())
     }
 
-    /// Vendor facts by provider name.
+    /// Metadata by provider name, or None.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf)?.metadata.to_python(slf.py())
     }
 
-    /// The blocks; of a kind that this version does not know, a dict. Empty for tool results.
+    /// The content blocks; a block of an unknown type is a dict. Empty for tool results.
     #[getter]
     fn content<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         blocks(slf, |_| true)
@@ -232,7 +242,7 @@ impl AssistantMessage {
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
 
-    /// The calls the model wants made, or None.
+    /// The tool calls that the model requests, or None.
     #[getter]
     fn tool_calls<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &of(slf.as_super())?.body {
@@ -241,7 +251,7 @@ impl AssistantMessage {
         }
     }
 
-    /// Whether the model wants tools called.
+    /// Whether the model requests tool calls.
     #[getter]
     fn has_tool_calls(slf: &Bound<'_, Self>) -> PyResult<bool> {
         Ok(of(slf.as_super())?.has_tool_calls())
@@ -262,7 +272,7 @@ impl ToolResultMessage {
         Ok(Options { id, metadata, timestamp }.message(body)?.add_subclass(Self))
     }
 
-    /// One result a call, in the order of the calls.
+    /// One result per call, in the order of the calls.
     #[getter]
     fn results<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         of(slf.as_super())?.results().to_vec().to_python(slf.py())
@@ -280,7 +290,7 @@ where
     items.map(|(place, item)| Ok((*extract::<C>(&item?, &format!("{what}[{place}]"))?).clone())).collect()
 }
 
-/// A message from a handle or from plain data.
+/// A message from an instance or from plain data.
 ///
 /// # Errors
 /// `TypeError` naming the argument, or `turntree.ValidationError`.

@@ -8,11 +8,11 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 
 use crate::bridge::gc::Collect;
 
-/// A Python exception that a tool, hook or key function raised, kept whole while it travels through the core.
+/// A Python exception of a tool, hook or key function, carried as the error of a Rust function.
 #[derive(Debug)]
 pub(crate) struct Raised {
     value: Py<PyBaseException>,
-    /// Class and message, to be told where there is no GIL.
+    /// Class and message, for use without the GIL.
     text: String,
 }
 
@@ -25,17 +25,17 @@ impl fmt::Display for Raised {
 impl std::error::Error for Raised {}
 
 impl Raised {
-    /// Keeps an exception, with its traceback.
+    /// Wraps an exception with its traceback.
     pub(crate) fn new(py: Python<'_>, error: PyErr) -> Self {
         Self { text: error.to_string(), value: error.into_value(py) }
     }
 
-    /// The exception; always the same object.
+    /// The exception object.
     pub(crate) fn value<'py>(&self, py: Python<'py>) -> &Bound<'py, PyBaseException> {
         self.value.bind(py)
     }
 
-    /// As an error of `PyO3`.
+    /// The exception as a `PyErr`.
     pub(crate) fn error(&self, py: Python<'_>) -> PyErr {
         PyErr::from_value(self.value(py).clone().into_any())
     }

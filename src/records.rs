@@ -1,4 +1,6 @@
-//! Calls, results, usage, turns and stream events as Python classes. UPP-1.2 §5, §6, §11.
+//! Tool calls, tool results, usage, turns and stream events as Python classes.
+//!
+//! Spec: UPP-1.2 §5, §6, §11.
 
 use std::sync::Arc;
 
@@ -13,13 +15,15 @@ use turntree_core::json::Extra;
 use turntree_core::message::{self, Delta, StreamEvent as CoreEvent};
 
 data_class! {
-    /// A model's wish to call a tool. UPP-1.2 §4.
+    /// A tool call that a model requests.
+    ///
+    /// Spec: UPP-1.2 §4.
     ToolCall as "ToolCall" in "turntree.upp" over message::ToolCall {
-        /// The id of the call; its result carries the same.
+        /// Id of the call. Its result has the same id.
         tool_call_id,
-        /// The tool.
+        /// Name of the tool.
         tool_name,
-        /// Its arguments; a dict of the caller's own.
+        /// Arguments of the call, a new dict each time.
         arguments,
     }
 
@@ -31,11 +35,13 @@ data_class! {
 }
 
 data_class! {
-    /// What a tool gave back. UPP-1.2 §4.
+    /// The result of a tool call.
+    ///
+    /// Spec: UPP-1.2 §4.
     ToolResult as "ToolResult" in "turntree.upp" over message::ToolResult {
-        /// The call that it answers.
+        /// Id of the call.
         tool_call_id,
-        /// What the tool gave back, as JSON data.
+        /// The result as JSON data.
         result,
     }
 
@@ -54,59 +60,65 @@ data_class! {
 }
 
 data_class! {
-    /// The record of one tool execution. UPP-1.2 §5.
+    /// The record of one tool execution.
+    ///
+    /// Spec: UPP-1.2 §5.
     ToolExecution as "ToolExecution" in "turntree.upp" over message::ToolExecution {
-        /// The tool.
+        /// Name of the tool.
         tool_name,
-        /// The call.
+        /// Id of the call.
         tool_call_id,
-        /// What the tool was called with, after any hook changed it.
+        /// Arguments of the call, after changes by hooks.
         arguments,
-        /// What the model was told.
+        /// The result that the model received.
         result,
-        /// Whether it failed.
+        /// Whether the tool failed.
         is_error,
-        /// Milliseconds it ran.
+        /// Duration in milliseconds.
         duration,
-        /// What the approval handler said; None when there was none to ask.
+        /// Whether the call was approved; None if no approval was required.
         approved,
     }
 }
 
 data_class! {
-    /// Tokens of one model call. UPP-1.2 §6.
+    /// Tokens of one model call.
+    ///
+    /// Spec: UPP-1.2 §6.
     CycleUsage as "CycleUsage" in "turntree.upp" over message::CycleUsage {
-        /// Tokens the model read.
+        /// Input tokens.
         input_tokens,
-        /// Tokens the model wrote.
+        /// Output tokens.
         output_tokens,
-        /// Tokens of the input that came from the vendor's cache.
+        /// Input tokens that were read from the vendor's cache.
         cache_read_tokens,
-        /// Tokens that were written to the vendor's cache.
+        /// Input tokens that were written to the vendor's cache.
         cache_write_tokens,
-        /// What the call cost, in US dollars; None where that is not certain.
+        /// Cost of the call in US dollars; None if it is not certain.
         cost,
     }
 }
 
 data_class! {
-    /// Tokens of a model call, or of all calls of a turn. UPP-1.2 §6.
+    /// Tokens of a model call, or of all calls of a turn.
+    ///
+    /// Spec: UPP-1.2 §6.
     TokenUsage as "TokenUsage" in "turntree.upp" over message::TokenUsage {
-        /// Tokens the model read.
+        /// Input tokens.
         input_tokens,
-        /// Tokens the model wrote.
+        /// Output tokens.
         output_tokens,
-        /// All tokens, as the vendor counts them.
+        /// Total tokens, as the vendor counts them.
         total_tokens,
-        /// Tokens of the input that came from the vendor's cache.
+        /// Input tokens that were read from the vendor's cache.
         cache_read_tokens,
-        /// Tokens that were written to the vendor's cache.
+        /// Input tokens that were written to the vendor's cache.
         cache_write_tokens,
-        /// How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say.
+        /// Tokens written to the vendor's cache for one hour; None if the vendor does not report them.
         cache_write_1h_tokens,
-        /// One entry a model call, when this is a sum.
+        /// One entry per model call, if this is a sum.
         cycles,
-        /// What it cost, in US dollars; None unless it is certain, of a sum for every call.
+        /// Cost in US dollars; None if the cost of any call is not certain.
         cost,
     }
 
@@ -126,10 +138,12 @@ data_class! {
     }
 }
 
-/// All that one run brought. UPP-1.2 §6.
+/// The messages and records of one run.
+///
+/// Spec: UPP-1.2 §6.
 #[pyclass(frozen, extends = Data, module = "turntree.upp")]
 pub(crate) struct Turn {
-    /// The structured answer as the type that was asked for; the JSON is behind the handle.
+    /// The structured answer as an instance of the requested type.
     data: Option<Py<PyAny>>,
 }
 
@@ -145,7 +159,7 @@ impl Turn {
         value_of(slf.as_super())
     }
 
-    /// A turn whose `data` is an instance; pickled and copied as JSON it is plain data again.
+    /// A turn whose `data` is an instance of the requested type. Pickling and copying make it plain data again.
     pub(crate) fn with_data(
         py: Python<'_>,
         turn: Arc<message::Turn>,
@@ -164,31 +178,31 @@ impl ToPython for message::Turn {
 
 #[pymethods]
 impl Turn {
-    /// Everything new, in order, starting with the user's message.
+    /// The new messages in order, the user's message first.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.messages.to_python(slf.py())
     }
 
-    /// Records of the tools that ran, in the order they finished.
+    /// Records of the tool executions, in the order in which they finished.
     #[getter]
     fn tool_executions<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.tool_executions.to_python(slf.py())
     }
 
-    /// Tokens over all model calls.
+    /// Tokens of all model calls.
     #[getter]
     fn usage<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.usage.to_python(slf.py())
     }
 
-    /// How many model calls.
+    /// Number of model calls.
     #[getter]
     fn cycles(slf: &Bound<'_, Self>) -> PyResult<u32> {
         Ok(Self::of(slf)?.cycles)
     }
 
-    /// The structured answer, where one was asked for: as the type that was given, or plain data; else None.
+    /// The structured answer: an instance of the requested type, or plain data; None if none was requested.
     #[getter]
     fn data<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match &slf.get().data {
@@ -207,9 +221,11 @@ impl Turn {
 garbage_collected!(Turn: data);
 
 data_class! {
-    /// One step of a stream. UPP-1.2 §11.1.
+    /// One event of a stream.
+    ///
+    /// Spec: UPP-1.2 §11.1.
     StreamEvent as "StreamEvent" in "turntree.upp" over CoreEvent {
-        /// Which block of the message, or which call of the response, from 0.
+        /// Index of the block in the message, or of the call in the response, from 0.
         index,
     }
 
@@ -224,20 +240,20 @@ data_class! {
         Ok(Self::holding(super::data::parse::<Self>(py, raw.get())?))
     }
 
-    /// What happened, as `text_delta`.
+    /// Type of the event, such as `text_delta`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Ok(pyo3::types::PyString::intern(slf.py(), Self::of(slf)?.delta.kind()).into_any())
     }
 
-    /// The pieces that came, by the specification's names; media as bytes.
+    /// The new pieces as a dict, by the specification's names; media as bytes.
     #[getter]
     fn delta<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         delta(slf.py(), &Self::of(slf)?.delta)
     }
 }
 
-/// The delta as a dict. The frequent kinds are built directly: a stream has one of them for every token.
+/// The delta as a dict. The frequent kinds are built directly, because a stream has one for each token.
 fn delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyAny>> {
     let dict = PyDict::new(py);
     match delta {
@@ -264,7 +280,7 @@ fn general_delta<'py>(py: Python<'py>, delta: &Delta) -> PyResult<Bound<'py, PyA
     json_to_python(py, &text)?.into_bound(py).get_item("delta")
 }
 
-/// A turn as a handle.
+/// A turn as a Python object.
 pub(crate) fn wrap_turn(py: Python<'_>, turn: Arc<message::Turn>) -> PyResult<Py<PyAny>> {
     Turn::wrap(py, turn)
 }

@@ -1,4 +1,4 @@
-//! Documents for people: which kind of document it is, and the transcript of that kind.
+//! Renders documents for people: detects the kind of document and writes its transcript.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use turntree_core::render::Transcript;
 use turntree_thread_protocol::ThreadError;
 use turntree_thread_protocol::bulk::{Settings, format};
 
-/// A document for people: text, text with colours, or a page of HTML; `what` asks for all of it or the tree alone.
+/// Renders a document as text, coloured text or an HTML page. `what` selects the whole document or the tree only.
 #[pyfunction]
 #[pyo3(signature = (data, *, style, what, from_, name))]
 pub(crate) fn _render(

@@ -1,4 +1,6 @@
-//! A thread as a Python class: the one data type that grows. UPP-1.2 §7.
+//! Threads as a Python class: the only data class of UPP that can change.
+//!
+//! Spec: UPP-1.2 §7.
 
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +69,7 @@ impl SharedThread {
         }
     }
 
-    /// A thread that a handle may hold.
+    /// A separate thread.
     pub(crate) const fn new(thread: CoreThread) -> Self {
         Self::Separate(Mutex::new(thread))
     }
@@ -97,7 +99,9 @@ impl JsonSchema for SharedThread {
     }
 }
 
-/// An ordered conversation. UPP-1.2 §7.
+/// An ordered conversation.
+///
+/// Spec: UPP-1.2 §7.
 #[pyclass(frozen, extends = Data, module = "turntree.upp")]
 pub(crate) struct Thread;
 
@@ -110,10 +114,10 @@ impl DataClass for Thread {
 }
 
 impl Thread {
-    /// The thread of a handle, as it is now.
+    /// A copy of the thread, which shares its messages.
     ///
     /// # Errors
-    /// `KeyError` for the thread of a node that is no more.
+    /// `KeyError` if the thread belongs to a removed tree node.
     pub(crate) fn read(slf: &Bound<'_, Self>) -> PyResult<CoreThread> {
         Self::of(slf)?.read()
     }
@@ -122,7 +126,7 @@ impl Thread {
         value_of(slf.as_super())
     }
 
-    /// A handle on a thread.
+    /// A thread as a Python object.
     pub(crate) fn given(py: Python<'_>, thread: CoreThread) -> PyResult<Py<PyAny>> {
         Self::wrap(py, Arc::new(SharedThread::new(thread)))
     }
@@ -146,38 +150,38 @@ impl Thread {
         Ok(PyClassInitializer::from(Data::new(Arc::new(thread))).add_subclass(Self))
     }
 
-    /// Its id, a UUIDv4.
+    /// Id of the thread, a UUIDv4.
     #[getter]
     fn id(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(Self::of(slf)?.read()?.id)
     }
 
-    /// The messages at this moment, oldest first; a list of its own.
+    /// The messages, oldest first; a new list each time.
     #[getter]
     fn messages<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         show_all(slf.py(), Self::of(slf)?.read()?.messages.iter())
     }
 
-    /// When it was made, in UTC.
+    /// Time of creation, in UTC.
     #[getter]
     fn created_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.read()?.created_at.to_python(slf.py())
     }
 
-    /// When it last changed, in UTC.
+    /// Time of the last change, in UTC.
     #[getter]
     fn updated_at<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Self::of(slf)?.read()?.updated_at.to_python(slf.py())
     }
 
-    /// Adds all messages of a turn.
+    /// Appends the messages of a turn.
     fn append<'py>(slf: &Bound<'py, Self>, turn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let turn = extract::<Turn>(turn, "turn")?;
         Self::of(slf)?.push(turn.messages.iter().cloned())?;
         Ok(slf.clone())
     }
 
-    /// Adds messages.
+    /// Appends messages.
     #[pyo3(signature = (*messages))]
     fn push<'py>(slf: &Bound<'py, Self>, messages: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Self>> {
         let messages = history_from(messages.as_any(), "messages")?;
@@ -185,7 +189,7 @@ impl Thread {
         Ok(slf.clone())
     }
 
-    /// Adds a user's message.
+    /// Appends a user message.
     fn user<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let body = Body::User { content: content_from(content, "content")? };
         let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
@@ -193,7 +197,7 @@ impl Thread {
         Ok(slf.clone())
     }
 
-    /// Adds a model's message.
+    /// Appends an assistant message.
     fn assistant<'py>(slf: &Bound<'py, Self>, content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let body = Body::Assistant { content: content_from(content, "content")?, tool_calls: None };
         let message = Arc::new(Message::new(body, &RandomIds, &SystemClock));
@@ -227,7 +231,7 @@ impl Thread {
         Self::given(slf.py(), slice)
     }
 
-    /// Takes all messages away; refused where a branch of a tree needs them.
+    /// Removes all messages. Refused if a branch of a tree needs them.
     fn clear<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         Self::of(slf)?.clear()?;
         Ok(slf.clone())
@@ -253,10 +257,10 @@ impl Thread {
     }
 }
 
-/// A history from a thread, anything with a list of `messages`, or a list of messages. Shares what it can.
+/// A history from a thread, an object with a list of `messages`, or a list of messages. Shares the messages if possible.
 ///
 /// # Errors
-/// `TypeError` naming the argument and the place; `turntree.ValidationError` for a dict that is no message.
+/// `TypeError` with the argument and the index; `turntree.ValidationError` for a dict that is not a message.
 pub(crate) fn history_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<History> {
     if let Ok(thread) = value.cast::<Thread>() {
         return Ok(Thread::of(thread)?.read()?.messages);

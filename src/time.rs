@@ -1,4 +1,4 @@
-//! Points in time to Python's `datetime` and back.
+//! Converts timestamps to Python's `datetime` and back.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -25,10 +25,10 @@ pub(crate) fn to_datetime(py: Python<'_>, time: Timestamp) -> PyResult<Bound<'_,
     epoch.bind(py).add(since)
 }
 
-/// A point in time from a `datetime` (a naive one counts as UTC) or from ISO 8601 text.
+/// A timestamp from a `datetime` (UTC if it is naive) or from ISO 8601 text.
 ///
 /// # Errors
-/// `TypeError` for anything else, `ValueError` for text that is no time.
+/// `TypeError` for another type, `ValueError` for text that is not a timestamp.
 pub(crate) fn from_python(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Timestamp> {
     let py = value.py();
     let text = if let Ok(text) = value.cast::<PyString>() {

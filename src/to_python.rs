@@ -1,4 +1,4 @@
-//! Rust values as Python values, one type at a time: what an attribute of a handle gives when it is read.
+//! [`ToPython`]: Rust values as the Python values of attributes; [`data_class`] defines a data class.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::media::Binary;
 use turntree_core::time::Timestamp;
 
-/// A value that an attribute can give.
+/// A type whose values are attributes of data classes.
 pub(crate) trait ToPython {
     /// The Python value.
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
@@ -93,7 +93,7 @@ impl<T: ToPython> ToPython for Option<T> {
     }
 }
 
-/// Lists are given as tuples: a handle is frozen, and a list would only look as if it could be changed.
+/// A tuple, because data classes are frozen: a list would look as if it could be changed.
 impl<T: ToPython> ToPython for [T] {
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let items = self.iter().map(|item| item.to_python(py)).collect::<PyResult<Vec<_>>>()?;
@@ -108,9 +108,9 @@ impl<T: ToPython> ToPython for Vec<T> {
     }
 }
 
-/// Defines a Python class over one type of value: its attributes are fields of the value, and it has the shared face.
+/// Defines a Python data class over one type of value. Its attributes are fields of the value.
 ///
-/// After the attributes come further methods, written as in any `#[pymethods]`.
+/// Further methods follow the attributes, as in `#[pymethods]`.
 macro_rules! data_class {
     (
         $(#[doc = $doc:literal])*
@@ -132,13 +132,13 @@ macro_rules! data_class {
         }
 
         impl $class {
-            /// The value behind a handle.
+            /// The value of an instance.
             fn of<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a $value> {
                 $crate::data::value_of(slf.as_super())
             }
 
-            /// A new handle, for constructors.
-            #[allow(dead_code, clippy::allow_attributes, reason = "some classes are only ever given, never made")]
+            /// A new instance, for constructors.
+            #[allow(dead_code, clippy::allow_attributes, reason = "some classes have no constructor")]
             fn holding(value: $value) -> PyClassInitializer<Self> {
                 let base = $crate::data::Data::new(std::sync::Arc::new(value));
                 PyClassInitializer::from(base).add_subclass(Self)

@@ -1,7 +1,7 @@
-//! An event loop of our own, for the async tools of `run_sync`.
+//! The background event loop that runs the async tools of `run_sync`.
 //!
-//! It runs in one background thread, started at first use. An async tool that calls `run_sync` itself blocks that
-//! loop; its inner tools get the loop of the next level, so nothing waits for itself.
+//! It runs in one daemon thread, started at first use. An async tool that calls `run_sync` blocks that loop, so the tools
+//! of the inner call run on a second loop, one for each level of nesting.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +14,10 @@ use super::imports;
 use super::loop_waker::LoopWaker;
 use super::thread_pool::{self, DepthMark};
 
-/// How long the process waits at exit for a tool that blocks a loop of ours.
+/// How long the process waits at exit for a tool that blocks a background loop.
 const PATIENCE_SECONDS: f64 = 2.0;
 
-/// The loops of this process by depth. A forked child has none of the threads and starts over.
+/// The loops of this process by depth. A forked child has none of their threads and starts new ones.
 static LOOPS: Mutex<Loops> = Mutex::new(Loops { process: 0, helpers: Vec::new() });
 
 struct Loops {
@@ -31,10 +31,10 @@ struct Helper {
     loop_waker: Arc<LoopWaker>,
 }
 
-/// The bell of the loop for async tools that are called from this thread without a loop.
+/// The waker of the loop that runs async tools for this thread.
 ///
 /// # Errors
-/// What starting a loop or a thread raises.
+/// The exception of starting a loop or a thread.
 pub(crate) fn loop_waker(py: Python<'_>) -> PyResult<Arc<LoopWaker>> {
     let depth = thread_pool::depth();
     loop {
@@ -67,7 +67,7 @@ pub(crate) fn loop_waker(py: Python<'_>) -> PyResult<Arc<LoopWaker>> {
     }
 }
 
-/// Ends all loops of ours; part of the process's exit.
+/// Stops all background loops when the process exits.
 pub(crate) fn stop_all(py: Python<'_>) {
     let helpers = {
         let mut loops = lock(&LOOPS);
@@ -104,7 +104,7 @@ impl Helper {
         Ok(Self { event_loop: event_loop.unbind(), thread: thread.unbind(), loop_waker })
     }
 
-    /// Stops the loop, cancels what is left on it and closes it.
+    /// Stops the loop, cancels its tasks and closes it.
     fn stop(self, py: Python<'_>) -> PyResult<()> {
         let event_loop = self.event_loop.bind(py);
         let stop = event_loop.getattr(intern!(py, "stop"))?;

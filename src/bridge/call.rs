@@ -3,12 +3,12 @@
 //! | mode | runs | context variables | dropped future |
 //! |---|---|---|---|
 //! | [`CallMode::Task`] | as its own task on the caller's loop | the caller's, copied | cancels the task |
-//! | [`CallMode::Thread`] | in a thread of ours | the caller's, copied | a call that has not begun never begins |
+//! | [`CallMode::Thread`] | in a thread of the pool | the caller's, copied | a call that has not started is not made |
 //! | [`CallMode::Inline`] | at once, where the future is polled | the caller's, copied | – |
 //!
-//! A task of its own, and not an await inside the run, so that `asyncio.timeout` and `current_task()` in a tool act
-//! on the tool. An exception comes back as the same object. A synchronous call that returns an awaitable (a lambda
-//! around an async function) is awaited as if it had been declared async.
+//! An async tool gets its own task instead of an await inside the run, so that `asyncio.timeout` and `current_task()` in
+//! the tool refer to the tool. An exception is returned as the same object. If a synchronous call returns an awaitable
+//! (a lambda around an async function), the awaitable is awaited.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use super::context::CallerContext;
 use super::pending_call::{PendingCall, TaskSource, is_awaitable, loop_closed_error};
 use super::{gil, imports};
 
-/// Where a tool runs; the table above says what that means.
+/// Where a tool runs; see the table in the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
     /// For async callables.
@@ -49,20 +49,20 @@ impl CallMode {
     }
 }
 
-/// What a callable is called with.
+/// The arguments of a call.
 pub(crate) struct Arguments {
-    /// The positional ones.
+    /// Positional arguments.
     pub(crate) positional: Py<PyTuple>,
-    /// The keyword ones.
+    /// Keyword arguments.
     pub(crate) keywords: Option<Py<PyDict>>,
 }
 
-/// Calls `callable` when first polled; ends with what it returns or raises.
+/// Calls `callable` when first polled; ready with its return value or exception.
 ///
-/// May be polled anywhere: inside our coroutines and `run_sync` it calls directly, elsewhere it asks the caller's loop.
+/// Any thread may poll it. Inside our coroutines and `run_sync` it calls directly, elsewhere on the caller's loop.
 ///
 /// # Cancel safety
-/// Dropping it cancels the tool, as the module's table says.
+/// Dropping it cancels the tool; see the table in the module documentation.
 pub(crate) fn call(
     callable: Py<PyAny>,
     arguments: Arguments,
@@ -84,7 +84,7 @@ enum Stage {
     Over,
 }
 
-/// A call that has not happened.
+/// A call that has not been made.
 pub(super) struct Invocation {
     callable: Py<PyAny>,
     arguments: Arguments,
@@ -151,13 +151,13 @@ fn start(caller: &CallerContext, mut waiting: Option<Invocation>) -> Started {
     });
     match (launched, waiting, caller.loop_waker()) {
         (Some(launched), ..) => launched,
-        // Polled away from Python: the caller's loop does it all, in its own time.
+        // Polled without the GIL: the caller's loop makes the call.
         (None, Some(invocation), Some(loop_waker)) => {
             pending.dispatch(loop_waker, TaskSource::Call(invocation));
             Started::Pending(pending)
         }
         (None, _, None) => Started::Done(Err(PyRuntimeError::new_err(
-            "a Python tool was called without an event loop from a thread that Python does not know",
+            "a Python tool was called without an event loop from a thread that Python did not start",
         ))),
         (None, None, _) => Started::Done(Err(loop_closed_error())),
     }

@@ -1,9 +1,8 @@
-//! Python functions behind models: called from Rust closures, and shown to the garbage collector.
+//! Python functions that Rust closures call, visible to the garbage collector.
 //!
-//! A model that asks a function for its replies or for its key may lead back to whoever owns it
-//! (`self.agent = agent(model=openai("…", api_key=self.key))`). The function is held once, by a [`PyCallback`] that
-//! closures share; exactly one Python object visits it, the one that was given the function. Whatever uses a model
-//! keeps that object alive.
+//! A model that calls a function for its replies or its key can be part of a reference cycle
+//! (`self.agent = agent(model=openai("…", api_key=self.key))`). Closures share the function in a [`PyCallback`]. One Python
+//! object visits it: the one that received the function. Every user of the model keeps that object alive.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,19 +16,19 @@ use super::context::CallerContext;
 use super::gc::Collect;
 use super::gil::lock;
 
-/// A function of the application; see the module's words.
+/// A Python function and how to call it. Empty after the garbage collector cleared it.
 pub(crate) struct PyCallback {
     callable: Mutex<Option<Py<PyAny>>>,
     mode: CallMode,
 }
 
 impl PyCallback {
-    /// Holds a function that can be called.
+    /// A callback that runs where it is called, or as a task if it is async.
     pub(crate) fn new(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         Ok(Self::with_mode(callable, CallMode::of(callable, true)?))
     }
 
-    /// Holds a function that runs in a thread unless it is async: it may wait.
+    /// A callback that runs in a thread, because it may block, or as a task if it is async.
     pub(crate) fn patient(callable: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         Ok(Self::with_mode(callable, CallMode::of(callable, false)?))
     }
@@ -38,7 +37,7 @@ impl PyCallback {
         Arc::new(Self { callable: Mutex::new(Some(callable.clone().unbind())), mode })
     }
 
-    /// Whether it must be awaited.
+    /// Whether the function is async.
     pub(crate) fn is_async(&self) -> bool {
         self.mode == CallMode::Task
     }
@@ -46,16 +45,16 @@ impl PyCallback {
     /// The function itself.
     ///
     /// # Errors
-    /// `ReferenceError` when the collector has cleared it.
+    /// `ReferenceError` if the collector has cleared it.
     pub(crate) fn bound<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let callable = lock(&self.callable).as_ref().map(|callable| callable.bind(py).clone());
         callable.ok_or_else(|| PyReferenceError::new_err("the function has been collected"))
     }
 
-    /// Calls it where the model is polled: on the caller's event loop, or on the thread of `run_sync`.
+    /// Calls it on the running event loop, or on this thread in `run_sync`.
     ///
     /// # Errors
-    /// `ReferenceError` when the collector has cleared it.
+    /// `ReferenceError` if the collector has cleared it.
     pub(crate) fn call(&self, py: Python<'_>, positional: Py<PyTuple>) -> PyResult<Call> {
         self.call_from(py, positional, &CallerContext::capture(py)?)
     }
@@ -63,7 +62,7 @@ impl PyCallback {
     /// Calls it on the event loop and with the context variables of `caller`.
     ///
     /// # Errors
-    /// `ReferenceError` when the collector has cleared it.
+    /// `ReferenceError` if the collector has cleared it.
     pub(crate) fn call_from(
         &self,
         py: Python<'_>,
@@ -75,12 +74,12 @@ impl PyCallback {
     }
 }
 
-/// What the collector must see of a model, of a configuration or of a source of keys.
+/// The functions and objects that a model, a configuration or a key strategy refers to, for the garbage collector.
 #[derive(Default)]
 pub(crate) struct Callbacks {
-    /// Functions that this object was given.
+    /// Functions that this object received.
     pub(crate) functions: Vec<Arc<PyCallback>>,
-    /// Objects that were given theirs.
+    /// Objects that hold their own functions.
     pub(crate) objects: Vec<Py<PyAny>>,
 }
 

@@ -1,9 +1,8 @@
 //! A Rust future as a Python coroutine, polled by the event loop's own thread.
 //!
-//! `send` polls. Ready becomes `StopIteration(value)` without any trip through the loop (0.5 µs for the whole await);
-//! pending suspends the task on an asyncio future which the future's waker completes. `throw` and `close` drop the
-//! Rust future before they return, so that everything behind it has stopped when the task sees its
-//! `CancelledError`.
+//! `send` polls. A ready value becomes `StopIteration(value)` without an iteration of the loop (0.5 µs for the whole
+//! await). A pending future suspends the task on an asyncio future, which the waker completes. `throw` and `close` drop the
+//! Rust future before they return, so all its work has stopped when the task sees its `CancelledError`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +18,7 @@ use super::gc::{Collect as _, GcRoots};
 use super::gil::{self, lock};
 use super::task_waker::TaskWaker;
 
-/// What a coroutine runs.
+/// The future of a coroutine.
 pub(crate) type BoxedRun = Pin<Box<dyn Future<Output = PyResult<Py<PyAny>>> + Send>>;
 
 /// An awaitable for `await`, `create_task`, `gather`, `wait_for`, `TaskGroup` and `asyncio.run`.
@@ -42,8 +41,8 @@ enum Run {
 }
 
 impl Coroutine {
-    /// A coroutine called `name` (as it appears in reprs of tasks) that runs `future` and converts its value. The
-    /// future reaches Python objects through `roots`.
+    /// A coroutine that runs `future` and converts its value. `name` is shown in reprs of tasks; `roots` holds the Python
+    /// objects of the future.
     pub(crate) fn new<T>(
         name: &'static str,
         roots: GcRoots,
@@ -62,14 +61,14 @@ impl Coroutine {
         )
     }
 
-    /// As [`Coroutine::new`], for a future that is boxed already and gives a Python object.
+    /// As [`Coroutine::new`], for a boxed future that returns a Python object.
     pub(crate) fn from_boxed(name: &'static str, roots: GcRoots, run: BoxedRun) -> Self {
         let task_waker = TaskWaker::new();
         let waker = task_waker.waker();
         Self { name, run: Mutex::new(Run::Suspended(run)), task_waker, waker, roots }
     }
 
-    /// Polls once. `Ok(Ok(object))` is what to yield, `Ok(Err(value))` the result.
+    /// Polls once. `Ok(Ok(object))` is yielded to the loop, `Ok(Err(value))` is the result.
     fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
         let mut polling = self.check_out()?;
         self.task_waker.start_poll();
@@ -104,7 +103,7 @@ impl Coroutine {
         }
     }
 
-    /// Drops the future and forgets the suspended task.
+    /// Drops the future and the suspended task's asyncio future.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let polling = self.check_out()?;
         gil::mark_held(py, || drop(polling));
@@ -120,7 +119,7 @@ impl Coroutine {
     }
 }
 
-/// The future while it is out of its coroutine. Dropped, it takes the future along: also when a poll panics.
+/// The future while it is polled. Drops the future unless it is put back, also if the poll panics.
 struct Polling<'a> {
     home: &'a Mutex<Run>,
     future: Option<BoxedRun>,
@@ -143,7 +142,7 @@ impl Polling<'_> {
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        // None after `suspend`, which has put the future back.
+        // `None` after `suspend`, which puts the future back.
         if let Some(future) = self.future.take() {
             *lock(self.home) = Run::Over;
             drop(future);
@@ -170,12 +169,12 @@ impl Coroutine {
         }
     }
 
-    /// Polls once: gives what the event loop waits for, or raises `StopIteration` with the result.
+    /// Polls once: returns a future for the event loop, or raises `StopIteration` with the result.
     fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
     }
 
-    /// Stops the Rust future, then raises.
+    /// Stops the Rust future and raises the exception.
     #[pyo3(signature = (kind, value=None, traceback=None))]
     fn throw(
         &self,
@@ -203,7 +202,7 @@ impl Coroutine {
         self.name
     }
 
-    /// Whether it is being polled at this moment.
+    /// Whether it is being polled.
     #[getter]
     fn cr_running(&self) -> bool {
         matches!(*lock(&self.run), Run::Polling)
@@ -237,7 +236,7 @@ impl Drop for Coroutine {
     }
 }
 
-/// Ends a coroutine when dropped, inside [`gil::release`].
+/// Ends a coroutine when dropped, inside [`gil::drop_held`].
 struct Ending<'a>(&'a Coroutine);
 
 impl Drop for Ending<'_> {
@@ -246,7 +245,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The exception that `throw(kind, value, traceback)` means.
+/// The exception of `throw(kind, value, traceback)`.
 pub(crate) fn thrown(
     kind: Bound<'_, PyAny>,
     value: Option<Bound<'_, PyAny>>,
@@ -269,7 +268,7 @@ pub(crate) fn thrown(
     error
 }
 
-/// An escaping `StopIteration` would read as a result (PEP 479).
+/// Replaces `StopIteration`, which would be taken for a result (PEP 479).
 pub(crate) fn no_stop_iteration(py: Python<'_>, error: PyErr) -> PyErr {
     let ends_iteration = error.is_instance_of::<PyStopIteration>(py)
         || error.is_instance_of::<pyo3::exceptions::PyStopAsyncIteration>(py);
@@ -281,7 +280,7 @@ pub(crate) fn no_stop_iteration(py: Python<'_>, error: PyErr) -> PyErr {
     replacement
 }
 
-/// Converts whatever the error type of the conversion is.
+/// Converts a value to a Python object.
 pub(crate) fn into_any<T>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>>
 where
     T: for<'py> IntoPyObject<'py>,

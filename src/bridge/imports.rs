@@ -1,5 +1,5 @@
-//! Python functions that the bridge calls, looked up once and at first use: importing turntree must not import
-//! asyncio (40 ms).
+//! Python functions that the bridge calls. Each is imported at first use: importing turntree must not import asyncio
+//! (40 ms).
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,27 +19,27 @@ imported! {
     get_running_loop = "asyncio", "_get_running_loop";
     /// Turns any awaitable into a task or future of a loop.
     ensure_future = "asyncio", "ensure_future";
-    /// A loop of the current policy.
+    /// Creates a loop of the current policy.
     new_event_loop = "asyncio", "new_event_loop";
-    /// Tasks of a loop that are not done.
+    /// The unfinished tasks of a loop.
     all_tasks = "asyncio", "all_tasks";
     /// Waits for several awaitables.
     gather = "asyncio", "gather";
-    /// What a cancelled task raises.
+    /// The exception of a cancelled task.
     cancelled_error = "asyncio", "CancelledError";
     /// A snapshot of this thread's context variables; constant time.
     copy_context = "contextvars", "copy_context";
-    /// The type of contexts: called, it gives one without variables.
+    /// The type of contexts. A new one has no variables.
     context_type = "contextvars", "Context";
-    /// The type of what an `async def` returns.
+    /// The type of the coroutines of an `async def`.
     coroutine_type = "types", "CoroutineType";
     /// Threads for synchronous tools.
     thread_pool_executor = "concurrent.futures", "ThreadPoolExecutor";
-    /// Registry whose entries vanish with their event loop.
+    /// A dictionary whose entries are removed with their event loop.
     weak_key_dictionary = "weakref", "WeakKeyDictionary";
     /// Whether a callable was declared with `async def`.
     is_coroutine_function = "inspect", "iscoroutinefunction";
-    /// A thread that Python knows about.
+    /// A thread that Python starts.
     thread = "threading", "Thread";
     /// The thread that receives signals.
     main_thread = "threading", "main_thread";

@@ -1,14 +1,15 @@
-//! One bell per event loop: how another thread wakes asyncio without the GIL.
+//! [`LoopWaker`]: wakes an asyncio event loop from another thread, without the GIL.
 //!
-//! Ringing writes to a file descriptor that the loop watches (`add_reader`): an eventfd on Linux, a socket pair on
-//! other Unixes. The loop's thread then empties the inbox. However many letters arrive meanwhile, the bell is rung
-//! once. Measured: a tokio thread that calls `call_soon_threadsafe` instead stands still for up to 5 s.
+//! Each loop has one waker with a queue of messages. The waker writes to a file descriptor that the loop watches
+//! (`add_reader`): an eventfd on Linux, a socket pair on other Unixes. The loop's thread then processes the queue. One
+//! write covers all messages that arrive before that. Measured: a tokio thread that calls `call_soon_threadsafe` instead
+//! is blocked for up to 5 s.
 //!
-//! A loop that cannot watch descriptors (Windows' proactor) is woken by one thread of ours that may take the GIL
-//! ([`super::bell_thread`]).
+//! A loop that cannot watch descriptors (Windows' proactor) is woken by a separate thread that may take the GIL
+//! ([`super::waker_thread`]).
 //!
-//! Bells are found in a registry keyed weakly by loop, with the last one cached per thread. A bell dies with its loop
-//! and belongs to one process: after a fork it is not used again.
+//! A registry with weak keys maps loops to wakers; each thread caches the last one. A waker is closed with its loop and is
+//! not used after a fork.
 
 use std::cell::{Cell, RefCell};
 #[cfg(unix)]
@@ -26,7 +27,7 @@ use super::gil::{self, lock};
 use super::task_waker::TaskWaker;
 use super::{imports, waker_thread};
 
-/// Work that only the loop's own thread may do.
+/// A callback that runs on the loop's thread.
 type LoopCallback = Box<dyn FnOnce(Python<'_>) + Send>;
 
 enum QueuedMessage {
@@ -34,7 +35,7 @@ enum QueuedMessage {
     LoopCallback(LoopCallback),
 }
 
-/// See the module's first paragraph.
+/// Wakes one event loop; see the module documentation.
 pub(crate) struct LoopWaker {
     queue: Mutex<Vec<QueuedMessage>>,
     is_signaled: AtomicBool,
@@ -44,7 +45,7 @@ pub(crate) struct LoopWaker {
     process: u32,
 }
 
-/// How the bell sounds.
+/// How the loop is woken.
 enum WakeMethod {
     #[cfg(unix)]
     Descriptor(EventFd),
@@ -52,24 +53,24 @@ enum WakeMethod {
 }
 
 thread_local! {
-    /// The bell this thread used last; most threads have one loop in their life.
+    /// The waker that this thread used last. Most threads run only one loop.
     static LAST: RefCell<Option<Arc<LoopWaker>>> = const { RefCell::new(None) };
-    /// The bell whose loop is known to be executing on this thread right now.
+    /// The waker whose loop is executing on this thread, if known.
     static ON_LOOP: Cell<*const LoopWaker> = const { Cell::new(ptr::null()) };
 }
 
 impl LoopWaker {
-    /// The running loop of this thread and its bell, which is hung up at first use.
+    /// The running loop of this thread and its waker, which is created at first use.
     ///
     /// # Errors
-    /// Whatever the loop's `add_reader` raises beyond "not supported", or the system when it has no descriptor left.
+    /// The exceptions of the loop's `add_reader` except "not supported"; `OSError` if no file descriptor is left.
     pub(crate) fn current(py: Python<'_>) -> PyResult<Option<(Bound<'_, PyAny>, Arc<Self>)>> {
         let Some(event_loop) = imports::running_loop(py)? else { return Ok(None) };
         let loop_waker = Self::of(&event_loop)?;
         Ok(Some((event_loop, loop_waker)))
     }
 
-    /// The bell of a loop. Call it on the loop's thread, or before the loop runs.
+    /// The waker of a loop. Call it on the loop's thread, or before the loop runs.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         let cached = LAST.with_borrow(|last| {
             last.as_ref().filter(|loop_waker| loop_waker.belongs_to(event_loop)).cloned()
@@ -78,22 +79,22 @@ impl LoopWaker {
             return Ok(loop_waker);
         }
         let loop_waker = Self::registered(event_loop)?;
-        // The replaced bell is dropped outside the borrow.
+        // The replaced waker is dropped outside the borrow.
         drop(LAST.with(|last| last.replace(Some(Arc::clone(&loop_waker)))));
         Ok(loop_waker)
     }
 
-    /// The bell's loop, while it lives.
+    /// The loop, unless it has been collected.
     pub(crate) fn event_loop<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         self.event_loop.bind(py).upgrade()
     }
 
-    /// Whether this thread is executing the bell's loop; needs the GIL, costs a C call.
+    /// Whether this thread is executing the loop. Costs one C call.
     pub(crate) fn is_running_here(&self, py: Python<'_>) -> bool {
         matches!(imports::running_loop(py), Ok(Some(running)) if self.belongs_to(&running))
     }
 
-    /// Has the loop resume the task that is suspended at `task_waker`. Needs no GIL.
+    /// Resumes the task that `task_waker` has suspended. Needs no GIL.
     pub(crate) fn wake(self: &Arc<Self>, task_waker: Arc<TaskWaker>) {
         if ON_LOOP.get() == Arc::as_ptr(self) && gil::if_held(|py| task_waker.resolve(py)).is_some() {
             return;
@@ -101,12 +102,12 @@ impl LoopWaker {
         self.enqueue(QueuedMessage::Wake(task_waker));
     }
 
-    /// Has the loop's thread run `callback`, soon. Needs no GIL. On a loop that is closed the errand is dropped unrun.
+    /// Runs `callback` on the loop's thread. Needs no GIL. If the loop is closed, the callback is dropped.
     pub(crate) fn call_soon(self: &Arc<Self>, callback: impl FnOnce(Python<'_>) + Send + 'static) {
         self.enqueue(QueuedMessage::LoopCallback(Box::new(callback)));
     }
 
-    /// Runs `work`, which is executing on the bell's loop: wake-ups of tasks of this loop then skip the bell.
+    /// Runs `work` on the loop's thread: tasks of this loop are then resumed without the file descriptor.
     pub(crate) fn on_loop<R>(self: &Arc<Self>, work: impl FnOnce() -> R) -> R {
         struct Restore(*const LoopWaker);
         impl Drop for Restore {
@@ -118,13 +119,13 @@ impl LoopWaker {
         work()
     }
 
-    /// Takes what has arrived and does it; the loop's thread only.
+    /// Processes all queued messages. Only the loop's thread calls it.
     pub(crate) fn process_queue(self: &Arc<Self>, py: Python<'_>) {
         #[cfg(unix)]
         if let WakeMethod::Descriptor(event_fd) = &self.method {
             event_fd.drain();
         }
-        // Before the inbox is taken: a letter that comes later rings again.
+        // Before the queue is taken: a later message signals again.
         self.is_signaled.swap(false, Ordering::AcqRel);
         let messages = std::mem::take(&mut *lock(&self.queue));
         gil::mark_held(py, || {
@@ -139,7 +140,7 @@ impl LoopWaker {
         });
     }
 
-    /// The loop is closed or gone: nothing that arrives is delivered any more.
+    /// Drops all messages and refuses new ones: the loop is closed or collected.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let messages = std::mem::take(&mut *lock(&self.queue));
@@ -165,7 +166,7 @@ impl LoopWaker {
         }
     }
 
-    /// An address alone does not identify a loop: it may have been freed and reused.
+    /// Whether this is the waker of `event_loop`. An address is not enough: it may have been freed and reused.
     fn belongs_to(&self, event_loop: &Bound<'_, PyAny>) -> bool {
         self.process == std::process::id()
             && self.event_loop(event_loop.py()).is_some_and(|own| own.is(event_loop))
@@ -210,10 +211,10 @@ impl LoopWaker {
                 WakeHandler { loop_waker: Arc::clone(&loop_waker), closes_on_drop: true },
             )?;
             let py = event_loop.py();
-            // The loop keeps the context in which a reader is added, as long as it lives: not that of our first caller.
+            // The loop keeps the context in which a reader is added. An empty one, or it would keep the first caller's.
             let watched = event_loop.getattr(intern!(py, "add_reader")).and_then(|add_reader| {
-                let nobodys = imports::context_type(py)?.call0()?;
-                nobodys.call_method1(intern!(py, "run"), (add_reader, descriptor, listener))
+                let empty_context = imports::context_type(py)?.call0()?;
+                empty_context.call_method1(intern!(py, "run"), (add_reader, descriptor, listener))
             });
             match watched {
                 Ok(_) => return Ok(loop_waker),
@@ -228,13 +229,13 @@ impl LoopWaker {
     }
 }
 
-/// What the registry keeps: a bell without a way back to its loop.
+/// A waker in the registry, without a reference to its loop.
 #[pyclass(frozen, name = "_RegisteredWaker", module = "turntree._core")]
 struct RegisteredWaker(Arc<LoopWaker>);
 
-/// The callback that the loop runs when the bell has rung.
+/// The callback that the loop runs when it is woken.
 ///
-/// The loop owns it, so its end tells that the loop is closed or collected.
+/// The loop owns it. When it is dropped, the loop is closed or collected.
 #[pyclass(frozen, name = "_WakeHandler", module = "turntree._core")]
 pub(crate) struct WakeHandler {
     loop_waker: Arc<LoopWaker>,
@@ -242,7 +243,7 @@ pub(crate) struct WakeHandler {
 }
 
 impl WakeHandler {
-    /// A listener for one `call_soon_threadsafe`.
+    /// A handler for one `call_soon_threadsafe`.
     pub(crate) fn once(py: Python<'_>, loop_waker: Arc<LoopWaker>) -> PyResult<Py<Self>> {
         Py::new(py, Self { loop_waker, closes_on_drop: false })
     }
@@ -264,7 +265,7 @@ impl Drop for WakeHandler {
     }
 }
 
-/// Closes a bell when dropped, inside [`gil::release`].
+/// Closes a waker when dropped, inside [`gil::drop_held`].
 struct Closing(Arc<LoopWaker>);
 
 impl Drop for Closing {
@@ -273,7 +274,7 @@ impl Drop for Closing {
     }
 }
 
-/// A descriptor that one side writes and the loop reads.
+/// A file descriptor that other threads write and the loop reads.
 #[cfg(unix)]
 struct EventFd {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -288,12 +289,12 @@ impl EventFd {
     fn new() -> std::io::Result<Self> {
         use std::os::fd::{FromRawFd, OwnedFd};
 
-        // SAFETY: `eventfd` takes two integers and touches no memory of ours.
+        // SAFETY: `eventfd` takes two integers and accesses none of our memory.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if descriptor < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: the call above just opened this descriptor and nobody else knows it.
+        // SAFETY: the call above opened this descriptor, and no other code has it.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(Self { event: owned.into() })
     }
@@ -302,7 +303,7 @@ impl EventFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.event)
     }
 
-    /// Never blocks: the counter cannot overflow, because the bell rings once per answer.
+    /// Never blocks: the counter cannot overflow, because the queue is processed between two signals.
     fn signal(&self) {
         let _ = (&self.event).write(&1_u64.to_ne_bytes());
     }
@@ -325,7 +326,7 @@ impl EventFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.pair.0)
     }
 
-    /// Never blocks: one byte is under way at a time.
+    /// Never blocks: at most one byte is unread.
     fn signal(&self) {
         let _ = (&self.pair.1).write(&[1]);
     }
@@ -335,7 +336,7 @@ impl EventFd {
     }
 }
 
-/// Runs `work` (a callback that asyncio calls on the loop's thread) so that wake-ups of this loop skip the bell.
+/// Runs `work`, a callback that asyncio calls, with the GIL marked as held and on the loop of `loop_waker`.
 pub(crate) fn in_callback<R>(
     py: Python<'_>,
     loop_waker: Option<&Arc<LoopWaker>>,

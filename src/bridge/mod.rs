@@ -1,20 +1,21 @@
 //! The bridge between Rust futures and Python's event loops.
 //!
-//! A run of an agent is one Rust future, and it is polled on the thread of the event loop that awaits it:
-//! [`coroutine::Coroutine`] is a coroutine object whose `send` polls, [`stream::PyEventStream`] an asynchronous
-//! iterator whose `anext` polls. So a ready value costs half a microsecond, tools are called where they are, and a
-//! cancelled task has dropped its future before it goes on. Sockets live on other threads; what arrives there wakes
-//! the loop through a file descriptor ([`loop_waker`]). [`sync`] drives the same future without an event loop.
+//! A run of an agent is one Rust future. The thread of the event loop that awaits it polls it:
+//! [`coroutine::Coroutine`] is a coroutine object whose `send` polls, [`stream::PyEventStream`] an asynchronous iterator
+//! whose `anext` polls. Awaiting a ready value costs 0.5 µs, tools are called on the same thread, and a cancelled task has
+//! dropped its future before it continues. Network I/O runs on other threads, which wake the loop through a file
+//! descriptor ([`loop_waker`]). [`sync`] drives the same future without an event loop.
 //!
-//! The laws:
+//! The rules:
 //!
-//! 1. A network thread never takes the GIL. It wakes a [`task_waker`] or posts an errand, and rings a bell.
-//! 2. [`gil`] is the only room that attaches to the interpreter, and it closes when the process exits.
-//! 3. Python is never called while one of our mutexes is locked: the call may give the GIL away, and who gets it may
-//!    want the mutex.
-//! 4. What is taken out to be polled is dropped, not put back, when the poll panics or the owner was closed meanwhile.
-//! 5. Nothing outlives a fork: bells, threads and pools belong to the process that made them.
-//! 6. asyncio is imported at first use, never when turntree is.
+//! 1. A network thread never takes the GIL. It wakes a [`task_waker`] or queues a callback for the loop's thread.
+//! 2. Only [`gil`] attaches to the interpreter. It stops attaching threads when the process exits.
+//! 3. Python is never called while one of our mutexes is locked: the call may release the GIL, and the thread that takes
+//!    the GIL may need the mutex.
+//! 4. A future or stream that is taken out to be polled is dropped, not put back, if the poll panics or its owner was
+//!    closed in the meantime.
+//! 5. Nothing is shared across a fork: wakers, threads and pools belong to the process that created them.
+//! 6. Importing turntree does not import asyncio; the first use does.
 
 mod background_loop;
 pub(crate) mod call;

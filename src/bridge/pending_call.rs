@@ -1,4 +1,4 @@
-//! A Python call under way, as a Rust future sees it.
+//! [`PendingCall`]: a running Python call that a Rust future waits for.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Poll, Waker};
@@ -14,21 +14,21 @@ use super::gil::{self, lock};
 use super::loop_waker::{self, LoopWaker};
 use super::{background_loop, imports, thread_pool};
 
-/// What a task is made of: something to call, or an awaitable that a synchronous call gave.
+/// What a task runs: a call, or the awaitable that a synchronous call returned.
 pub(super) enum TaskSource {
     Call(Invocation),
     Await(Py<PyAny>),
 }
 
-/// Shared by the Rust future and by the callback of the Python one.
+/// Shared by the Rust future and the done-callback of the Python future.
 pub(super) struct PendingCall {
     caller: CallerContext,
-    /// The loop on which the task lives, once there is one.
+    /// The loop of the task, once it is started.
     loop_waker: OnceLock<Arc<LoopWaker>>,
     state: Mutex<State>,
 }
 
-/// Python is never called while this is locked.
+/// Python must not be called while this is locked.
 #[derive(Default)]
 struct State {
     handle: Option<Handle>,
@@ -37,11 +37,11 @@ struct State {
     abandoned: bool,
 }
 
-/// What can be cancelled.
+/// The Python future of the call, which can be cancelled.
 enum Handle {
-    /// A task; cancelled on its loop's thread only.
+    /// A task. Only its loop's thread may cancel it.
     Task(Py<PyAny>),
-    /// A future of the thread pool; cancelled anywhere.
+    /// A future of the thread pool. Any thread may cancel it.
     Pooled(Py<PyAny>),
 }
 
@@ -55,7 +55,7 @@ impl PendingCall {
         self.caller.context_copy(py)
     }
 
-    /// Starts a task on the caller's loop, or on ours when the caller has none.
+    /// Starts a task on the caller's loop, or on the background loop if the caller has none.
     pub(super) fn start(self: &Arc<Self>, py: Python<'_>, work: TaskSource) -> PyResult<()> {
         let loop_waker = match self.caller.loop_waker() {
             Some(loop_waker) => Arc::clone(loop_waker),
@@ -68,7 +68,7 @@ impl PendingCall {
         Ok(())
     }
 
-    /// Has the bell's loop start the task. Needs no GIL.
+    /// Starts the task on the loop's thread. Needs no GIL.
     pub(super) fn dispatch(self: &Arc<Self>, loop_waker: &Arc<LoopWaker>, work: TaskSource) {
         let boarding = DispatchGuard(Some(Arc::clone(self)));
         let home = Arc::clone(loop_waker);
@@ -98,7 +98,7 @@ impl PendingCall {
         self.watch(&future, Handle::Pooled(future.clone().unbind()), None)
     }
 
-    /// Makes the task, on its loop's own thread.
+    /// Creates the task, on its loop's thread.
     fn start_task(
         self: &Arc<Self>,
         py: Python<'_>,
@@ -116,7 +116,7 @@ impl PendingCall {
             TaskSource::Await(awaitable) => awaitable.into_bound(py),
         };
         let run = intern!(py, "run");
-        // `run` rather than the argument `context=`, which 3.10 lacks: the task copies the context it is made in.
+        // `run` instead of the argument `context=`, which Python 3.10 lacks: a task copies the current context.
         let task = if awaitable.get_type().is(imports::coroutine_type(py)?) {
             let create = event_loop.getattr(intern!(py, "create_task"))?;
             context.call_method1(run, (create, awaitable))?
@@ -131,7 +131,7 @@ impl PendingCall {
         self.watch(&task, Handle::Task(task.clone().unbind()), Some(Arc::clone(loop_waker)))
     }
 
-    /// Learns of the end of `future`.
+    /// Adds a done-callback to `future`.
     fn watch(
         self: &Arc<Self>,
         future: &Bound<'_, PyAny>,
@@ -142,7 +142,7 @@ impl PendingCall {
         lock(&self.state).handle = Some(handle);
         let landing = Py::new(py, DoneCallback { pending: Arc::clone(self), on_loop })?;
         future.call_method1(intern!(py, "add_done_callback"), (landing,))?;
-        // Abandoned from another thread between the first look and now.
+        // Another thread has abandoned the call since the check in `start_task`.
         if lock(&self.state).abandoned {
             future.call_method0(intern!(py, "cancel"))?;
         }
@@ -167,7 +167,7 @@ impl PendingCall {
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(outcome);
         }
-        // Whoever asks with a waker that wakes nobody asks for the last time.
+        // A poll with the no-op waker is the last one.
         if waker.will_wake(Waker::noop()) {
             drop(state);
             return self.ended().map_or(Poll::Pending, Poll::Ready);
@@ -179,7 +179,7 @@ impl PendingCall {
         Poll::Pending
     }
 
-    /// What the Python future has come to, though its callback still waits for its turn.
+    /// The result of a finished Python future whose done-callback has not run yet.
     fn ended(&self) -> Option<PyResult<Py<PyAny>>> {
         let ended = gil::if_held(|py| {
             let future = match &lock(&self.state).handle {
@@ -194,7 +194,7 @@ impl PendingCall {
         ended.flatten()
     }
 
-    /// Nobody waits any more. Cancels before returning if this is the task's own thread, else has the loop do it.
+    /// Cancels the call: at once if this is the task's thread, else on the loop's thread.
     pub(super) fn abandon(&self) {
         let (mut handle, waker) = {
             let mut state = lock(&self.state);
@@ -235,7 +235,7 @@ impl Handle {
 #[pyclass(frozen, name = "_DoneCallback", module = "turntree._core")]
 struct DoneCallback {
     pending: Arc<PendingCall>,
-    /// The loop that runs this callback; `None` in a thread of the pool.
+    /// The loop that runs this callback, or `None` in a thread of the pool.
     on_loop: Option<Arc<LoopWaker>>,
 }
 
@@ -257,7 +257,7 @@ impl DoneCallback {
     }
 }
 
-/// A task that a loop was asked to start. If the loop closes first, the caller hears of it.
+/// Fails the call if the loop is closed before it starts the task.
 struct DispatchGuard(Option<Arc<PendingCall>>);
 
 impl DispatchGuard {
@@ -276,12 +276,12 @@ impl Drop for DispatchGuard {
     }
 }
 
-/// Whether `await` would accept it.
+/// Whether the value can be awaited.
 pub(super) fn is_awaitable(value: &Bound<'_, PyAny>) -> bool {
     value.hasattr(intern!(value.py(), "__await__")).unwrap_or(false)
 }
 
-/// The loop vanished under a call.
+/// The error of a call whose loop is gone.
 pub(super) fn loop_closed_error() -> PyErr {
     PyRuntimeError::new_err("the event loop of this call no longer exists")
 }

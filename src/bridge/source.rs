@@ -1,4 +1,4 @@
-//! The inside of an event stream: a Rust source with its waiters, free of asyncio.
+//! [`EventSource`]: the Rust source of an event stream and the wakers of its readers. Independent of asyncio.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -14,17 +14,17 @@ use pyo3::types::PyList;
 
 use super::gil::{self, lock};
 
-/// A source with its type erased. Items stay Rust values until somebody takes them.
+/// A source with its type erased. Items are converted when they are taken.
 trait Source: Send {
-    /// Adds one item to the ready ones.
+    /// Polls for one more item.
     fn advance(&mut self, context: &mut Context<'_>) -> Poll<Advance>;
-    /// How many items are ready.
+    /// Number of items that are ready.
     fn ready(&self) -> usize;
     /// Converts the oldest ready item.
     fn take(&mut self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>>;
-    /// The error that ended the source, once the ready items are taken.
+    /// The error that ended the source; to be raised after the ready items.
     fn take_error(&mut self, py: Python<'_>) -> Option<PyErr>;
-    /// Shows that error to the collector: its traceback may lead back to the stream.
+    /// Visits that error, whose traceback may refer to the stream.
     fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
@@ -34,7 +34,7 @@ enum Advance {
 }
 
 struct Converting<S, T, C> {
-    /// `None` once it has ended: a stream is not polled after its end.
+    /// `None` after its end: a stream must not be polled again.
     stream: Option<Pin<Box<S>>>,
     ready: VecDeque<T>,
     error: Option<Py<PyBaseException>>,
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Everyone who waits for the source.
+/// The wakers of all tasks that wait for the source.
 #[derive(Default)]
 struct Waiters(Mutex<Vec<Waker>>);
 
@@ -95,7 +95,7 @@ impl Waiters {
 
     fn wake_others(&self, own: &Waker) {
         let others = {
-            // Under one lock: a wake-up that finds our own waker missing would be lost.
+            // Under one lock, or a wake-up could miss our own waker.
             let mut wakers = lock(&self.0);
             let (own, others) =
                 std::mem::take(&mut *wakers).into_iter().partition::<Vec<_>, _>(|known| known.will_wake(own));
@@ -125,22 +125,22 @@ impl Wake for Waiters {
     }
 }
 
-/// What the Python objects of one stream share.
+/// The source that the Python objects of one stream share.
 pub(super) struct EventSource {
     state: Mutex<SourceState>,
     waiters: Arc<Waiters>,
-    /// Wakes all waiters; what the source is polled with.
+    /// The waker that the source is polled with. It wakes all waiters.
     waker: Waker,
 }
 
 enum SourceState {
     Idle(Box<dyn Source>),
-    /// Being polled or converted from; `bool`: closed meanwhile.
+    /// Taken out to be polled or converted. True if it was closed in the meantime.
     CheckedOut(bool),
     Closed,
 }
 
-/// The source while it is out of its place; goes back when dropped.
+/// The source while it is taken out. Puts it back when dropped.
 struct SourceGuard<'a> {
     shared: &'a EventSource,
     source: Option<Box<dyn Source>>,
@@ -150,7 +150,7 @@ impl Drop for SourceGuard<'_> {
     fn drop(&mut self) {
         let Some(source) = self.source.take() else { return };
         let mut state = lock(&self.shared.state);
-        // A poll that panicked leaves a source nobody may poll again.
+        // After a panic the source must not be polled again.
         let keep = matches!(*state, SourceState::CheckedOut(false)) && !std::thread::panicking();
         if keep {
             *state = SourceState::Idle(source);
@@ -162,7 +162,7 @@ impl Drop for SourceGuard<'_> {
     }
 }
 
-/// What asking for events gives.
+/// The result of a poll for events.
 pub(super) enum Next {
     Value(Py<PyAny>),
     End,
@@ -197,7 +197,7 @@ impl EventSource {
         Arc::new(Self { state: Mutex::new(SourceState::Idle(Box::new(source))), waiters, waker })
     }
 
-    /// One event, or with `batch` a list of all that are ready, up to that many. Holds the GIL.
+    /// One event, or with `batch` a list of the events that are ready, at most that many. Needs the GIL.
     pub(super) fn poll_events(
         &self,
         py: Python<'_>,
@@ -226,7 +226,7 @@ impl EventSource {
         Poll::Ready(answer)
     }
 
-    /// Advances until `wanted` items are ready, the source pends or ends (`Ready`).
+    /// Polls until `wanted` items are ready or the source is pending; `Ready` if it has ended.
     fn fill(&self, source: &mut dyn Source, wanted: usize, waker: &Waker) -> Poll<()> {
         if source.ready() >= wanted {
             return Poll::Pending;
@@ -237,7 +237,7 @@ impl EventSource {
             match source.advance(&mut context) {
                 Poll::Ready(Advance::Item) => {}
                 Poll::Ready(Advance::End) => {
-                    // Those who wait for the end learn of it from whoever reached it.
+                    // Wakes the tasks that wait for the end.
                     self.waiters.wake_all();
                     return Poll::Ready(());
                 }
@@ -247,7 +247,7 @@ impl EventSource {
         Poll::Pending
     }
 
-    /// Drives the source to its end, whatever the reader does.
+    /// Drives the source to its end, independently of the reader.
     pub(super) fn poll_finished(&self, context: &Context<'_>) -> Poll<PyResult<()>> {
         let mut out = match self.check_out() {
             Ok(Some(out)) => out,
@@ -263,16 +263,16 @@ impl EventSource {
         ended.map(Ok)
     }
 
-    /// For `__traverse__` of the one Python object that owns the stream.
+    /// For `__traverse__` of the Python object that owns the stream.
     pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Never wait inside the collector; whoever holds the lock is alive.
+        // The collector must not wait for a lock; its holder is in use.
         match self.state.try_lock().as_deref() {
             Ok(SourceState::Idle(source)) => source.traverse(visit),
             _ => Ok(()),
         }
     }
 
-    /// Drops the source, and with it everything behind it; waiters see the end.
+    /// Drops the source. Readers see the end of the stream.
     pub(super) fn close(&self) {
         let source = {
             let mut state = lock(&self.state);

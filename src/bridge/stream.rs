@@ -1,12 +1,11 @@
 //! A Rust stream as Python's asynchronous iterator, synchronous iterator and iterator of batches.
 //!
-//! The source (the agent's driver) is polled by whoever asks for the next event, on that thread: what is ready is
-//! handed out without a trip through the loop (0.5 µs an event). Nobody reads ahead, so back-pressure is exact; and an
-//! event leaves the stream only together with the `StopIteration` that carries it, so a cancelled or timed-out
-//! `anext` loses nothing.
+//! The thread that asks for the next event polls the source (the agent's driver). Events that are ready are returned
+//! without an iteration of the event loop (0.5 µs an event). There is no read-ahead, so back-pressure is exact. An event
+//! leaves the stream together with the `StopIteration` that returns it, so a cancelled or timed-out `anext` loses no event.
 //!
-//! Several may wait at a time: one reader, and any number that wait for the end ([`PyEventStream::finished`]). The
-//! latter drive the source too, and leave what it yields to the reader.
+//! One reader can wait at a time, and any number of tasks can wait for the end ([`PyEventStream::finished`]). Those drive
+//! the source too and leave its events to the reader.
 
 use std::future::{Future, poll_fn};
 use std::num::NonZeroUsize;
@@ -26,7 +25,7 @@ use super::source::{EventSource, Next};
 use super::sync::block_on;
 use super::task_waker::TaskWaker;
 
-/// Events, one `async for` at a time.
+/// An asynchronous iterator of events, for one reader at a time.
 ///
 /// # Cancel safety
 /// `anext` loses nothing when cancelled. Closing or dropping the stream drops the source at once.
@@ -34,21 +33,21 @@ use super::task_waker::TaskWaker;
 pub(crate) struct PyEventStream {
     shared: Arc<EventSource>,
     reader: Arc<Reader>,
-    /// The awaitable that every `__anext__` gives.
+    /// The awaitable that `__anext__` returns, the same each time.
     next: Py<NextEvents>,
     roots: GcRoots,
 }
 
-/// Where the one reader waits.
+/// The waker of the reader.
 struct Reader {
     task_waker: Arc<TaskWaker>,
     waker: Waker,
 }
 
 impl PyEventStream {
-    /// A stream of what `source` yields; `convert` makes the Python object when somebody takes the item.
+    /// A stream of the items of `source`; `convert` makes the Python object when an item is taken.
     ///
-    /// `roots` holds the Python objects through which the source may lead back to this stream.
+    /// `roots` holds the Python objects of the source, which may refer to this stream.
     pub(crate) fn new<S, T, C>(py: Python<'_>, source: S, convert: C, roots: GcRoots) -> PyResult<Self>
     where
         S: Stream<Item = PyResult<T>> + Send + 'static,
@@ -63,28 +62,28 @@ impl PyEventStream {
         Ok(Self { next: Py::new(py, next)?, shared, reader, roots })
     }
 
-    /// Ends when the source has ended or the stream is closed; drives the source and leaves its events to the reader,
-    /// so events of an unread stream accumulate. An error of the source goes to the reader, not here.
+    /// Ready when the source has ended or the stream is closed. Drives the source and leaves its events and its error to
+    /// the reader, so the events of an unread stream accumulate.
     ///
     /// # Cancel safety
-    /// Dropping it stops nothing.
+    /// Dropping it does not stop the source.
     pub(crate) fn finished(&self) -> impl Future<Output = PyResult<()>> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         poll_fn(move |context| shared.poll_finished(context))
     }
 
-    /// Lets the source learn at once that it was aborted, though nobody waits for it. Holds the GIL.
+    /// Polls the source once after an abort, so that it ends even if no task waits for it. Needs the GIL.
     pub(crate) fn settle(&self, py: Python<'_>) {
-        // A source that is being polled learns of it from whoever polls it.
+        // A source that is being polled sees the abort in that poll.
         let _reached = gil::mark_held(py, || self.shared.poll_finished(&Context::from_waker(Waker::noop())));
     }
 
-    /// The synchronous twin: each `next` drives the source on the calling thread.
+    /// A synchronous iterator: each `next` drives the source on the calling thread.
     pub(crate) fn blocking(slf: Py<Self>) -> BlockingEvents {
         BlockingEvents { stream: slf }
     }
 
-    /// Drops the source and everything behind it; whoever waits sees the end. Holds the GIL.
+    /// Drops the source. Readers see the end of the stream. Needs the GIL.
     pub(crate) fn stop(&self, py: Python<'_>) {
         gil::mark_held(py, || self.shared.close());
     }
@@ -110,7 +109,7 @@ impl PyEventStream {
         Ok(self.next.clone_ref(py))
     }
 
-    /// An asynchronous iterator of lists: all events that are ready, up to `limit`.
+    /// An asynchronous iterator of lists: the events that are ready, at most `limit`.
     #[pyo3(signature = (limit=NonZeroUsize::MIN.saturating_add(255)))]
     fn batches(slf: Py<Self>, py: Python<'_>, limit: NonZeroUsize) -> PyResult<Batches> {
         let stream = slf.get();
@@ -122,12 +121,12 @@ impl PyEventStream {
         Ok(Batches { next: Py::new(py, next)?, stream: slf })
     }
 
-    /// Drops the source and everything behind it; whoever waits sees the end.
+    /// Stops the source. Readers see the end of the stream.
     fn close(&self, py: Python<'_>) {
         self.stop(py);
     }
 
-    /// Closes, as a coroutine.
+    /// A coroutine that closes the stream.
     fn aclose(slf: &Bound<'_, Self>) -> Coroutine {
         Self::closing(slf, "aclose")
     }
@@ -157,7 +156,7 @@ impl PyEventStream {
     }
 }
 
-/// Clears a stream when dropped, inside [`gil::release`].
+/// Clears a stream when dropped, inside [`gil::drop_held`].
 struct Clearing<'a>(&'a PyEventStream);
 
 impl Drop for Clearing<'_> {
@@ -169,7 +168,7 @@ impl Drop for Clearing<'_> {
 }
 
 impl Reader {
-    /// One reader at a time: a second would take events from between those of the first.
+    /// Refuses a second reader, which would take events from the first.
     fn check_free(&self) -> PyResult<()> {
         if self.task_waker.is_suspended() {
             return Err(PyRuntimeError::new_err(
@@ -180,7 +179,7 @@ impl Reader {
     }
 }
 
-/// What `__anext__` gives: an awaitable that may be awaited again and again.
+/// The awaitable of `__anext__`. It can be awaited repeatedly.
 #[pyclass(frozen, name = "_NextEvents", module = "turntree._core")]
 struct NextEvents {
     shared: Arc<EventSource>,
@@ -189,7 +188,7 @@ struct NextEvents {
 }
 
 impl NextEvents {
-    /// `Ok(Ok(object))` is what to yield, `Ok(Err(value))` the result.
+    /// `Ok(Ok(object))` is yielded to the loop, `Ok(Err(value))` is the result.
     fn resume(&self, py: Python<'_>) -> PyResult<Result<Py<PyAny>, Py<PyAny>>> {
         self.reader.check_free()?;
         self.reader.task_waker.start_poll();
@@ -220,12 +219,12 @@ impl NextEvents {
         }
     }
 
-    /// Polls once: gives what the event loop waits for, or raises `StopIteration` with the event.
+    /// Polls once: returns a future for the event loop, or raises `StopIteration` with the event.
     fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         self.resume(py)?.map_err(|value| PyStopIteration::new_err((value,)))
     }
 
-    /// Stops waiting, then raises; no event is lost.
+    /// Stops waiting and raises the exception. No event is lost.
     #[pyo3(signature = (kind, value=None, traceback=None))]
     fn throw(
         &self,
@@ -247,7 +246,7 @@ impl NextEvents {
 #[pyclass(frozen, name = "_Batches", module = "turntree._core")]
 struct Batches {
     next: Py<NextEvents>,
-    /// Keeps the stream, which the collector sees.
+    /// Keeps the stream alive.
     stream: Py<PyEventStream>,
 }
 
@@ -265,10 +264,10 @@ impl Batches {
 
 garbage_collected!(Batches: next, stream);
 
-/// Synchronous iterator of events; the calling thread drives the source while it waits, without the GIL.
+/// Synchronous iterator of events. The calling thread drives the source and releases the GIL while it waits.
 #[pyclass(frozen, weakref, name = "BlockingEvents", module = "turntree._core")]
 pub(crate) struct BlockingEvents {
-    /// Keeps the stream, which the collector sees.
+    /// Keeps the stream alive.
     stream: Py<PyEventStream>,
 }
 
@@ -287,7 +286,7 @@ impl BlockingEvents {
         }
     }
 
-    /// Drops the source and everything behind it.
+    /// Stops the source.
     fn close(&self, py: Python<'_>) {
         self.stream.get().stop(py);
     }

@@ -1,7 +1,7 @@
-//! `run_sync`: the same future, driven by the calling thread without any event loop.
+//! `run_sync`: drives a future on the calling thread, without an event loop.
 //!
-//! Nothing of asyncio is touched on this thread, so it works inside a running loop (a notebook cell). The GIL is
-//! released while waiting. Async tools run on a loop of ours in another thread ([`super::helper_loop`]).
+//! It does not use asyncio on this thread, so it works inside a running loop (a notebook cell). It releases the GIL while
+//! it waits. Async tools run on the background loop in another thread ([`super::background_loop`]).
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,7 +18,7 @@ use super::gc::GcRoots;
 use super::gil::{self, lock};
 use super::imports;
 
-/// How soon Ctrl-C is noticed. A signal does not end a wait on a condition variable, so the main thread looks.
+/// How often the main thread checks for signals such as Ctrl-C, which do not end a wait on a condition variable.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct ThreadWaker {
 }
 
 impl ThreadWaker {
-    /// Waits until woken, or until `limit` is over. Tells whether it was woken, and consumes the wake-up.
+    /// Waits until woken, or for `limit`. Returns whether it was woken, and consumes the wake-up.
     fn wait(&self, limit: Option<Duration>) -> bool {
         let woken = lock(&self.woken);
         let mut woken = match limit {
@@ -56,13 +56,12 @@ impl Wake for ThreadWaker {
 /// Drives `future` to its end on this thread.
 ///
 /// # Errors
-/// The future's own error, or what a Python signal handler raised meanwhile (`KeyboardInterrupt`): the future is
-/// dropped then, and with it everything behind it.
+/// The future's own error, or the exception of a Python signal handler (`KeyboardInterrupt`), which drops the future.
 pub(crate) fn run_sync<T>(py: Python<'_>, future: impl Future<Output = PyResult<T>> + Send) -> PyResult<T>
 where
     T: Send,
 {
-    // The future must also be dropped where its destructors may call Python.
+    // The future's destructors may call Python, so it is dropped in here too.
     gil::mark_held(py, || {
         let mut future = pin!(future);
         block_on(py, |context| future.as_mut().poll(context))
@@ -95,11 +94,11 @@ pub(crate) fn block_on<T>(
     }
 }
 
-/// Has `rest` run to its end with nobody waiting for it: as a task of the event loop that runs here, which is called
-/// `name`; without one, on this thread and now.
+/// Runs `rest` to its end without a caller that waits for it: as a task of the running event loop, with this `name`, or on
+/// this thread if no loop is running.
 ///
 /// # Errors
-/// What starting the task raises.
+/// The exception of starting the task.
 pub(crate) fn run_in_background(
     py: Python<'_>,
     name: &'static str,
@@ -117,24 +116,24 @@ pub(crate) fn run_in_background(
 }
 
 thread_local! {
-    /// The event loop that stands still while this thread drives a future; its address, 0 for none.
+    /// Address of the event loop that is blocked while this thread drives a future; 0 for none.
     static BLOCKED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether the running loop of this thread waits for what this thread drives: nothing may wait for it in turn.
+/// Whether the running loop of this thread is blocked by [`run_sync`]: waiting for that loop would never end.
 pub(crate) fn is_blocking_loop(py: Python<'_>) -> PyResult<bool> {
     Ok(BLOCKED.get() != 0 && address_of_running_loop(py)? == BLOCKED.get())
 }
 
 fn address_of_running_loop(py: Python<'_>) -> PyResult<usize> {
-    // Where asyncio was never imported no loop runs, and it need not be imported to know that.
+    // If asyncio is not imported, no loop runs; this check does not import it.
     if !py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.contains(intern!(py, "asyncio"))? {
         return Ok(0);
     }
     Ok(imports::running_loop(py)?.map_or(0, |event_loop| event_loop.as_ptr().addr()))
 }
 
-/// Marks the running loop as blocked while it lives.
+/// Marks the running loop as blocked until it is dropped.
 struct BlockedLoop(usize);
 
 impl BlockedLoop {

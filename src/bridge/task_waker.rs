@@ -1,8 +1,7 @@
-//! One place where a Python task waits for Rust.
+//! [`TaskWaker`]: suspends a Python task until a Rust future can continue.
 //!
-//! A [`TaskWaker`] is the waker of a Rust future and, at the same time, the owner of the asyncio future that the Python
-//! task is suspended on. Waking is free of the GIL: the parker puts itself into its loop's inbox and the loop's own
-//! thread completes the asyncio future.
+//! It is the waker of the Rust future and owns the asyncio future that the Python task awaits. Waking needs no GIL: the
+//! task waker goes into the queue of its loop's waker, and the loop's thread completes the asyncio future.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,20 +15,20 @@ use pyo3::pyclass::{PyTraverseError, PyVisit};
 use super::gil::lock;
 use super::loop_waker::LoopWaker;
 
-/// Being polled, or not waiting at all.
+/// The future is being polled, or no task waits.
 const AWAKE: u8 = 0;
-/// Woken since the last poll began.
+/// Woken since the last poll started.
 const NOTIFIED: u8 = 1;
-/// The Python task is suspended on the future in the slot.
+/// The Python task awaits the asyncio future in the slot.
 const SUSPENDED: u8 = 2;
 
-/// See the module's first paragraph.
+/// Wakes one Python task; see the module documentation.
 pub(crate) struct TaskWaker {
     state: AtomicU8,
     slot: Mutex<Slot>,
 }
 
-/// Python is never called while this is locked.
+/// Python must not be called while this is locked.
 #[derive(Default)]
 struct Slot {
     future: Option<Py<PyAny>>,
@@ -37,33 +36,33 @@ struct Slot {
 }
 
 impl TaskWaker {
-    /// A parker nobody waits at.
+    /// A waker without a suspended task.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { state: AtomicU8::new(AWAKE), slot: Mutex::new(Slot::default()) })
     }
 
-    /// This parker as a waker for [`std::task::Context`].
+    /// This object as a waker for [`std::task::Context`].
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 
-    /// A poll begins: wake-ups count from here.
+    /// Starts a poll: wake-ups from now on are not lost.
     pub(crate) fn start_poll(&self) {
         self.state.store(AWAKE, Ordering::Release);
     }
 
-    /// Whether a task is suspended here and has not been woken.
+    /// Whether a task is suspended and has not been woken.
     pub(crate) fn is_suspended(&self) -> bool {
         lock(&self.slot).future.is_some()
     }
 
-    /// The poll said pending: gives what the coroutine must yield to asyncio.
+    /// Suspends the task after a pending poll: returns the object that the coroutine yields to asyncio.
     ///
-    /// That is a fresh future of the running loop, or `None` ("call me again in the next turn") when the wake-up came
-    /// before we could lie down.
+    /// That is a new future of the running loop, or `None` ("call again in the next iteration") if the wake-up has
+    /// already happened.
     ///
     /// # Errors
-    /// `RuntimeError` when no asyncio loop runs on this thread.
+    /// `RuntimeError` if no asyncio loop runs on this thread.
     pub(crate) fn suspend(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if self.state.load(Ordering::Acquire) == NOTIFIED {
             return Ok(py.None());
@@ -88,18 +87,18 @@ impl TaskWaker {
         Ok(future.unbind())
     }
 
-    /// Forgets the suspended task: it was cancelled, or it is over.
+    /// Drops the asyncio future: the task was cancelled or has ended.
     pub(crate) fn clear(&self) {
         let forgotten = lock(&self.slot).future.take();
         drop(forgotten);
     }
 
-    /// Completes the asyncio future, on the loop's own thread. Asyncio then resumes the task in its next turn.
+    /// Completes the asyncio future, on the loop's thread. Asyncio then resumes the task in its next iteration.
     pub(crate) fn resolve(&self, py: Python<'_>) {
         let Some(future) = lock(&self.slot).future.take() else { return };
         let future = future.bind(py);
         if let Err(error) = future.call_method1(intern!(py, "set_result"), (py.None(),)) {
-            // Cancelled in the meantime: the task resumes by itself.
+            // Cancelled in the meantime: asyncio resumes the task.
             let settled = future.call_method0(intern!(py, "done")).and_then(|done| done.is_truthy());
             if !matches!(settled, Ok(true)) {
                 error.write_unraisable(py, Some(future));
@@ -107,20 +106,18 @@ impl TaskWaker {
         }
     }
 
-    /// Whoever is suspended here gives up, or was displaced by somebody who gave up without having waited: completes the
-    /// asyncio future, so that a bystander looks again instead of waiting for ever.
+    /// Ends the wait without a wake-up: completes the asyncio future, so that another task that awaits it polls again.
     pub(crate) fn abandon(&self, py: Python<'_>) {
         let future = lock(&self.slot).future.take();
         if let Some(future) = future {
-            // Fails when it was cancelled, which is the usual case, or when its loop is closed.
+            // Fails if the future was cancelled, the usual case, or if its loop is closed.
             let _ = future.call_method1(py, intern!(py, "set_result"), (py.None(),));
         }
     }
 
-    /// For `__traverse__` of the one Python object that owns this parker.
+    /// For `__traverse__` of the Python object that owns this waker.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // The collector runs with the GIL held, in the middle of anything: never wait for the lock here. Whoever holds
-        // it is about to change the slot, so "not garbage yet" is the right answer.
+        // The collector must not wait for a lock. Its holder is about to change the slot, so the future is not garbage yet.
         match self.slot.try_lock() {
             Ok(slot) => visit.call(&slot.future),
             Err(_) => Ok(()),

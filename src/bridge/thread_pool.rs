@@ -1,7 +1,7 @@
-//! The threads in which synchronous tools run.
+//! The thread pools that run synchronous tools.
 //!
-//! A thread pool of Python's own kind, so that debuggers, profilers and the interpreter's exit know its threads. A
-//! tool may run another agent whose tools need threads: each level of nesting has its own pool, so a full pool never
+//! They are Python's `ThreadPoolExecutor`s, so that debuggers, profilers and the interpreter's exit handle their threads. A
+//! tool can run another agent whose tools need threads. Each level of nesting has its own pool, so a full pool never
 //! waits for itself.
 
 use std::cell::Cell;
@@ -14,15 +14,15 @@ use pyo3::types::PyDict;
 use super::gil::lock;
 use super::imports;
 
-/// Threads of one level; the pool starts them as they are needed.
+/// Largest number of threads of one level. The pool starts them on demand.
 const MAXIMUM_THREADS: usize = 32;
 
 thread_local! {
-    /// How many of our own threads stand between this thread and the user's: 0 on a thread of the user.
+    /// Level of nesting of this thread: 0 on the application's threads.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The pools of this process by depth. A forked child has none of the threads and starts over.
+/// The pools of this process by depth. A forked child has none of their threads and starts new ones.
 static POOLS: Mutex<Pools> = Mutex::new(Pools { process: 0, executors: Vec::new() });
 
 struct Pools {
@@ -30,12 +30,12 @@ struct Pools {
     executors: Vec<Py<PyAny>>,
 }
 
-/// How deeply the calling thread is nested in threads of ours.
+/// Level of nesting of the calling thread.
 pub(crate) fn depth() -> usize {
     DEPTH.get()
 }
 
-/// Tells a thread its depth, from within.
+/// Sets the depth of the thread that calls it.
 #[pyclass(frozen, name = "_DepthMark", module = "turntree._core")]
 pub(crate) struct DepthMark(pub(crate) usize);
 
@@ -49,7 +49,7 @@ impl DepthMark {
 /// The pool for calls that start on this thread.
 ///
 /// # Errors
-/// What starting a `ThreadPoolExecutor` raises.
+/// The exception of starting a `ThreadPoolExecutor`.
 pub(crate) fn executor(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let depth = depth();
     loop {
@@ -58,7 +58,7 @@ pub(crate) fn executor(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
             let process = std::process::id();
             if pools.process != process {
                 pools.process = process;
-                // Their threads exist in the parent only; finalising them here would touch locks nobody will release.
+                // Their threads exist in the parent only. Dropping them here would wait for locks that stay locked.
                 std::mem::forget(std::mem::take(&mut pools.executors));
             }
             (pools.executors.get(depth).map(|executor| executor.clone_ref(py)), pools.executors.len())
@@ -66,7 +66,7 @@ pub(crate) fn executor(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         if let Some(executor) = found {
             return Ok(executor.into_bound(py));
         }
-        // Python is not called under the lock; whoever is second drops an executor that has no thread yet.
+        // Python is not called under the lock. If another thread was faster, this executor, still without threads, is dropped.
         let started = start(py, missing)?.unbind();
         let mut pools = lock(&POOLS);
         if pools.executors.len() == missing {

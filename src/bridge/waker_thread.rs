@@ -1,6 +1,6 @@
-//! The one thread that may ring with the GIL, for event loops that cannot watch a descriptor.
+//! The thread that wakes event loops that cannot watch a file descriptor, by `call_soon_threadsafe`.
 //!
-//! It exists so that a network thread never has to: the network thread leaves the bell in a queue and goes on.
+//! That call needs the GIL, which a network thread must not take: it puts the waker into this thread's queue.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::loop_waker::{LoopWaker, WakeHandler};
 /// The queue of the thread of this process; a forked child starts its own.
 static QUEUE: Mutex<Option<(u32, Sender<Arc<LoopWaker>>)>> = Mutex::new(None);
 
-/// Has the thread call `call_soon_threadsafe` on the bell's loop. Needs no GIL.
+/// Calls `call_soon_threadsafe` on the waker's loop, in the thread. Needs no GIL.
 pub(crate) fn wake_loop(loop_waker: Arc<LoopWaker>) {
     let process = std::process::id();
     let mut queue = lock(&QUEUE);
@@ -42,7 +42,7 @@ fn deliver(py: Python<'_>, loop_waker: &Arc<LoopWaker>) {
         let listener = WakeHandler::once(py, Arc::clone(loop_waker))?;
         event_loop.call_method1(intern!(py, "call_soon_threadsafe"), (listener,))
     });
-    // No loop, or one that refuses because it is closed: nobody will ever answer.
+    // The loop is collected or closed: its messages cannot be processed.
     if !matches!(called, Some(Ok(_))) {
         gil::mark_held(py, || loop_waker.close());
     }

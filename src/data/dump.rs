@@ -1,4 +1,4 @@
-//! How values are shown: dicts with Python types and names, indented JSON, short and HTML reprs.
+//! Output formats of values: dicts with Python types and names, indented JSON, short and HTML reprs.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -7,18 +7,18 @@ use serde_json::{Map, Value};
 use turntree_core::json::{RawObject, Reader, Token};
 use turntree_core::message::media::Binary;
 
-/// Options of `model_dump`, applied along the schema: only members that the schema names are renamed or converted, so
-/// that tool arguments and metadata stay as they are.
+/// Options of `model_dump`. Only members that the schema names are renamed or converted, so tool arguments and metadata
+/// are unchanged.
 pub(crate) struct Dump<'a> {
     /// The schema document of the class.
     pub(crate) schema: &'a Value,
-    /// Whether times and bytes become Python's.
+    /// Whether times and bytes become Python objects.
     pub(crate) python: bool,
-    /// Whether keys stay the specification's.
+    /// Whether keys are the specification's names.
     pub(crate) by_alias: bool,
-    /// Whether members that are `None` are left out.
+    /// Whether to omit members that are `None`.
     pub(crate) exclude_none: bool,
-    /// The other way round: keys that are Python's names become the specification's.
+    /// The inverse: renames keys from Python's names to the specification's.
     pub(crate) from_names: bool,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// Whether a schema without alternatives describes a value, as far as tags and kinds tell.
+/// Whether a value has the type and the tags of a schema without alternatives.
 fn fits(plain: &Bound<'_, PyAny>, schema: &Value) -> bool {
     let kind = schema.get("type").and_then(Value::as_str);
     if let Ok(dict) = plain.cast::<PyDict>() {
@@ -141,11 +141,11 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-/// JSON text with line breaks, as Python's `json.dumps(indent=…)` sets them; digits stay as they are.
+/// JSON text with line breaks as in Python's `json.dumps(indent=…)`; the digits of numbers are unchanged.
 pub(crate) fn indented(text: &str, indent: usize) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut depth = 0_usize;
-    // Whether the next token opens a line of its own, and whether a comma goes before it.
+    // Whether the next token starts a new line, and whether a comma precedes it.
     let (mut first, mut after_key) = (true, true);
     for token in Reader::new(text) {
         let closes = matches!(token, Token::ObjectEnd | Token::ArrayEnd);
@@ -181,7 +181,7 @@ pub(crate) fn indented(text: &str, indent: usize) -> String {
     out
 }
 
-/// Longest value that a repr shows of one member.
+/// Maximum number of characters of one member in a repr.
 const SHOWN: usize = 60;
 
 fn shortened(text: &str) -> String {
@@ -196,14 +196,14 @@ fn members(text: &str) -> Vec<(String, String)> {
     object.iter().map(|(key, value)| (snake_case(key), shortened(value.get()))).collect()
 }
 
-/// `UserMessage(id="…", content=[…])`, long values cut.
+/// `UserMessage(id="…", content=[…])`, with long values shortened.
 pub(crate) fn repr(class: &str, text: &str) -> String {
     let members: Vec<String> =
         members(text).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{class}({})", members.join(", "))
 }
 
-/// A small table for notebooks; everything escaped.
+/// An HTML table for notebooks.
 pub(crate) fn html(class: &str, text: &str) -> String {
     let escape = |text: &str| {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

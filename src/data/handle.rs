@@ -14,7 +14,7 @@ use turntree_core::json::schema::{self, JsonSchema};
 
 /// A Rust value behind a Python handle.
 pub(crate) trait Value: Send + Sync + 'static {
-    /// Its JSON.
+    /// The value as JSON text.
     fn json(&self) -> serde_json::Result<String>;
     /// Whether both are the same type and equal.
     fn same_as(&self, other: &dyn Value) -> bool;
@@ -42,7 +42,7 @@ impl<T: Serialize + PartialEq + Send + Sync + 'static> Value for T {
     }
 }
 
-/// Base class of everything that is data. Frozen handles on shared memory: attributes are converted when read.
+/// Base class of all data classes: a handle on a shared Rust value. Attributes are converted when they are read.
 #[pyclass(frozen, subclass, module = "turntree._core")]
 pub(crate) struct Data {
     pub(super) value: Arc<dyn Value>,
@@ -73,29 +73,29 @@ impl Data {
     }
 }
 
-/// The value behind a handle whose class fixes its type.
+/// The value of a handle whose class determines its type.
 ///
 /// # Errors
-/// `TypeError`, which only a class that was wrapped around the wrong type could cause.
+/// `TypeError` if the class was created with a value of another type.
 pub(crate) fn value_of<'a, T: 'static>(handle: &'a Bound<'_, Data>) -> PyResult<&'a T> {
     handle.get().value().ok_or_else(|| PyTypeError::new_err("the handle holds another type of value"))
 }
 
 /// A Python class over one type of value.
 pub(crate) trait DataClass: PyClass {
-    /// What its handles hold.
+    /// The type of its values.
     type Value: Serialize + DeserializeOwned + JsonSchema + PartialEq + Send + Sync + 'static;
 
-    /// Whether values never change, so that they may be hashed.
+    /// Whether values are immutable, and so hashable.
     const FROZEN: bool = true;
 
     /// A handle on a value.
     fn wrap(py: Python<'_>, value: Arc<Self::Value>) -> PyResult<Py<PyAny>>;
 
-    /// Refuses values that the type can hold but the class must not, as another kind of message.
+    /// Refuses values of the type that do not belong to the class, such as another kind of message.
     ///
     /// # Errors
-    /// The place and the rule.
+    /// The location and the rule.
     fn accept(_value: &Self::Value) -> Result<(), turntree_core::json::ParseError> {
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Data {
         Ok(indent.map_or_else(|| text.clone(), |indent| dump::indented(&text, indent)))
     }
 
-    /// A value from an instance or from plain data, keys as the specification or as Python spells them.
+    /// A value from an instance or from plain data. Keys are the specification's names or Python's names.
     #[classmethod]
     fn model_validate(class: &Bound<'_, PyType>, obj: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if obj.is_instance(class)? {
@@ -69,7 +69,7 @@ impl Data {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        // Perhaps it is written with Python's names, as `model_dump(by_alias=False)` gives.
+        // Try Python's names, as `model_dump(by_alias=False)` writes them.
         let schema = (face.schema)();
         let plain = json_to_python(class.py(), text.get())?.into_bound(class.py());
         let dump =
@@ -98,12 +98,12 @@ impl Data {
         tree_to_python(class.py(), &(entry_of(class)?.schema)())
     }
 
-    /// Plain Python data.
+    /// The value as plain Python data.
     fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         json_to_python(py, &self.to_json(py)?)
     }
 
-    /// JSON text.
+    /// The value as JSON text.
     #[pyo3(name = "to_json")]
     fn to_json_text(&self, py: Python<'_>) -> PyResult<String> {
         self.to_json(py)
@@ -115,7 +115,7 @@ impl Data {
         (entry_of(class)?.parse)(class.py(), &document_text(data, "data")?)
     }
 
-    /// Gives pydantic the schema of the class; only pydantic calls it.
+    /// The core schema of the class, for pydantic.
     #[classmethod]
     fn __get_pydantic_core_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -126,7 +126,7 @@ impl Data {
         py.import(intern!(py, "turntree._pydantic"))?.getattr(intern!(py, "core_schema_of"))?.call1((class,))
     }
 
-    /// Gives pydantic the JSON Schema of the class; only pydantic calls it.
+    /// The JSON Schema of the class, for pydantic.
     #[classmethod]
     fn __get_pydantic_json_schema__<'py>(
         class: &Bound<'py, PyType>,
@@ -185,13 +185,13 @@ impl Data {
         Ok(dump::repr(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }
 
-    /// Shows the value in a notebook.
+    /// The value as HTML, for notebooks.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         Ok(dump::html(&slf.get_type().name()?.to_string(), &slf.get().to_json(slf.py())?))
     }
 }
 
-/// Equal trees hash alike: the order of members does not count.
+/// Hashes a tree; the order of object members does not count.
 fn hash_tree(tree: &serde_json::Value, hasher: &mut DefaultHasher) {
     match tree {
         serde_json::Value::Object(members) => {

@@ -23,10 +23,10 @@ pub(crate) fn parse<C: DataClass>(py: Python<'_>, text: &str) -> PyResult<C::Val
     Ok(value)
 }
 
-/// A value from a handle of the class or from plain data.
+/// A value from an instance of the class or from plain data.
 ///
 /// # Errors
-/// `TypeError` naming the argument for what is not JSON; `turntree.ValidationError` for another shape.
+/// `TypeError` with the argument's name if the value is not JSON; `turntree.ValidationError` if it has another shape.
 pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<C::Value>> {
     if let Ok(data) = value.cast::<Data>()
         && let Some(shared) = data.get().share::<C::Value>()
@@ -40,7 +40,7 @@ pub(crate) fn extract<C: DataClass>(value: &Bound<'_, PyAny>, what: &str) -> PyR
     read.map(Arc::new).map_err(|error| argument(value.py(), &error, what, raw.get()))
 }
 
-/// What the shared face must know of a class.
+/// The functions and properties of one data class.
 pub(super) struct ClassEntry {
     pub(super) parse: fn(Python<'_>, &str) -> PyResult<Py<PyAny>>,
     pub(super) schema: fn() -> serde_json::Value,
@@ -49,7 +49,7 @@ pub(super) struct ClassEntry {
 
 static REGISTRY: PyOnceLock<HashMap<usize, ClassEntry>> = PyOnceLock::new();
 
-/// Collects the classes of the module.
+/// The data classes of the module, collected while it is initialised.
 #[derive(Default)]
 pub(crate) struct ClassRegistry(HashMap<usize, ClassEntry>);
 
@@ -64,7 +64,7 @@ impl ClassRegistry {
         self.0.insert(py.get_type::<C>().as_type_ptr() as usize, face);
     }
 
-    /// Makes them known. Once a process.
+    /// Makes the classes available, once per process.
     pub(crate) fn publish(self, py: Python<'_>) {
         REGISTRY.get_or_init(py, || self.0);
     }

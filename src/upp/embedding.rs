@@ -17,17 +17,19 @@ use turntree_core::message::ContentBlock;
 use turntree_upp::embedding::{self, EmbeddingInput, EmbeddingInputType, Vector};
 
 data_class! {
-    /// The vector of one input. UPP-1.2 §15.
+    /// The embedding vector of one input.
+    ///
+    /// Spec: UPP-1.2 §15.
     Embedding as "Embedding" in "turntree.upp" over embedding::Embedding {
-        /// The numbers, a list of the caller's own; `buffer` gives them without a float object each.
+        /// The numbers, a new list each time; `buffer` has them without a float object each.
         vector,
-        /// How many numbers.
+        /// Number of dimensions.
         dimensions,
-        /// Which of the inputs, from 0.
+        /// Index of the input, from 0.
         index,
-        /// Tokens of the input, where the vendor says.
+        /// Tokens of the input; None if the vendor does not report them.
         tokens,
-        /// What else the vendor says of it, under the provider's name; None where it says nothing.
+        /// Metadata of the vendor, under the provider's name, or None.
         metadata,
     }
 
@@ -40,21 +42,25 @@ data_class! {
 }
 
 data_class! {
-    /// What embedding cost. UPP-1.2 §15.
+    /// Usage of an embedding call.
+    ///
+    /// Spec: UPP-1.2 §15.
     EmbeddingUsage as "EmbeddingUsage" in "turntree.upp" over embedding::EmbeddingUsage {
-        /// Tokens of all inputs; 0 where the vendor does not say.
+        /// Tokens of all inputs; 0 if the vendor does not report them.
         total_tokens,
     }
 }
 
 data_class! {
-    /// The vectors of all inputs. UPP-1.2 §15.
+    /// The embeddings of all inputs.
+    ///
+    /// Spec: UPP-1.2 §15.
     EmbeddingResult as "EmbeddingResult" in "turntree.upp" over embedding::EmbeddingResult {
-        /// One an input, in the order of the inputs.
+        /// One embedding per input, in the order of the inputs.
         embeddings,
-        /// What they cost.
+        /// Usage of the call.
         usage,
-        /// What else the vendor says, under the provider's name; None where it says nothing.
+        /// Metadata of the vendor, under the provider's name, or None.
         metadata,
     }
 
@@ -73,15 +79,17 @@ data_class! {
 }
 
 data_class! {
-    /// One batch of a chunked call is done. UPP-1.2 §15.
+    /// Progress of a batched call: one batch is finished.
+    ///
+    /// Spec: UPP-1.2 §15.
     EmbeddingProgress as "EmbeddingProgress" in "turntree.upp" over embedding::EmbeddingProgress {
-        /// Its vectors; their `index` counts over all inputs.
+        /// Embeddings of the batch; their `index` counts over all inputs.
         embeddings,
-        /// Inputs done so far.
+        /// Number of finished inputs.
         completed,
-        /// All inputs.
+        /// Number of all inputs.
         total,
-        /// Done so far, from 0 to 100.
+        /// Finished inputs in percent, from 0 to 100.
         percent,
     }
 }

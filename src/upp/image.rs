@@ -9,52 +9,60 @@ use crate::to_python::{ToPython, data_class};
 use turntree_upp::image::{self, ImageEvent as CoreEvent, ImageResult as CoreResult};
 
 data_class! {
-    /// A finished picture. UPP-1.2 §16.
+    /// A generated image.
+    ///
+    /// Spec: UPP-1.2 §16.
     GeneratedImage as "GeneratedImage" in "turntree.upp" over image::GeneratedImage {
-        /// The picture, an `Image`.
+        /// The image, an `Image`.
         image,
-        /// What else the vendor says of it, under the provider's name; None where it says nothing.
+        /// Metadata of the vendor, under the provider's name, or None.
         metadata,
     }
 }
 
 data_class! {
-    /// What pictures cost, as far as the vendor says. UPP-1.2 §16.
+    /// Usage of an image call, as far as the vendor reports it.
+    ///
+    /// Spec: UPP-1.2 §16.
     ImageUsage as "ImageUsage" in "turntree.upp" over image::ImageUsage {
-        /// How many pictures.
+        /// Number of generated images.
         images_generated,
-        /// Tokens of prompt and pictures that were read.
+        /// Input tokens of the prompt and of images.
         input_tokens,
-        /// Tokens of the pictures that were made.
+        /// Output tokens of the generated images.
         output_tokens,
-        /// Money, in the vendor's currency.
+        /// Cost in the vendor's currency.
         cost,
     }
 }
 
 data_class! {
-    /// The pictures of a call. UPP-1.2 §16.
+    /// The images of a call.
+    ///
+    /// Spec: UPP-1.2 §16.
     ImageResult as "ImageResult" in "turntree.upp" over CoreResult {
-        /// The pictures, in the vendor's order.
+        /// The images, in the vendor's order.
         images,
-        /// What else the vendor says, under the provider's name; None where it says nothing.
+        /// Metadata of the vendor, under the provider's name, or None.
         metadata,
-        /// What they cost; None where the vendor does not say.
+        /// Usage of the call; None if the vendor does not report it.
         usage,
     }
 }
 
 data_class! {
-    /// One step of a streamed call: a preview or a finished picture. UPP-1.2 §16.
+    /// One event of a streamed call: a preview or a finished image.
+    ///
+    /// Spec: UPP-1.2 §16.
     ImageEvent as "ImageEvent" in "turntree.upp" over CoreEvent {}
 
-    /// What happened: `preview` or `complete`.
+    /// Type of the event: `preview` or `complete`.
     #[getter(r#type)]
     fn kind<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyString::intern(slf.py(), Self::of(slf)?.kind()).into_any())
     }
 
-    /// The picture: an `Image` of a preview, a `GeneratedImage` of a finished one.
+    /// The image: an `Image` of a preview, a `GeneratedImage` of a finished image.
     #[getter]
     fn image<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::of(slf)? {
@@ -64,7 +72,7 @@ data_class! {
         }
     }
 
-    /// Which preview, or which picture of the call, from 0.
+    /// Index of the preview or of the image, from 0.
     #[getter]
     fn index(slf: &Bound<'_, Self>) -> PyResult<u32> {
         Ok(match Self::of(slf)? {
@@ -74,7 +82,7 @@ data_class! {
         })
     }
 
-    /// What else the vendor says, under the provider's name; None where it says nothing.
+    /// Metadata of the vendor, under the provider's name, or None.
     #[getter]
     fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         match Self::of(slf)? {

@@ -1,4 +1,6 @@
-//! Where API keys come from. UPP-1.2 §13.1.
+//! Key strategies: where requests get their API keys.
+//!
+//! Spec: UPP-1.2 §13.1.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +17,25 @@ use crate::upp::error::to_host_failure;
 use turntree_core::http::{self, KeyError, KeyFuture};
 use turntree_core::secret::Secret;
 
-/// Gives a key for each request: the base of the strategies.
+/// Base class of the key strategies, which return a key for each request.
 #[pyclass(frozen, subclass, module = "turntree.upp")]
 pub(crate) struct KeyStrategy(Arc<dyn http::KeyStrategy>);
 
-/// One key after the other, from the first again after the last. UPP-1.2 §13.1.
+/// Uses the keys in turn.
+///
+/// Spec: UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct RoundRobinKeys;
 
-/// A key drawn at random, as often as its weight says: `[("key", 2.0), …]` or `[{"key": "key", "weight": 2.0}, …]`.
-/// UPP-1.2 §13.1.
+/// Chooses keys at random by weight: `[("key", 2.0), …]` or `[{"key": "key", "weight": 2.0}, …]`.
+///
+/// Spec: UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct WeightedKeys;
 
-/// A key from a function, sync or async, that is asked before each request. UPP-1.2 §13.1.
+/// Calls a function, sync or async, for the key of each request.
+///
+/// Spec: UPP-1.2 §13.1.
 #[pyclass(frozen, extends = KeyStrategy, module = "turntree.upp")]
 pub(crate) struct DynamicKey(Callbacks);
 
@@ -70,7 +77,7 @@ impl<'py> FromPyObject<'_, 'py> for Weighted {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // Nothing of what was given is shown: it holds a key.
+        // The message does not show the value, which contains a key.
         let wrong = || {
             PyTypeError::new_err(
                 "each of the keys must be a pair of a str and a number, or a dict of key and weight",

@@ -1,4 +1,6 @@
-//! Work that is listened to, of any modality: events for `for`, the result for `await`. UPP-1.2 §15 and §16.
+//! Streams with a result, of any modality: events for `async for`, the result for `await`.
+//!
+//! Spec: UPP-1.2 §15, §16.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -30,7 +32,7 @@ pub(crate) struct ResultStream {
     modality: Modality,
 }
 
-/// The core's stream, which leaves its outcome where `result` finds it.
+/// Wraps the core's stream and stores its outcome for `result`.
 struct Source<E, R: DataClass> {
     stream: CoreStream<E, R::Value>,
     outcome: Outcome,
@@ -53,7 +55,7 @@ impl<E, R: DataClass> Stream for Source<E, R> {
 }
 
 impl ResultStream {
-    /// A stream of work that has not started; events become `E`, the result `R`.
+    /// A stream that has not started. Events become `E`, the result `R`.
     pub(crate) fn new<E: DataClass, R: DataClass>(
         py: Python<'_>,
         stream: CoreStream<E::Value, R::Value>,
@@ -75,7 +77,7 @@ impl ResultStream {
                 finished.await?;
             }
             let ended = lock(&outcome).clone();
-            // A stream that was closed before its end has no outcome: whoever closed it stopped the work.
+            // A stream that was closed before its end has no outcome: closing it cancelled the work.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("").with_modality(modality)));
             gil::require_held(|py| match ended {
                 Ok(shown) => shown(py),
@@ -98,18 +100,18 @@ impl ResultStream {
         PyEventStream::blocking(self.events.clone_ref(py))
     }
 
-    /// A coroutine that gives the result. The work goes on while it is awaited.
+    /// A coroutine that returns the result. It drives the stream while it is awaited.
     fn result(slf: &Bound<'_, Self>) -> Coroutine {
         let result = slf.get().result_of(slf.py());
         Coroutine::new("result", GcRoots::new([slf.clone().into_any().unbind()]), result)
     }
 
-    /// The result, waited for on this thread.
+    /// Blocks until the result is there and returns it.
     fn result_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.result_of(py))
     }
 
-    /// Stops the work: it ends with CANCELLED.
+    /// Aborts the call, which ends with CANCELLED.
     fn abort(&self, py: Python<'_>) {
         gil::mark_held(py, || self.abort.cancel());
     }

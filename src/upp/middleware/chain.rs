@@ -1,4 +1,4 @@
-//! A sequence of middlewares as Python gives it, and the core's chain of one call.
+//! A model's middlewares in Python, and the stack of middlewares for one call.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use turntree_upp::middleware::{Middleware as CoreMiddleware, MiddlewareStack};
 #[pyclass(frozen, name = "MiddlewareChain", module = "turntree._core")]
 pub(crate) struct MiddlewareChain {
     entries: Vec<Entry>,
-    /// The functions of the application's own middlewares, and the objects of ours.
+    /// The functions of Python middlewares and the objects of built-in ones.
     held: Callbacks,
 }
 

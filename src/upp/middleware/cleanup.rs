@@ -1,4 +1,4 @@
-//! Who runs the last hooks of a call that was dropped.
+//! Runs the final hooks of a call that was dropped.
 
 use std::task::{Context, Waker};
 
@@ -8,8 +8,8 @@ use crate::bridge::gil;
 use crate::bridge::sync::run_in_background;
 use turntree_upp::middleware::CleanupExecutor;
 
-/// Hooks that need no waiting run at once, where the call was dropped. What waits goes on as a task of the event loop
-/// that runs there; without one it is waited for.
+/// Runs hooks where the call was dropped. Hooks that have to wait continue as a task of the running event loop, or block
+/// this thread if no loop is running.
 pub(crate) struct PyCleanupExecutor;
 
 impl CleanupExecutor for PyCleanupExecutor {

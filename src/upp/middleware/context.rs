@@ -1,4 +1,4 @@
-//! What a hook sees of its call.
+//! The context of a call, as middleware hooks receive it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,9 @@ use crate::upp::embedding::EmbeddingResult;
 use crate::upp::image::ImageResult;
 use turntree_upp::middleware::{CallContext as CoreContext, Response};
 
-/// One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17.
+/// The context of one model call. All hooks of a call receive the same object.
+///
+/// Spec: UPP-1.2 §17.
 #[pyclass(frozen, weakref, module = "turntree.upp.middleware")]
 pub(crate) struct CallContext {
     core: Arc<CoreContext>,
@@ -21,12 +23,12 @@ pub(crate) struct CallContext {
 }
 
 impl CallContext {
-    /// The one handle of a call.
+    /// The Python object of a call's context.
     pub(super) fn new(core: Arc<CoreContext>) -> Self {
         Self { core, request: std::sync::OnceLock::new() }
     }
 
-    /// Takes over what a hook changed of the request.
+    /// Applies a hook's changes to the request.
     pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
         self.request.get().map_or(Ok(()), |request| request.get().settle(py))
     }
@@ -34,7 +36,7 @@ impl CallContext {
 
 #[pymethods]
 impl CallContext {
-    /// What kind of model: "llm", "embedding" or "image".
+    /// Kind of model: "llm", "embedding" or "image".
     #[getter]
     fn modality(&self) -> &'static str {
         self.core.modality.as_str()
@@ -46,19 +48,19 @@ impl CallContext {
         &self.core.model_id
     }
 
-    /// Whose model.
+    /// Name of the provider.
     #[getter]
     fn provider(&self) -> &str {
         &self.core.provider
     }
 
-    /// Whether somebody listens to a stream.
+    /// Whether the call is streamed.
     #[getter]
     fn streaming(&self) -> bool {
         self.core.streaming
     }
 
-    /// What is asked. Changes made in `on_start` and `on_request` take effect.
+    /// The request. Changes in `on_start` and `on_request` take effect.
     #[getter]
     fn request(&self, py: Python<'_>) -> PyResult<Py<CallRequest>> {
         if let Some(request) = self.request.get() {
@@ -68,7 +70,7 @@ impl CallContext {
         Ok(self.request.get_or_init(|| request).clone_ref(py))
     }
 
-    /// The last answer, once there is one: a `CallResponse` of a language model, an `EmbeddingResult`, an `ImageResult`.
+    /// The last response: a `CallResponse` of a language model, an `EmbeddingResult` or an `ImageResult`; None before it.
     #[getter]
     fn response(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Ok(match self.core.response() {
@@ -79,25 +81,25 @@ impl CallContext {
         })
     }
 
-    /// Why a language model stopped last, as `end_turn`; None before it has.
+    /// Last stop reason of a language model, such as `end_turn`; None before the first response.
     #[getter]
     fn stop_reason(&self) -> Option<&'static str> {
         self.core.stop_reason().map(turntree_upp::StopReason::as_str)
     }
 
-    /// What middlewares keep with the call.
+    /// The state that middlewares store with the call.
     #[getter]
     fn state(&self) -> CallState {
         CallState(Arc::clone(&self.core))
     }
 
-    /// When the call began.
+    /// Start time of the call.
     #[getter]
     fn start_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.core.start_time.to_python(py)
     }
 
-    /// When the call was over; None while it is not.
+    /// End time of the call; None while it runs.
     #[getter]
     fn end_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.core.end_time().to_python(py)

@@ -1,4 +1,4 @@
-//! A Python object as a middleware: its functions by name.
+//! A Python object as a middleware: calls its functions by name.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -46,10 +46,10 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// The hooks that an object has. `held` shows them to the garbage collector.
+    /// The hooks of an object. Adds them to `held`, for the garbage collector.
     ///
     /// # Errors
-    /// `TypeError` for a hook that is no function, and for an `on_stream_event` that would have to be awaited.
+    /// `TypeError` for a hook that is not a function, and for an async `on_stream_event`.
     pub(super) fn of(object: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Self> {
         let of = object.get_type().name()?.to_string();
         let mut functions = Self { by_name: Vec::new(), hooks: Hooks::empty(), of };
@@ -82,7 +82,7 @@ impl Functions {
     }
 }
 
-/// The handle of a call's context, made when the first hook wants it and kept with the call.
+/// Index of the context's Python object among the roots of the call. The first hook creates it.
 pub(super) type Handle = Arc<Mutex<Option<usize>>>;
 
 /// One Python middleware in one call.
@@ -99,7 +99,7 @@ impl fmt::Debug for PyMiddleware {
 }
 
 impl PyMiddleware {
-    /// The handle of the context: the same for all hooks of the call.
+    /// The Python object of the context, the same for all hooks of the call.
     fn context<'py>(&self, py: Python<'py>, context: &Arc<CoreContext>) -> PyResult<Bound<'py, CallContext>> {
         let index = *lock(&self.handle);
         if let Some(index) = index
@@ -113,7 +113,7 @@ impl PyMiddleware {
         Ok(handle)
     }
 
-    /// Calls a hook; what it changed of the request takes effect when it is over.
+    /// Calls a hook. Its changes to the request take effect when it has ended.
     fn hook<'a>(
         &'a self,
         name: &'static str,
@@ -140,7 +140,7 @@ impl PyMiddleware {
         })
     }
 
-    /// As [`Self::hook`], for hooks whose failures go no further than Python's log.
+    /// As [`Self::hook`], for hooks whose errors are only logged.
     fn last_hook<'a>(
         &'a self,
         name: &'static str,
@@ -193,8 +193,8 @@ fn emitted(given: &Bound<'_, PyAny>) -> PyResult<Emitted> {
     Err(PyTypeError::new_err(words))
 }
 
-/// What a hook raised, as the error of the call; comes out as the same object. What is no `Exception` (as
-/// `KeyboardInterrupt`) cancels the call.
+/// The exception of a hook as the error of the call, which raises the same object. An exception that is not an
+/// `Exception` (such as `KeyboardInterrupt`) cancels the call.
 fn hook_error(py: Python<'_>, hook: &str, raised: PyErr, context: &CoreContext) -> UppError {
     let value = raised.value(py);
     if crate::upp::error::is_upp_error(py, &raised) {
@@ -205,7 +205,7 @@ fn hook_error(py: Python<'_>, hook: &str, raised: PyErr, context: &CoreContext) 
     let code = if is_exception { ErrorCode::InvalidRequest } else { ErrorCode::Cancelled };
     let name = value.get_type().name().map_or_else(|_| "Exception".to_owned(), |name| name.to_string());
     let words = value.str().map(|words| words.to_string()).unwrap_or_default();
-    // A model that is told of a failed tool hook needs the words alone.
+    // The message of a failed tool hook goes to the model, which needs the text only.
     let message = match (hook, words.is_empty()) {
         ("on_tool_call" | "on_tool_result", false) => words,
         ("on_tool_call" | "on_tool_result", true) => name,
@@ -219,7 +219,7 @@ fn away_from_python(error: &PyErr, context: &CoreContext) -> UppError {
     UppError::invalid_request(&*context.provider, error.to_string())
 }
 
-/// Says in Python's log `turntree` that a last hook failed.
+/// Logs the error of a final hook to Python's logger `turntree`.
 fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyResult<()> {
     let logger = py.import("logging")?.call_method1("getLogger", ("turntree",))?;
     let exception = crate::upp::error::to_exception(py, failure).into_value(py);
@@ -229,7 +229,7 @@ fn log_failure(py: Python<'_>, of: &str, hook: &str, failure: &UppError) -> PyRe
     Ok(())
 }
 
-/// The tool as the model sees it.
+/// The definition of a tool as plain data.
 fn tool_of(py: Python<'_>, tool: &ToolDefinition) -> PyResult<Py<PyAny>> {
     let raw = RawJson::from_value(tool).map_err(|error| crate::convert::error::serialization(py, &error))?;
     Ok(raw.to_python(py)?.unbind())

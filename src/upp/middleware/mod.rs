@@ -1,8 +1,9 @@
-//! Middleware in Python: objects with hooks, what their hooks see, and the middlewares that come with turntree.
-//! UPP-1.2 §17.
+//! Model middleware in Python: objects with hooks, the context of hooks, and the built-in middlewares.
 //!
 //! [`chain`] makes a core chain of Python objects for each call, [`hooks`] calls their functions, [`context`] and
-//! [`request`] are what these see. [`builtin`], [`persistence`] and [`pubsub`] wrap the core's own middlewares.
+//! [`request`] are what these receive. [`builtin`], [`persistence`] and [`pubsub`] wrap the built-in middlewares.
+//!
+//! Spec: UPP-1.2 §17.
 
 pub(crate) mod builtin;
 pub(crate) mod chain;

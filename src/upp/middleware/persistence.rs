@@ -1,4 +1,4 @@
-//! A store of one conversation, written in Python.
+//! Stores one conversation through a Python object.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use turntree_core::time::SystemClock;
 use turntree_upp::UppError;
 use turntree_upp::middleware::PersistenceAdapter;
 
-/// An object with `id`, `load(id)` and `save(id, thread)`; the two may be async.
+/// An object with `id`, `load(id)` and `save(id, thread)`; both methods may be async.
 pub(super) struct PyAdapter {
     id: String,
     load: Arc<PyCallback>,
@@ -26,7 +26,7 @@ pub(super) struct PyAdapter {
 
 impl PyAdapter {
     /// # Errors
-    /// `TypeError` for an object that lacks one of the three.
+    /// `TypeError` if one of the three is missing.
     pub(super) fn new(adapter: &Bound<'_, PyAny>, held: &mut Callbacks) -> PyResult<Self> {
         let missing = |what: &str| {
             let found = adapter.get_type().name().map(|name| name.to_string()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Streams that others may read too, in Python.
+//! Publishes streams to subscribers in this process.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::upp::error::to_exception_held;
 use turntree_core::message::StreamEvent;
 use turntree_upp::middleware::{MemoryPubsub as CorePubsub, Subscription as CoreSubscription};
 
-/// Streams of this process, kept in memory: each event once, however many subscribe.
+/// Streams of this process in memory. Subscribers share the events.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
 pub(crate) struct MemoryPubsub(CorePubsub);
 
@@ -34,18 +34,18 @@ impl MemoryPubsub {
         Self(CorePubsub::new(max_streams))
     }
 
-    /// How many streams are kept at most; those that run are not let go.
+    /// Maximum number of streams in memory. Running streams are never removed.
     #[getter]
     fn max_streams(&self) -> usize {
         self.0.max_streams()
     }
 
-    /// Whether a stream of this name has begun and is still kept.
+    /// Whether a stream with this id has started and is in memory.
     fn exists(&self, stream_id: &str) -> bool {
         self.0.exists(stream_id)
     }
 
-    /// Let go of a stream that is over; tell whether there was one.
+    /// Removes a finished stream. Returns whether there was one.
     fn remove(&self, stream_id: &str) -> bool {
         self.0.remove(stream_id)
     }
@@ -58,7 +58,7 @@ impl MemoryPubsub {
         format!("MemoryPubsub(max_streams={}, streams={})", self.0.max_streams(), self.0.len())
     }
 
-    /// Begin to read a stream.
+    /// Subscribes to a stream.
     fn _subscribe(&self, py: Python<'_>, stream_id: &str) -> PyResult<SubscriptionCore> {
         SubscriptionCore::new(py, self.0.subscribe(stream_id))
     }
@@ -68,7 +68,7 @@ impl MemoryPubsub {
 #[pyclass(frozen, name = "SubscriptionCore", module = "turntree._core")]
 pub(crate) struct SubscriptionCore {
     events: Py<PyEventStream>,
-    /// Where the end is waited for; reads no events.
+    /// Waits for the end; reads no events.
     end: CoreSubscription,
 }
 
@@ -108,13 +108,13 @@ impl SubscriptionCore {
         PyEventStream::blocking(self.events.clone_ref(py))
     }
 
-    /// A coroutine that waits for the end and gives the turn.
+    /// A coroutine that waits for the end and returns the turn.
     fn turn(slf: &Bound<'_, Self>) -> Coroutine {
         let turn = slf.get().turn_of();
         Coroutine::new("turn", GcRoots::new([slf.clone().into_any().unbind()]), turn)
     }
 
-    /// The turn, waited for on this thread.
+    /// Blocks until the end and returns the turn.
     fn turn_sync(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         sync::run_sync(py, self.turn_of())
     }

@@ -1,4 +1,4 @@
-//! What is asked and what was answered, as hooks see them.
+//! The request and the response of a model call, as hooks see them.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,18 +22,18 @@ use turntree_upp::image::ImageRequest;
 use turntree_upp::middleware::{CallContext as CoreContext, Request};
 use turntree_upp::{ModelRequest, ModelResponse, System};
 
-/// What a model is about to be asked. In `on_start` and `on_request` its members may be set, and their lists and dicts be
-/// changed in place: both take effect when the hook is over.
+/// The request of a model call. In `on_start` and `on_request`, hooks can set its attributes and change their lists and
+/// dicts in place. The changes take effect when the hook has ended.
 ///
-/// Language models have `messages`, `system`, `tools` and `structure`, models that make vectors `inputs` and
-/// `input_type`, those that make pictures `prompt`; all have `params`.
+/// Requests to language models have `messages`, `system`, `tools` and `structure`, embedding requests `inputs` and
+/// `input_type`, image requests `prompt`. All have `params`.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
 pub(crate) struct CallRequest {
     core: Arc<CoreContext>,
     shown: Mutex<Shown>,
 }
 
-/// The members that were read or set since the last hook, as Python has them.
+/// The members that were read or set since the last hook, as Python objects.
 #[derive(Default)]
 struct Shown(Vec<(Member, Py<PyAny>)>);
 
@@ -55,7 +55,7 @@ impl Shown {
         self.0.iter().find(|(known, _)| *known == member).map(|(_, object)| object)
     }
 
-    /// Takes a member out.
+    /// Removes and returns a member.
     fn take(&mut self, member: Member) -> Option<Py<PyAny>> {
         let place = self.0.iter().position(|(known, _)| *known == member)?;
         Some(self.0.swap_remove(place).1)
@@ -115,7 +115,7 @@ impl CallRequest {
         drop(replaced);
     }
 
-    /// Takes over what was changed.
+    /// Applies the changes to the request.
     pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
         let mut shown = std::mem::take(&mut *lock(&self.shown));
         if shown.0.is_empty() {
@@ -141,7 +141,7 @@ fn settled_params(py: Python<'_>, before: Arc<RawObject>, shown: &mut Shown) -> 
 fn settled_llm(py: Python<'_>, mut request: ModelRequest, shown: &mut Shown) -> PyResult<ModelRequest> {
     if let Some(messages) = shown.taken(py, Member::Messages) {
         let messages = history_from(&messages, "request.messages")?;
-        // The same messages stay the same list: where the turn starts is then known exactly.
+        // An unchanged list is kept, so that the start of the turn stays exact.
         let same = messages.len() == request.messages.len()
             && messages.iter().zip(&request.messages).all(|(new, old)| Arc::ptr_eq(new, old));
         if !same {
@@ -273,7 +273,7 @@ impl CallRequest {
 
 garbage_collected!(CallRequest: shown);
 
-/// What a language model answered last.
+/// The last response of a language model.
 #[pyclass(frozen, module = "turntree.upp.middleware")]
 pub(crate) struct CallResponse(pub(super) ModelResponse);
 
@@ -291,13 +291,13 @@ impl CallResponse {
         self.0.usage.to_python(py)
     }
 
-    /// Why the model stopped, as `end_turn`.
+    /// The stop reason, such as `end_turn`.
     #[getter]
     fn stop_reason(&self) -> &'static str {
         self.0.stop_reason.as_str()
     }
 
-    /// The structured answer, when one was asked for and came.
+    /// The structured answer, or None.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.data.to_python(py)

@@ -1,4 +1,4 @@
-//! What middlewares keep with a call, as a mapping.
+//! The state that middlewares store with a call, as a mapping.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use turntree_upp::middleware::{CallContext as CoreContext, StateValue};
 /// An object of the application in the state of a call.
 struct Stored(Py<PyAny>);
 
-/// The state of one call, a mapping from names to anything; its hooks and its stream share it.
+/// The state of one call: a mapping from names to any objects. The hooks and the stream of the call share it.
 #[pyclass(frozen, mapping, module = "turntree.upp.middleware")]
 pub(crate) struct CallState(pub(super) Arc<CoreContext>);
 
-/// Plain values are data, which turntree's own middlewares read; other objects are kept as they are.
+/// Plain values are stored as JSON, which built-in middlewares read; other objects are stored unchanged.
 fn to_value(value: &Bound<'_, PyAny>) -> StateValue {
     let is_plain = value.is_none()
         || value.is_exact_instance_of::<PyBool>()
@@ -103,7 +103,7 @@ impl CallState {
         }
     }
 
-    /// The value under a name; `default`, which is put there, when there is none.
+    /// The value under a name. If there is none, stores and returns `default`.
     #[pyo3(signature = (name, default = None))]
     fn setdefault<'py>(
         &self,
@@ -119,7 +119,7 @@ impl CallState {
         Ok(default)
     }
 
-    /// Takes a value away and gives it, or `default`.
+    /// Removes and returns the value under a name, or `default`.
     #[pyo3(signature = (name, default = None))]
     fn pop<'py>(
         &self,
