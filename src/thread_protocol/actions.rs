@@ -15,7 +15,7 @@ use turntree_core::time::{Clock, SystemClock};
 use turntree_thread_protocol::action as core;
 use turntree_thread_protocol::action::Action;
 
-/// A handle of the class that fits the action.
+/// An action as an instance of the class for its type.
 pub(super) fn wrap(py: Python<'_>, action: Arc<Action>) -> PyResult<Py<PyAny>> {
     macro_rules! handle {
         ($class:ident) => {{ Ok(Py::new(py, PyClassInitializer::from(Data::new(action)).add_subclass($class))?.into_any()) }};
@@ -37,11 +37,11 @@ impl ToPython for Arc<Action> {
     }
 }
 
-/// Any action, whatever its class; no class of its own in Python.
+/// An action from an instance of any action class or from a dict.
 ///
 /// # Errors
-/// `TypeError` naming the argument for what is neither an action nor a dict; `turntree.ValidationError` for a dict that
-/// is no action.
+/// `TypeError` with the argument's name if the value is neither an action nor a dict; `turntree.ValidationError` for a
+/// dict that is not an action.
 pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<Action>> {
     if let Ok(data) = value.cast::<Data>()
         && let Some(action) = data.get().share::<Action>()
@@ -67,12 +67,12 @@ pub(super) fn action_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Arc<
         .map_err(|error| crate::convert::error::validation(value.py(), &error, Some(raw.get())))
 }
 
-/// The time at this moment, as timestamps are written.
+/// The current time as a timestamp.
 pub(super) fn now() -> String {
     SystemClock.now().to_string()
 }
 
-/// A timestamp as it is written: text stays as it is, a `datetime` becomes ISO 8601, and nothing becomes this moment.
+/// A timestamp from text, which is unchanged, or from a `datetime`; the current time if there is no value.
 ///
 /// # Errors
 /// `TypeError` for anything else.
@@ -139,31 +139,31 @@ macro_rules! action_class {
 
         #[pymethods]
         impl $class {
-            /// Its type.
+            /// Type of the action.
             #[getter]
             fn action_type<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyString>> {
                 Ok(PyString::intern(slf.py(), Self::action(slf)?.action_type()))
             }
 
-            /// Its id, if it was given one.
+            /// Id of the action, or None.
             #[getter]
             fn action_id<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.action_id.to_python(slf.py())
             }
 
-            /// When, as it was written.
+            /// Timestamp, as it is written in the document.
             #[getter]
             fn timestamp<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.timestamp.to_python(slf.py())
             }
 
-            /// Its place in the thread, from 1.
+            /// Number in the thread, from 1.
             #[getter]
             fn sequence<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.sequence.to_python(slf.py())
             }
 
-            /// Facts of applications, by namespace.
+            /// Metadata of applications by namespace, or None.
             #[getter]
             fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.metadata.to_python(slf.py())
@@ -204,11 +204,13 @@ macro_rules! action_class {
 }
 
 action_class! {
-    /// A user said something. ThreadProtocol 1.0.0, "Core Actions".
+    /// A message of a user.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     UserMessageAction as "UserMessageAction", "user_message" {
-        /// What was said.
+        /// Content of the message.
         content,
-        /// What came with it.
+        /// Attachments of the message.
         attachments,
     }
     UserMessage(core::UserMessageAction)
@@ -223,15 +225,17 @@ action_class! {
 }
 
 action_class! {
-    /// An agent said something. ThreadProtocol 1.0.0, "Core Actions".
+    /// A message of an agent.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     AssistantMessageAction as "AssistantMessageAction", "assistant_message" {
-        /// Who: a key of the registry.
+        /// Id of the agent, a key of the document's agents.
         agent_id,
-        /// What was said.
+        /// Content of the message.
         content,
-        /// Why the model ended: `stop`, `tool_call`, `length` or `content_filter`.
+        /// Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`.
         finish_reason,
-        /// What it cost.
+        /// Token usage.
         usage,
     }
     AssistantMessage(core::AssistantMessageAction)
@@ -247,19 +251,21 @@ action_class! {
 }
 
 action_class! {
-    /// An agent thought. ThreadProtocol 1.0.0, "Core Actions".
+    /// Reasoning of an agent.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     ThinkingAction as "ThinkingAction", "thinking" {
-        /// Who: a key of the registry.
+        /// Id of the agent, a key of the document's agents.
         agent_id,
-        /// The thinking, as far as the provider shows it.
+        /// The reasoning, as far as the provider returns it.
         content,
-        /// The provider's proof of it, to be sent back.
+        /// The provider's signature, to be sent back.
         signature,
-        /// Whose signature it is; `unknown` when nobody said.
+        /// Provider of the signature; `unknown` if it is not given.
         provider_name,
-        /// The provider's id of it.
+        /// The provider's id of the reasoning.
         thinking_id,
-        /// What it cost.
+        /// Token usage.
         usage,
     }
     Thinking(core::ThinkingAction)
@@ -277,15 +283,17 @@ action_class! {
 }
 
 action_class! {
-    /// An agent called a tool. ThreadProtocol 1.0.0, "Core Actions".
+    /// A tool call of an agent.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     ToolCallAction as "ToolCallAction", "tool_call" {
-        /// Who: a key of the registry.
+        /// Id of the agent, a key of the document's agents.
         agent_id,
-        /// Which tool.
+        /// Name of the tool.
         tool_name,
-        /// The id that the return repeats.
+        /// Id of the call. Its result has the same id.
         tool_call_id,
-        /// The arguments, usually an object.
+        /// Arguments, usually an object.
         args,
     }
     ToolCall(core::ToolCallAction)
@@ -301,15 +309,17 @@ action_class! {
 }
 
 action_class! {
-    /// A tool answered. ThreadProtocol 1.0.0, "Core Actions".
+    /// The result of a tool call.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     ToolReturnAction as "ToolReturnAction", "tool_return" {
-        /// The id of the call.
+        /// Id of the call.
         tool_call_id,
-        /// Which tool, as the call says.
+        /// Name of the tool, as in the call.
         tool_name,
         /// `success`, `error` or `validation_error`.
         status,
-        /// The value, or what went wrong.
+        /// The result or the error.
         content,
     }
     ToolReturn(core::ToolReturnAction)
@@ -334,9 +344,11 @@ fn system_type(action_type: String) -> PyResult<String> {
 }
 
 action_class! {
-    /// An event of a system. ThreadProtocol 1.0.0, "System Actions".
+    /// A system event.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "System Actions".
     SystemAction as "SystemAction", "system.*" {
-        /// What the system says about it.
+        /// Data of the event.
         data,
     }
     System(core::SystemAction)
@@ -348,19 +360,21 @@ action_class! {
 }
 
 action_class! {
-    /// An action of a type that breaks the naming rule or belongs to a later version; carried as it was read.
+    /// An action of an unknown type, preserved as it was read.
     OtherAction as "OtherAction", "a type of no known version" {}
     Other(core::OtherAction)
 }
 
 data_class! {
-    /// Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions".
+    /// Tokens of a model's answer.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     Usage as "Usage" in "turntree.thread_protocol" over core::Usage {
-        /// Tokens read.
+        /// Input tokens.
         input_tokens,
-        /// Tokens written.
+        /// Output tokens.
         output_tokens,
-        /// Both.
+        /// Total tokens.
         total_tokens,
     }
 
@@ -372,9 +386,11 @@ data_class! {
 }
 
 data_class! {
-    /// Tokens of thinking. ThreadProtocol 1.0.0, "Core Actions".
+    /// Tokens of reasoning.
+    ///
+    /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     ThinkingUsage as "ThinkingUsage" in "turntree.thread_protocol" over core::ThinkingUsage {
-        /// Tokens thought, where the provider counts them apart.
+        /// Reasoning tokens, if the provider counts them separately.
         thinking_tokens,
     }
 

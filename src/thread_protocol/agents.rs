@@ -1,4 +1,4 @@
-//! Who takes part in a document, as Python classes and dicts.
+//! The agents of a document as Python classes and dicts.
 
 use std::sync::Arc;
 

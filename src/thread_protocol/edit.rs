@@ -1,4 +1,4 @@
-//! Which actions an edit means, as Python says it.
+//! Selects the actions of an edit from a Python argument.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What the check of a document finds, as a Python class.
+//! The issues that validation of a document finds, as a Python class.
 
 use pyo3::prelude::*;
 

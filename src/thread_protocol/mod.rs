@@ -1,4 +1,4 @@
-//! ThreadProtocol as Python classes: documents, actions, content, and the ways from and to Pydantic AI and the AI SDK.
+//! ThreadProtocol as Python classes: documents, actions, content, and conversions from and to Pydantic AI and the AI SDK.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ mod upp;
 pub(crate) mod vercel_ui;
 mod versions;
 
-/// Adds the classes and functions of this room to the native module.
+/// Adds the classes and functions of ThreadProtocol to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) -> PyResult<()> {
     macro_rules! data_classes {
         ($($class:ty),* $(,)?) => {
