@@ -98,12 +98,12 @@ impl Data {
         tree_to_python(class.py(), &(entry_of(class)?.schema)())
     }
 
-    /// The value as plain Python data.
+    /// The value as plain Python data, with the specification's keys.
     fn to_dict(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         json_to_python(py, &self.to_json(py)?)
     }
 
-    /// The value as JSON text.
+    /// The value as compact JSON text.
     #[pyo3(name = "to_json")]
     fn to_json_text(&self, py: Python<'_>) -> PyResult<String> {
         self.to_json(py)

@@ -157,13 +157,13 @@ macro_rules! action_class {
                 Self::of(slf)?.timestamp.to_python(slf.py())
             }
 
-            /// Number in the thread, from 1.
+            /// Number in the thread, from 1; 0 before it is added to a thread.
             #[getter]
             fn sequence<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.sequence.to_python(slf.py())
             }
 
-            /// Metadata of applications by namespace, or None.
+            /// Metadata of applications by namespace, a new dict each time, or None.
             #[getter]
             fn metadata<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
                 Self::of(slf)?.metadata.to_python(slf.py())
@@ -208,7 +208,7 @@ action_class! {
     ///
     /// Spec: ThreadProtocol 1.0.0, "Core Actions".
     UserMessageAction as "UserMessageAction", "user_message" {
-        /// Content of the message.
+        /// Content: a text, or a list of parts. A part of an unknown type is a dict.
         content,
         /// Attachments of the message.
         attachments,
@@ -231,7 +231,7 @@ action_class! {
     AssistantMessageAction as "AssistantMessageAction", "assistant_message" {
         /// Id of the agent, a key of the document's agents.
         agent_id,
-        /// Content of the message.
+        /// Content: a text, or a list of parts. A part of an unknown type is a dict.
         content,
         /// Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`.
         finish_reason,

@@ -22,13 +22,13 @@ class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
     __qualname__: str
     @property
     def cr_running(self) -> bool:
-        """Whether it is being polled at this moment."""
+        """Whether it is being polled."""
 
     def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
     def send(self, _value: object) -> Any:
-        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the result."""
+        """Polls once: returns a future for the event loop, or raises `StopIteration` with the result."""
 
     def throw(
         self,
@@ -36,21 +36,21 @@ class Coroutine(collections.abc.Coroutine[Any, Any, _T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Drop the future, then raise."""
+        """Stops the Rust future and raises the exception."""
 
     def close(self) -> None:
-        """Drop the future."""
+        """Stops the Rust future."""
 
 @final
 @type_check_only
 class _NextEvents(Awaitable[_T_co]):
-    """What ``__anext__`` gives: an awaitable that may be awaited again and again."""
+    """The awaitable of `__anext__`. It can be awaited repeatedly."""
 
     def __await__(self) -> collections.abc.Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
     def send(self, _value: object) -> Any:
-        """Poll once: gives what the event loop waits for, or raises ``StopIteration`` with the event."""
+        """Polls once: returns a future for the event loop, or raises `StopIteration` with the event."""
 
     def throw(
         self,
@@ -58,15 +58,15 @@ class _NextEvents(Awaitable[_T_co]):
         value: BaseException | object = None,
         traceback: TracebackType | None = None,
     ) -> Any:
-        """Stop waiting, then raise; no event is lost."""
+        """Stops waiting and raises the exception. No event is lost."""
 
     def close(self) -> None:
-        """Stop waiting."""
+        """Stops waiting."""
 
 @final
 @type_check_only
 class _Batches(AsyncIterator[list[_T]]):
-    """Lists of events for ``async for``; see `EventStream.batches`."""
+    """Asynchronous iterator of lists of events."""
 
     def __aiter__(self) -> Self: ...
     def __anext__(self) -> _NextEvents[list[_T]]: ...
@@ -90,10 +90,10 @@ class EventStream(AsyncIterator[_T_co]):
         """
 
     def close(self) -> None:
-        """Drop the source and everything behind it; whoever waits sees the end."""
+        """Stops the source. Readers see the end of the stream."""
 
     def aclose(self) -> Coroutine[None]:
-        """Close, as a coroutine."""
+        """A coroutine that closes the stream."""
 
     def __aenter__(self) -> Coroutine[Self]: ...
     def __aexit__(self, *_exception: object) -> Coroutine[None]: ...
@@ -101,12 +101,12 @@ class EventStream(AsyncIterator[_T_co]):
 @final
 @type_check_only
 class BlockingEvents(Iterator[_T_co]):
-    """Events for ``for``; the calling thread drives the run while it waits, without the GIL."""
+    """Synchronous iterator of events. The calling thread drives the source and releases the GIL while it waits."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> _T_co: ...
     def close(self) -> None:
-        """Drop the source and everything behind it."""
+        """Stops the source."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
@@ -121,16 +121,16 @@ class ResultStreamCore(Generic[_EventT, _ResultT]):
 
     @property
     def events(self) -> EventStream[_EventT]:
-        """The asynchronous iterator over events; always the same one."""
+        """The asynchronous iterator over events."""
 
     def blocking(self) -> BlockingEvents[_EventT]:
-        """Give the synchronous iterator over the same events."""
+        """The synchronous iterator over events."""
 
     def result(self) -> Coroutine[_ResultT]:
-        """Give a coroutine that waits for the result. The work goes on while it is awaited."""
+        """A coroutine that returns the result. It drives the stream while it is awaited."""
 
     def result_sync(self) -> _ResultT:
-        """Wait for the result on this thread."""
+        """Blocks until the result is there and returns it."""
 
     def abort(self) -> None:
-        """Stop the work: it ends with CANCELLED."""
+        """Aborts the call, which ends with CANCELLED."""

@@ -13,11 +13,14 @@ from turntree.upp._tools import Tool
 
 @final
 class CallContext:
-    """One call of a model, as its middleware sees it. All hooks of a call get the same object. UPP-1.2 §17."""
+    """The context of one model call. All hooks of a call receive the same object.
+
+    Spec: UPP-1.2 §17.
+    """
 
     @property
     def modality(self) -> str:
-        """What kind of model: ``llm``, ``embedding`` or ``image``."""
+        """Kind of model: "llm", "embedding" or "image"."""
 
     @property
     def model_id(self) -> str:
@@ -25,15 +28,15 @@ class CallContext:
 
     @property
     def provider(self) -> str:
-        """Whose model."""
+        """Name of the provider."""
 
     @property
     def streaming(self) -> bool:
-        """Whether somebody listens to a stream."""
+        """Whether the call is streamed."""
 
     @property
     def request(self) -> CallRequest:
-        """What is asked. Changes made in ``on_start`` and ``on_request`` take effect."""
+        """The request. Changes in `on_start` and `on_request` take effect."""
 
     @property
     def response(self) -> CallResponse | EmbeddingResult | ImageResult | None:
@@ -41,19 +44,19 @@ class CallContext:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why a language model stopped last, as ``end_turn``; None before it has."""
+        """Last stop reason of a language model, such as `end_turn`; None before the first response."""
 
     @property
     def state(self) -> CallState:
-        """What middlewares keep with the call."""
+        """The state that middlewares store with the call."""
 
     @property
     def start_time(self) -> datetime:
-        """When the call began."""
+        """Start time of the call."""
 
     @property
     def end_time(self) -> datetime | None:
-        """When the call was over; None while it is not."""
+        """End time of the call; None while it runs."""
 
 @final
 class CallRequest:
@@ -67,19 +70,19 @@ class CallRequest:
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation, oldest first. Where the turn starts is found by the ids of its messages."""
+        """The conversation, oldest message first, as a list."""
 
     @messages.setter
     def messages(self, value: HistoryInput) -> None: ...
     @property
     def system(self) -> str | list[dict[str, Any]] | None:
-        """The system prompt: a text or a list of blocks."""
+        """The system prompt: a text, a list of blocks, or None."""
 
     @system.setter
     def system(self, value: str | Sequence[Mapping[str, Any]] | None) -> None: ...
     @property
     def params(self) -> dict[str, Any]:
-        """The model's own parameters."""
+        """The model's own parameters, a dict."""
 
     @params.setter
     def params(self, value: Mapping[str, Any]) -> None: ...
@@ -94,32 +97,32 @@ class CallRequest:
     def tools(self, value: Iterable[Tool[..., Any] | Mapping[str, Any]]) -> None: ...
     @property
     def structure(self) -> dict[str, Any] | None:
-        """JSON Schema of the structured answer, where one is wanted."""
+        """JSON Schema of the structured answer, or None."""
 
     @structure.setter
     def structure(self, value: Mapping[str, Any] | None) -> None: ...
     @property
     def inputs(self) -> list[str | Image]:
-        """What vectors are wanted of: all inputs of the call, before they are cut into batches."""
+        """The inputs to embed, before batching: a list of texts and `Image` blocks."""
 
     @inputs.setter
     def inputs(self, value: EmbeddingInput) -> None: ...
     @property
     def input_type(self) -> EmbeddingInputType | None:
-        """What the vectors are for."""
+        """What the vectors are for: "document", "query" or None."""
 
     @input_type.setter
     def input_type(self, value: EmbeddingInputType | None) -> None: ...
     @property
     def prompt(self) -> str:
-        """What to draw, or what to change of a picture."""
+        """The prompt of an image, or of the change to an image."""
 
     @prompt.setter
     def prompt(self, value: ImagePrompt) -> None: ...
 
 @final
 class CallResponse:
-    """What a language model answered last."""
+    """The last response of a language model."""
 
     @property
     def message(self) -> AssistantMessage:
@@ -127,19 +130,19 @@ class CallResponse:
 
     @property
     def usage(self) -> TokenUsage:
-        """Tokens of this answer."""
+        """Tokens of this call."""
 
     @property
     def stop_reason(self) -> str:
-        """Why the model stopped, as ``end_turn``."""
+        """The stop reason, such as `end_turn`."""
 
     @property
     def data(self) -> Any:
-        """The structured answer, where one was asked for and came; else None."""
+        """The structured answer, or None."""
 
 @final
 class CallState:
-    """What middlewares keep with a call: a mapping from names to anything; hooks and stream of the call share it."""
+    """The state of one call: a mapping from names to any objects. The hooks and the stream of the call share it."""
 
     def __getitem__(self, key: str, /) -> Any: ...
     def __setitem__(self, key: str, value: Any, /) -> None: ...
@@ -148,13 +151,13 @@ class CallState:
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     def get(self, name: str, default: Any = None) -> Any:
-        """Give the value under a name, or `default`."""
+        """The value under a name, or `default`."""
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """Give the value under a name; `default`, which is put there, when there is none."""
+        """The value under a name. If there is none, stores and returns `default`."""
 
     def pop(self, name: str, default: Any = None) -> Any:
-        """Take a value away and give it, or `default`."""
+        """Removes and returns the value under a name, or `default`."""
 
     def keys(self) -> list[str]:
-        """Give the names, sorted."""
+        """The names, sorted."""

@@ -12,7 +12,7 @@ Metadata: TypeAlias = Mapping[str, Mapping[str, Json]]
 DumpMode: TypeAlias = Literal["python", "json"]
 
 def _restore(class_: type[Any], text: str, /) -> Any:
-    """Rebuild a pickled value."""
+    """Rebuilds a pickled value."""
 
 @disjoint_base
 class Data:
@@ -65,13 +65,13 @@ class Data:
 
     @classmethod
     def model_json_schema(cls) -> dict[str, Any]:
-        """Give the JSON Schema (2020-12) of the class."""
+        """JSON Schema (2020-12) of the class."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain Python data, keys as the specification spells them."""
+        """The value as plain Python data, with the specification's keys."""
 
     def to_json(self) -> str:
-        """Give compact JSON text."""
+        """The value as compact JSON text."""
 
     @classmethod
     def from_json(cls, data: str | bytes | bytearray | Mapping[str, Any]) -> Self:
@@ -96,4 +96,4 @@ class Data:
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def _repr_html_(self) -> str:
-        """Show the value in a notebook."""
+        """The value as HTML, for notebooks."""

@@ -13,11 +13,14 @@ EmbeddingInputType: TypeAlias = Literal["document", "query"]
 
 @final
 class Embedding(Data):
-    """The vector of one input. UPP-1.2 §15."""
+    """The embedding vector of one input.
+
+    Spec: UPP-1.2 §15.
+    """
 
     @property
     def vector(self) -> list[float]:
-        """The numbers, a list of the caller's own; `buffer` gives them without a float object each."""
+        """The numbers, a new list each time; `buffer` has them without a float object each."""
 
     @property
     def buffer(self) -> memoryview:
@@ -28,39 +31,45 @@ class Embedding(Data):
 
     @property
     def dimensions(self) -> int:
-        """How many numbers."""
+        """Number of dimensions."""
 
     @property
     def index(self) -> int:
-        """Which of the inputs, from 0."""
+        """Index of the input, from 0."""
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of the input, where the vendor says."""
+        """Tokens of the input; None if the vendor does not report them."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+        """Metadata of the vendor, under the provider's name, or None."""
 
 @final
 class EmbeddingUsage(Data):
-    """What embedding cost. UPP-1.2 §15."""
+    """Usage of an embedding call.
+
+    Spec: UPP-1.2 §15.
+    """
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of all inputs; 0 where the vendor does not say."""
+        """Tokens of all inputs; 0 if the vendor does not report them."""
 
 @final
 class EmbeddingResult(Data):
-    """The vectors of all inputs. UPP-1.2 §15."""
+    """The embeddings of all inputs.
+
+    Spec: UPP-1.2 §15.
+    """
 
     @property
     def embeddings(self) -> list[Embedding]:
-        """One an input, in the order of the inputs."""
+        """One embedding per input, in the order of the inputs."""
 
     @property
     def usage(self) -> EmbeddingUsage:
-        """What they cost."""
+        """Usage of the call."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
@@ -79,20 +88,23 @@ class EmbeddingResult(Data):
 
 @final
 class EmbeddingProgress(Data):
-    """One batch of a chunked call is done. UPP-1.2 §15."""
+    """Progress of a batched call: one batch is finished.
+
+    Spec: UPP-1.2 §15.
+    """
 
     @property
     def embeddings(self) -> list[Embedding]:
-        """Its vectors; their `index` counts over all inputs."""
+        """Embeddings of the batch; their `index` counts over all inputs."""
 
     @property
     def completed(self) -> int:
-        """Inputs done so far."""
+        """Number of finished inputs."""
 
     @property
     def total(self) -> int:
-        """All inputs."""
+        """Number of all inputs."""
 
     @property
     def percent(self) -> float:
-        """Done so far, from 0 to 100."""
+        """Finished inputs in percent, from 0 to 100."""

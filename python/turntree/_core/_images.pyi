@@ -12,68 +12,80 @@ ImageLike: TypeAlias = Image | Mapping[str, Any]
 
 @final
 class GeneratedImage(Data):
-    """A finished picture. UPP-1.2 §16."""
+    """A generated image.
+
+    Spec: UPP-1.2 §16.
+    """
 
     @property
     def image(self) -> Image:
-        """The picture."""
+        """The image, an `Image`."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What else the vendor says of it, under the provider's name; None where it says nothing."""
+        """Metadata of the vendor, under the provider's name, or None."""
 
 @final
 class ImageUsage(Data):
-    """What pictures cost, as far as the vendor says. UPP-1.2 §16."""
+    """Usage of an image call, as far as the vendor reports it.
+
+    Spec: UPP-1.2 §16.
+    """
 
     @property
     def images_generated(self) -> int | None:
-        """How many pictures."""
+        """Number of generated images."""
 
     @property
     def input_tokens(self) -> int | None:
-        """Tokens of prompt and pictures that were read."""
+        """Input tokens of the prompt and of images."""
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens of the pictures that were made."""
+        """Output tokens of the generated images."""
 
     @property
     def cost(self) -> float | None:
-        """Money, in the vendor's currency."""
+        """Cost in the vendor's currency."""
 
 @final
 class ImageResult(Data):
-    """The pictures of a call. UPP-1.2 §16."""
+    """The images of a call.
+
+    Spec: UPP-1.2 §16.
+    """
 
     @property
     def images(self) -> list[GeneratedImage]:
-        """The pictures, in the vendor's order."""
+        """The images, in the vendor's order."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What else the vendor says, under the provider's name; None where it says nothing."""
+        """Metadata of the vendor, under the provider's name, or None."""
 
     @property
     def usage(self) -> ImageUsage | None:
-        """What they cost; None where the vendor does not say."""
+        """Usage of the call; None if the vendor does not report it."""
 
 @final
 class ImageEvent(Data):
-    """One step of a streamed call: a preview or a finished picture. UPP-1.2 §16."""
+    """One event of a streamed call: a preview or a finished image.
+
+    Spec: UPP-1.2 §16.
+    """
 
     @property
     def type(self) -> Literal["preview", "complete"]:
-        """What happened."""
+        """Type of the event: `preview` or `complete`."""
 
     @property
     def image(self) -> Image | GeneratedImage:
-        """The picture: an `Image` of a preview, a `GeneratedImage` of a finished one."""
+        """The image: an `Image` of a preview, a `GeneratedImage` of a finished image."""
 
     @property
     def index(self) -> int:
-        """Which preview, or which picture of the call, from 0."""
+        """Index of the preview or of the image, from 0."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What else the vendor says, under the provider's name; None where it says nothing."""
+        """Metadata of the vendor, under the provider's name, or None."""

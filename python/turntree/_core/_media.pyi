@@ -95,23 +95,23 @@ class Image(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``"bytes"`` (also base64), or ``"url"``."""
+        """The source as a dict, by the specification's names."""
 
     @property
     def mime_type(self) -> str:
-        """The media type, as ``image/png``."""
+        """The media type, such as `image/png`."""
 
     @property
     def width(self) -> int | None:
-        """Pixels across, where known."""
+        """Width in pixels, or None."""
 
     @property
     def height(self) -> int | None:
-        """Pixels down, where known."""
+        """Height in pixels, or None."""
 
     @property
     def has_data(self) -> bool:
-        """Whether the data is here, not at a URL."""
+        """Whether the data is in the block, not at a URL."""
 
     def to_base64(self) -> str:
         """Give the data as base64 text.
@@ -142,7 +142,7 @@ class Image(Data):
         """
 
     def to_block(self) -> Self:
-        """Give the block that stands in messages: itself."""
+        """The content block for a message: this object."""
 
 @final
 class Document(Data):
@@ -242,15 +242,15 @@ class Document(Data):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the data is: ``{"type": "base64", "data": …}``, ``"text"``, or ``{"type": "url", "url": …}``."""
+        """The source as a dict, by the specification's names."""
 
     @property
     def mime_type(self) -> str:
-        """The media type: ``application/pdf`` or ``text/plain``."""
+        """The media type: `application/pdf` or `text/plain`."""
 
     @property
     def title(self) -> str | None:
-        """Its title, shown to the model."""
+        """The title that the model sees, or None."""
 
     @property
     def is_pdf(self) -> bool:
@@ -262,7 +262,7 @@ class Document(Data):
 
     @property
     def has_data(self) -> bool:
-        """Whether the data is here, not at a URL."""
+        """Whether the data is in the block, not at a URL."""
 
     def to_base64(self) -> str:
         """Give the data as base64 text.
@@ -293,7 +293,7 @@ class Document(Data):
         """
 
     def to_block(self) -> Self:
-        """Give the block that stands in messages: itself."""
+        """The content block for a message: this object."""
 
 @final
 class Audio(Data):
@@ -370,31 +370,31 @@ class Audio(Data):
 
     @property
     def data(self) -> bytes:
-        """The file's bytes."""
+        """The bytes of the file."""
 
     @property
     def mime_type(self) -> str:
-        """The media type, as ``audio/wav``."""
+        """The media type, such as `audio/wav`."""
 
     @property
     def duration(self) -> float | None:
-        """Length in seconds, where known."""
+        """Length in seconds, or None."""
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """Size of the data in bytes."""
 
     def to_base64(self) -> str:
-        """Give the data as base64 text."""
+        """The data as base64 text."""
 
     def to_data_url(self) -> str:
-        """Give the data as a ``data:`` URL."""
+        """The data as a `data:` URL."""
 
     def to_bytes(self) -> bytes:
-        """Give the data."""
+        """The data."""
 
     def to_block(self) -> Self:
-        """Give the block that stands in messages: itself."""
+        """The content block for a message: this object."""
 
 @final
 class Video(Data):
@@ -519,39 +519,39 @@ class Video(Data):
 
     @property
     def data(self) -> bytes:
-        """The file's bytes."""
+        """The bytes of the file."""
 
     @property
     def mime_type(self) -> str:
-        """The media type, as ``video/mp4``."""
+        """The media type, such as `video/mp4`."""
 
     @property
     def duration(self) -> float | None:
-        """Length in seconds, where known."""
+        """Length in seconds, or None."""
 
     @property
     def width(self) -> int | None:
-        """Pixels across, where known."""
+        """Width in pixels, or None."""
 
     @property
     def height(self) -> int | None:
-        """Pixels down, where known."""
+        """Height in pixels, or None."""
 
     @property
     def size(self) -> int:
-        """How many bytes."""
+        """Size of the data in bytes."""
 
     def to_base64(self) -> str:
-        """Give the data as base64 text."""
+        """The data as base64 text."""
 
     def to_data_url(self) -> str:
-        """Give the data as a ``data:`` URL."""
+        """The data as a `data:` URL."""
 
     def to_bytes(self) -> bytes:
-        """Give the data."""
+        """The data."""
 
     def to_block(self) -> Self:
-        """Give the block that stands in messages: itself."""
+        """The content block for a message: this object."""
 
 @final
 class Binary(Data):
@@ -574,8 +574,8 @@ class Binary(Data):
 
     @property
     def mime_type(self) -> str:
-        """The media type, as ``application/zip``."""
+        """The media type, such as `application/zip`."""
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts about the data, where given."""
+        """Metadata of the data, a dict, or None."""

@@ -35,7 +35,7 @@ class Reasoning(Data):
     def __new__(cls, text: str) -> Self: ...
     @property
     def text(self) -> str:
-        """The thought."""
+        """The reasoning."""
 
 ContentBlock: TypeAlias = Text | Reasoning | Image | Document | Audio | Video | Binary
 
@@ -49,47 +49,47 @@ class Message(Data):
 
     @property
     def id(self) -> str:
-        """A UUIDv4, or what the vendor gave."""
+        """Id of the message: a UUIDv4, or the vendor's id."""
 
     @property
     def type(self) -> Literal["user", "assistant", "tool_result"]:
-        """Whose message."""
+        """Type of the message: "user", "assistant" or `tool_result`."""
 
     @property
     def timestamp(self) -> datetime:
-        """When it was made, in UTC."""
+        """Time of creation, in UTC."""
 
     @property
     def metadata(self) -> dict[str, dict[str, Any]] | None:
-        """Vendor facts by provider name."""
+        """Metadata by provider name, or None."""
 
     @property
     def content(self) -> list[ContentBlock | dict[str, Any]]:
-        """The blocks; of a kind that this version does not know, a dict. Empty for tool results."""
+        """The content blocks; a block of an unknown type is a dict. Empty for tool results."""
 
     @property
     def text(self) -> str:
-        """All text blocks joined by a blank line; for tool results each result, as JSON unless it is text."""
+        """All text blocks joined by a blank line."""
 
     @property
     def images(self) -> list[Image]:
-        """The images among its blocks."""
+        """The image blocks."""
 
     @property
     def documents(self) -> list[Document]:
-        """The documents among its blocks."""
+        """The document blocks."""
 
     @property
     def audio(self) -> list[Audio]:
-        """The sounds among its blocks."""
+        """The audio blocks."""
 
     @property
     def video(self) -> list[Video]:
-        """The films among its blocks."""
+        """The video blocks."""
 
     @property
     def reasoning(self) -> list[Reasoning]:
-        """The thoughts among its blocks."""
+        """The reasoning blocks."""
 
 @final
 class UserMessage(Message):
@@ -142,11 +142,11 @@ class AssistantMessage(Message):
     ) -> Self: ...
     @property
     def tool_calls(self) -> list[ToolCall] | None:
-        """The calls the model wants made, or None."""
+        """The tool calls that the model requests, or None."""
 
     @property
     def has_tool_calls(self) -> bool:
-        """Whether the model wants tools called."""
+        """Whether the model requests tool calls."""
 
 @final
 class ToolResultMessage(Message):
@@ -173,7 +173,7 @@ class ToolResultMessage(Message):
     ) -> Self: ...
     @property
     def results(self) -> list[ToolResult]:
-        """One result a call, in the order of the calls."""
+        """One result per call, in the order of the calls."""
 
 @final
 class ToolCall(Data):
@@ -188,15 +188,15 @@ class ToolCall(Data):
     def __new__(cls, tool_call_id: str, tool_name: str, arguments: Mapping[str, Json]) -> Self: ...
     @property
     def tool_call_id(self) -> str:
-        """The id of the call; its result carries the same."""
+        """Id of the call. Its result has the same id."""
 
     @property
     def tool_name(self) -> str:
-        """The tool."""
+        """Name of the tool."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Its arguments; a dict of the caller's own."""
+        """Arguments of the call, a new dict each time."""
 
 @final
 class ToolResult(Data):
@@ -211,11 +211,11 @@ class ToolResult(Data):
     def __new__(cls, tool_call_id: str, result: Json, is_error: bool = False) -> Self: ...
     @property
     def tool_call_id(self) -> str:
-        """The call that it answers."""
+        """Id of the call."""
 
     @property
     def result(self) -> Any:
-        """What the tool gave back, as JSON data."""
+        """The result as JSON data."""
 
     @property
     def is_error(self) -> bool:
@@ -223,59 +223,65 @@ class ToolResult(Data):
 
 @final
 class ToolExecution(Data):
-    """The record of one tool execution. UPP-1.2 §5."""
+    """The record of one tool execution.
+
+    Spec: UPP-1.2 §5.
+    """
 
     @property
     def tool_name(self) -> str:
-        """The tool."""
+        """Name of the tool."""
 
     @property
     def tool_call_id(self) -> str:
-        """The call."""
+        """Id of the call."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the tool was called with, after any hook changed it."""
+        """Arguments of the call, after changes by hooks."""
 
     @property
     def result(self) -> Any:
-        """What the model was told."""
+        """The result that the model received."""
 
     @property
     def is_error(self) -> bool:
-        """Whether it failed."""
+        """Whether the tool failed."""
 
     @property
     def duration(self) -> int:
-        """Milliseconds it ran."""
+        """Duration in milliseconds."""
 
     @property
     def approved(self) -> bool | None:
-        """What the approval handler said; None when there was none to ask."""
+        """Whether the call was approved; None if no approval was required."""
 
 @final
 class CycleUsage(Data):
-    """Tokens of one model call. UPP-1.2 §6."""
+    """Tokens of one model call.
+
+    Spec: UPP-1.2 §6.
+    """
 
     @property
     def input_tokens(self) -> int:
-        """Tokens the model read."""
+        """Input tokens."""
 
     @property
     def output_tokens(self) -> int:
-        """Tokens the model wrote."""
+        """Output tokens."""
 
     @property
     def cache_read_tokens(self) -> int:
-        """Tokens of the input that came from the vendor's cache."""
+        """Input tokens that were read from the vendor's cache."""
 
     @property
     def cache_write_tokens(self) -> int:
-        """Tokens that were written to the vendor's cache."""
+        """Input tokens that were written to the vendor's cache."""
 
     @property
     def cost(self) -> float | None:
-        """What the call cost, in US dollars; None where that is not certain."""
+        """Cost of the call in US dollars; None if it is not certain."""
 
 @final
 class TokenUsage(Data):
@@ -299,43 +305,46 @@ class TokenUsage(Data):
     ) -> Self: ...
     @property
     def input_tokens(self) -> int:
-        """Tokens the model read."""
+        """Input tokens."""
 
     @property
     def output_tokens(self) -> int:
-        """Tokens the model wrote."""
+        """Output tokens."""
 
     @property
     def total_tokens(self) -> int:
-        """All tokens, as the vendor counts them."""
+        """Total tokens, as the vendor counts them."""
 
     @property
     def cache_read_tokens(self) -> int:
-        """Tokens of the input that came from the vendor's cache."""
+        """Input tokens that were read from the vendor's cache."""
 
     @property
     def cache_write_tokens(self) -> int:
-        """Tokens that were written to the vendor's cache."""
+        """Input tokens that were written to the vendor's cache."""
 
     @property
     def cache_write_1h_tokens(self) -> int | None:
-        """How many of the tokens written to the vendor's cache stay there for an hour; None where it does not say."""
+        """Tokens written to the vendor's cache for one hour; None if the vendor does not report them."""
 
     @property
     def cycles(self) -> list[CycleUsage] | None:
-        """One entry a model call, when this is a sum."""
+        """One entry per model call, if this is a sum."""
 
     @property
     def cost(self) -> float | None:
-        """What it cost, in US dollars; None unless it is certain, of a sum for every call."""
+        """Cost in US dollars; None if the cost of any call is not certain."""
 
 @final
 class Turn(Data):
-    """All that one run brought. UPP-1.2 §6."""
+    """The messages and records of one run.
+
+    Spec: UPP-1.2 §6.
+    """
 
     @property
     def messages(self) -> list[Message]:
-        """Everything new, in order, starting with the user's message."""
+        """The new messages in order, the user's message first."""
 
     @property
     def response(self) -> AssistantMessage:
@@ -343,19 +352,19 @@ class Turn(Data):
 
     @property
     def tool_executions(self) -> list[ToolExecution]:
-        """Records of the tools that ran, in the order they finished."""
+        """Records of the tool executions, in the order in which they finished."""
 
     @property
     def usage(self) -> TokenUsage:
-        """Tokens over all model calls."""
+        """Tokens of all model calls."""
 
     @property
     def cycles(self) -> int:
-        """How many model calls."""
+        """Number of model calls."""
 
     @property
     def data(self) -> Any:
-        """The structured answer, where one was asked for: as the type that was given, or plain data; else None."""
+        """The structured answer: an instance of the requested type, or plain data; None if none was requested."""
 
 @final
 class StreamEvent(Data):
@@ -389,15 +398,15 @@ class StreamEvent(Data):
     def __new__(cls, type: str, index: int, delta: dict[str, Json]) -> Self: ...
     @property
     def type(self) -> str:
-        """What happened, as ``text_delta``."""
+        """Type of the event, such as `text_delta`."""
 
     @property
     def index(self) -> int:
-        """Which block of the message, or which call of the response, from 0."""
+        """Index of the block in the message, or of the call in the response, from 0."""
 
     @property
     def delta(self) -> dict[str, Any]:
-        """The piece that came, by the specification's names; media as bytes."""
+        """The new pieces as a dict, by the specification's names; media as bytes."""
 
 @final
 class Thread(Data):
@@ -414,19 +423,19 @@ class Thread(Data):
     def __new__(cls, messages: Thread | Iterable[Message | Mapping[str, Json]] | None = None) -> Self: ...
     @property
     def id(self) -> str:
-        """Its id, a UUIDv4."""
+        """Id of the thread, a UUIDv4."""
 
     @property
     def messages(self) -> list[Message]:
-        """The messages at this moment, oldest first, in a list of its own."""
+        """The messages, oldest first; a new list each time."""
 
     @property
     def created_at(self) -> datetime:
-        """When it was made, in UTC."""
+        """Time of creation, in UTC."""
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed, in UTC."""
+        """Time of the last change, in UTC."""
 
     def append(self, turn: Turn | Mapping[str, Json]) -> Thread:
         """Add all messages of a turn; gives the thread.

@@ -11,29 +11,35 @@ from turntree._core._thread_contents import Attachment, ContentPartOrJson, Conte
 
 @final
 class Usage(Data):
-    """Tokens of a model's answer. ThreadProtocol 1.0.0, "Core Actions"."""
+    """Tokens of a model's answer.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
+    """
 
     def __new__(cls, input_tokens: int = 0, output_tokens: int = 0, total_tokens: int | None = None) -> Self: ...
     @property
     def input_tokens(self) -> int:
-        """Tokens read."""
+        """Input tokens."""
 
     @property
     def output_tokens(self) -> int:
-        """Tokens written."""
+        """Output tokens."""
 
     @property
     def total_tokens(self) -> int | None:
-        """Both."""
+        """Total tokens."""
 
 @final
 class ThinkingUsage(Data):
-    """Tokens of thinking, where the provider counts them apart. ThreadProtocol 1.0.0, "Core Actions"."""
+    """Tokens of reasoning.
+
+    Spec: ThreadProtocol 1.0.0, "Core Actions".
+    """
 
     def __new__(cls, thinking_tokens: int | None = None) -> Self: ...
     @property
     def thinking_tokens(self) -> int | None:
-        """Tokens thought, where the provider counts them apart."""
+        """Reasoning tokens, if the provider counts them separately."""
 
 @final
 class UserMessageAction(Data):
@@ -60,27 +66,27 @@ class UserMessageAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> Literal["user_message"]:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def content(self) -> str | list[ContentPartOrJson]:
-        """Text, or parts in order; of a type that this version does not know, a dict."""
+        """Content: a text, or a list of parts. A part of an unknown type is a dict."""
     @property
     def attachments(self) -> list[Attachment] | None:
-        """What came with it."""
+        """Attachments of the message."""
 
 @final
 class AssistantMessageAction(Data):
@@ -111,35 +117,35 @@ class AssistantMessageAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> Literal["assistant_message"]:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def agent_id(self) -> str:
-        """Who: a key of the registry."""
+        """Id of the agent, a key of the document's agents."""
 
     @property
     def content(self) -> str | list[ContentPartOrJson]:
-        """Text, or parts in order; of a type that this version does not know, a dict."""
+        """Content: a text, or a list of parts. A part of an unknown type is a dict."""
     @property
     def finish_reason(self) -> str | None:
-        """Why the model ended: `stop`, `tool_call`, `length` or `content_filter`."""
+        """Why the model stopped: `stop`, `tool_call`, `length` or `content_filter`."""
 
     @property
     def usage(self) -> Usage | None:
-        """What it cost."""
+        """Token usage."""
 
 @final
 class ThinkingAction(Data):
@@ -174,44 +180,44 @@ class ThinkingAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> Literal["thinking"]:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def agent_id(self) -> str:
-        """Who: a key of the registry."""
+        """Id of the agent, a key of the document's agents."""
 
     @property
     def content(self) -> str | None:
-        """The thinking, as far as the provider shows it."""
+        """The reasoning, as far as the provider returns it."""
 
     @property
     def signature(self) -> str | None:
-        """The provider's proof of it, to be sent back."""
+        """The provider's signature, to be sent back."""
 
     @property
     def provider_name(self) -> str:
-        """Whose signature it is; `unknown` when nobody said."""
+        """Provider of the signature; `unknown` if it is not given."""
 
     @property
     def thinking_id(self) -> str | None:
-        """The provider's id of it."""
+        """The provider's id of the reasoning."""
 
     @property
     def usage(self) -> ThinkingUsage | None:
-        """What it cost."""
+        """Token usage."""
 
 @final
 class ToolCallAction(Data):
@@ -242,36 +248,36 @@ class ToolCallAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> Literal["tool_call"]:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def agent_id(self) -> str:
-        """Who: a key of the registry."""
+        """Id of the agent, a key of the document's agents."""
 
     @property
     def tool_name(self) -> str:
-        """Which tool."""
+        """Name of the tool."""
 
     @property
     def tool_call_id(self) -> str:
-        """The id that the return repeats."""
+        """Id of the call. Its result has the same id."""
 
     @property
     def args(self) -> Any:
-        """The arguments, usually an object."""
+        """Arguments, usually an object."""
 
 @final
 class ToolReturnAction(Data):
@@ -302,28 +308,28 @@ class ToolReturnAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> Literal["tool_return"]:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def tool_call_id(self) -> str:
-        """The id of the call."""
+        """Id of the call."""
 
     @property
     def tool_name(self) -> str:
-        """Which tool, as the call says."""
+        """Name of the tool, as in the call."""
 
     @property
     def status(self) -> str:
@@ -331,7 +337,7 @@ class ToolReturnAction(Data):
 
     @property
     def content(self) -> Any:
-        """The value, or what went wrong."""
+        """The result or the error."""
 
 @final
 class SystemAction(Data):
@@ -358,46 +364,46 @@ class SystemAction(Data):
     ) -> Self: ...
     @property
     def action_type(self) -> str:
-        """Its type, with the `system.` prefix."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
     @property
     def data(self) -> Any:
-        """What the system says about it."""
+        """Data of the event."""
 
 @final
 class OtherAction(Data):
-    """An action of a type that breaks the naming rule or belongs to a later version; carried as it was read."""
+    """An action of an unknown type, preserved as it was read."""
 
     @property
     def action_type(self) -> str:
-        """Its type."""
+        """Type of the action."""
 
     @property
     def action_id(self) -> str | None:
-        """Its id, if it was given one."""
+        """Id of the action, or None."""
 
     @property
     def timestamp(self) -> str:
-        """When, as it was written."""
+        """Timestamp, as it is written in the document."""
     @property
     def sequence(self) -> int:
-        """Its place in the thread, from 1; 0 as long as it has none."""
+        """Number in the thread, from 1; 0 before it is added to a thread."""
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """Facts of applications by namespace; a dict of its own."""
+        """Metadata of applications by namespace, a new dict each time, or None."""
 
 Action: TypeAlias = (
     UserMessageAction

@@ -248,7 +248,7 @@ members! {
         .to_python(py);
     /// JSON Schema of the structured answer, or None.
     structure, set_structure: Structure = |this, py| this.llm()?.structure.as_deref().cloned().to_python(py);
-    /// The inputs to embed, a list of texts and `Image` blocks.
+    /// The inputs to embed, before batching: a list of texts and `Image` blocks.
     inputs, set_inputs: Inputs = |this, py| this.embedding()?.inputs.to_vec().to_python(py);
     /// What the vectors are for: "document", "query" or None.
     input_type, set_input_type: InputType = |this, py| {
