@@ -101,7 +101,7 @@ impl ThreadError {
                 "remove metadata.pydantic_ai from the thread and its actions to rebuild messages from the actions alone"
             }
             Self::UiStream { .. } => {
-                "a real client ends here too; read with errors=\"stop\" to keep what came before"
+                "a real client gives up here too; read with errors=\"stop\" to keep the previous chunks"
             }
             Self::UnknownAgent { .. } => "pass a key of thread.agents",
         }

@@ -81,7 +81,7 @@ impl Rule {
             Self::Sequence => "number the actions from 1 in their order, without gaps",
             Self::ToolCallId => "add the tool_call before its tool_return, or remove the tool_return",
             Self::ToolName => "use the name of the call",
-            Self::Value => "use one of the values of the specification",
+            Self::Value => "use one of the allowed values",
             Self::AgentId => "add the agent to agents",
             Self::AgentKey => "make the key and agent_id equal",
             Self::ActionType => "use a core type, or name an extension \"system.…\"",
@@ -89,15 +89,15 @@ impl Rule {
                 "order the actions by time, or import with profile=\"portable\", which clamps times"
             }
             Self::OpenCall => "add the tool_return when there is one",
-            Self::DuplicateCall => "give each call an id of its own",
-            Self::AgentIdentifier => "give each agent an identifier of its own",
-            Self::ActionId => "give each action an id of its own, or none",
+            Self::DuplicateCall => "give each call a unique id",
+            Self::AgentIdentifier => "give each agent a unique identifier",
+            Self::ActionId => "give each action a unique id, or none",
             Self::Uuid => "use a UUID",
             Self::UnknownMember => {
                 "move it into thread.metadata; with_hoisted_metadata() does it for action metadata"
             }
             Self::Number => "write large or exact numbers as strings",
-            Self::Key => "do not call a member \"__proto__\"",
+            Self::Key => "rename the member \"__proto__\"",
         }
     }
 }

@@ -25,19 +25,19 @@ const SYSTEM_TYPE: &str = concat!(
 
 /// Rules that JSON Schema cannot express: they compare members, count, or need a calendar.
 pub const BEYOND_THE_SCHEMA: &[&str] = &[
-    "sequence: numbers count from 1 without gaps, and are written without a fraction (1, not 1.0)",
-    "tool_call_id: a return answers an open call",
-    "tool_name: a return names the tool of its call",
+    "sequence: consecutive integers from 1, written without a fraction (1, not 1.0)",
+    "tool_call_id: a return has an open call",
+    "tool_name: a return has the tool name of its call",
     "agent_id: a key of the registry",
     "agent_key: the key of an agent is its agent_id",
-    "timestamp: the day exists in its month, and year 0000 and later are dates",
+    "timestamp: the day exists in its month, and the year is 0000 or later",
 ];
 
 /// The published schema. A document matches it exactly when it can be read and [`Thread::validate`] finds no error,
 /// except for the rules in [`BEYOND_THE_SCHEMA`].
 pub fn published() -> Value {
     let mut document = turntree_core::json::schema::document::<Thread>();
-    let comment = format!("Not said here: {}.", BEYOND_THE_SCHEMA.join("; "));
+    let comment = format!("Rules beyond this schema: {}.", BEYOND_THE_SCHEMA.join("; "));
     narrow(&mut document, "", &json!({ "title": "ThreadProtocol 1.0.0", "$comment": comment }));
     let time = json!({ "pattern": TIMESTAMP });
     for thread in ["", "/$defs/Thread"] {

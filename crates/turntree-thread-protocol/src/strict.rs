@@ -43,7 +43,7 @@ impl StrictChecker {
     fn uuid(&mut self, pointer: &str, id: &str) {
         if Uuid::parse_str(id).is_err() {
             let id: String = id.chars().take(64).collect();
-            self.report(Rule::Uuid, pointer.to_owned(), &format!("\"{id}\" is no UUID"));
+            self.report(Rule::Uuid, pointer.to_owned(), &format!("invalid id \"{id}\": expected a UUID"));
         }
     }
 
@@ -136,8 +136,8 @@ impl StrictChecker {
 /// Converts a lossy conversion to an issue; `pointer` is the location of the checked value.
 pub(super) fn issue_of(loss: &LossyConversion, pointer: &str, severity: Severity) -> Issue {
     let (rule, what) = match &loss.kind {
-        LossyKind::Digits(digits) => (Rule::Number, format!("a JavaScript reader would change {digits}")),
-        LossyKind::Prototype => (Rule::Key, "a JavaScript reader would not find the member".to_owned()),
+        LossyKind::Digits(digits) => (Rule::Number, format!("JavaScript would change {digits}")),
+        LossyKind::Prototype => (Rule::Key, "JavaScript would lose the member".to_owned()),
     };
     let pointer = format!("{pointer}{}", json_pointer(&loss.path));
     Issue { rule, pointer, message: format!("{what}; {}", rule.remedy()), severity }

@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
     fn header(&mut self) {
         let thread = self.thread;
         if thread.version != VERSION {
-            let message = format!("version \"{}\" is not known; this is for \"{VERSION}\"", thread.version);
+            let message = format!("version \"{}\" is not supported; expected \"{VERSION}\"", thread.version);
             self.report(Rule::Version, "/version".to_owned(), message);
         }
         if thread.thread_id.is_empty() {
@@ -142,7 +142,10 @@ impl<'a> Checker<'a> {
             self.timestamp(format!("{index}/created_at"), &agent.created_at);
             if !identifiers.insert(&agent.agent_identifier) {
                 let identifier = &agent.agent_identifier;
-                let message = format!("two agents are \"{identifier}\"; {}", Rule::AgentIdentifier.remedy());
+                let message = format!(
+                    "two agents have the identifier \"{identifier}\"; {}",
+                    Rule::AgentIdentifier.remedy()
+                );
                 self.warn(Rule::AgentIdentifier, format!("{index}/agent_identifier"), message);
             }
         }
@@ -172,7 +175,7 @@ impl<'a> Checker<'a> {
                 open.push_back((index, &call.tool_name));
                 if open.len() > 1 {
                     let message = format!(
-                        "call \"{}\" is still open; its returns are taken in the order of the calls",
+                        "call \"{}\" is still open; returns are matched in the order of the calls",
                         call.tool_call_id
                     );
                     self.warn(Rule::DuplicateCall, format!("{pointer}/tool_call_id"), message);
@@ -191,7 +194,7 @@ impl<'a> Checker<'a> {
             Action::System(action) => self.system_type(&pointer, &action.action_type),
             Action::Other(action) => {
                 let name = &action.action_type;
-                let message = format!("\"{name}\" is no core action; name extensions \"system.{name}\"");
+                let message = format!("\"{name}\" is not a core action; name extensions \"system.{name}\"");
                 self.report(Rule::ActionType, format!("{pointer}/action_type"), message);
             }
             Action::UserMessage(_) | Action::Thinking(_) => {}
@@ -214,8 +217,8 @@ impl<'a> Checker<'a> {
         match self.latest {
             Some((latest, holder)) if timestamp < latest => {
                 let message = format!(
-                    "{timestamp} is before {latest} of sequence {holder}; real histories may run backwards, \
-                     the portable profile clamps them"
+                    "{timestamp} is before {latest} of sequence {holder}; order the actions by time, or import with \
+                     profile=\"portable\", which clamps times"
                 );
                 self.warn(Rule::Chronology, format!("{pointer}/timestamp"), message);
             }
@@ -237,7 +240,7 @@ impl<'a> Checker<'a> {
             }
             Some((_, name)) if returned.tool_name != name => {
                 let message = format!(
-                    "call \"{call_id}\" is of tool \"{name}\", not \"{}\"; use the name of the call",
+                    "call \"{call_id}\" has tool \"{name}\", not \"{}\"; use the name of the call",
                     returned.tool_name
                 );
                 self.report(Rule::ToolName, format!("{pointer}/tool_name"), message);

@@ -110,7 +110,7 @@ impl Converter {
         let format = self.from.or_else(|| detect(document)).and_then(|format| format.read);
         let Some(read) = format else {
             let known = super::format::readable().join(", ");
-            let message = format!("the format cannot be told from the content; name it: one of {known}");
+            let message = format!("the format cannot be detected from the content; pass one of {known}");
             return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
         };
         catch_panic(|| read(document, &self.settings))
@@ -120,7 +120,7 @@ impl Converter {
         match self.task {
             Task::Convert(format) => {
                 let Some(write) = format.write_whole.filter(|_| whole).or(format.write) else {
-                    let message = format!("\"{}\" is only read, never written", format.name);
+                    let message = format!("\"{}\" can only be read, not written", format.name);
                     return Err(vec![DocumentIssue::of_rule("format", String::new(), message)]);
                 };
                 let mark = out.mark();
@@ -188,7 +188,7 @@ pub(super) fn too_long(found: usize, limit: usize) -> DocumentIssue {
 
 /// The issue of an empty file.
 fn empty() -> DocumentIssue {
-    let message = "the file is empty; it should hold one document";
+    let message = "the file is empty; it must contain one document";
     DocumentIssue::of_rule("json_truncated", String::new(), message.to_owned())
 }
 

@@ -99,13 +99,13 @@ pub enum BulkError {
         source: io::Error,
     },
     /// The output file exists already.
-    #[error("{name} exists already; choose another name, or say that it may be overwritten")]
+    #[error("{name} exists already; choose another name, or allow overwriting")]
     Exists {
         /// The file name.
         name: String,
     },
     /// The input format cannot be detected.
-    #[error("{name}: the format cannot be told from the content; name it: one of {}", known.join(", "))]
+    #[error("{name}: the format cannot be detected from the content; pass one of {}", known.join(", "))]
     Format {
         /// The name of the input.
         name: String,

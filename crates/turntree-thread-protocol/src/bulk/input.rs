@@ -37,7 +37,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
     let failed = |error| BulkError::io(name.clone(), error);
     let mut file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
-        let message = "is a directory; name a file in it";
+        let message = "is a directory; pass a file";
         return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, message)));
     }
     let mut first = Vec::new();
@@ -47,7 +47,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Read + Send>, BulkError> {
         return Ok(Box::new(Gunzip(MultiGzDecoder::new(BufReader::with_capacity(READ, whole)))));
     }
     if first.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        let message = "is compressed with zstandard; decompress it, or give it a name that ends in .zst";
+        let message = "is compressed with zstandard; decompress it, or rename it to end in .zst";
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, message)));
     }
     Ok(Box::new(whole))

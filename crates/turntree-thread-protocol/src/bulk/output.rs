@@ -36,7 +36,7 @@ impl OutputFile {
         let failed = |error| BulkError::io(name.clone(), error);
         let there = path.metadata().ok();
         if there.as_ref().is_some_and(Metadata::is_dir) {
-            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory; name a file in it");
+            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory; pass a file");
             return Err(failed(error));
         }
         if there.as_ref().is_some_and(|there| !there.is_file()) {

@@ -177,7 +177,7 @@ impl Coordinator for RowCoordinator<'_> {
                 }
             }
         }
-        debug_assert_eq!(start, data_end, "the rows are all that was written");
+        debug_assert_eq!(start, data_end, "the rows must cover all written bytes");
         Ok(())
     }
 

@@ -213,7 +213,7 @@ fn decode_parts<'t>(
         group
             .actions
             .get(position)
-            .ok_or_else(|| format!("layout names action {position} of {}", group.actions.len()))
+            .ok_or_else(|| format!("layout refers to action {position} of {}", group.actions.len()))
     };
     let part = |slot: &LayoutEntry<'t>| match slot {
         LayoutEntry::Action(position) => {
@@ -221,13 +221,13 @@ fn decode_parts<'t>(
         }
         LayoutEntry::Other(slot) => match (slot.raw, &slot.text, slot.action) {
             (Some(raw), ..) => {
-                read_object(raw.get()).ok_or_else(|| "layout: a raw part is no object".to_owned())
+                read_object(raw.get()).ok_or_else(|| "layout: a raw part is not an object".to_owned())
             }
             (None, Some(address), _) => system_prompt(layouts, slot, address.as_str()),
             (None, None, Some(position)) => {
                 piece(layouts, slot, action(position)?.0, ends.entry((position, slot.item)).or_default())
             }
-            (None, None, None) => Err("layout: an entry says nothing".to_owned()),
+            (None, None, None) => Err("layout: an entry is empty".to_owned()),
         },
     };
     layout.iter().map(part).collect()
@@ -259,19 +259,18 @@ fn piece<'t>(
     end: &mut usize,
 ) -> Result<Part<'t>, String> {
     let Action::AssistantMessage(message) = action else {
-        return Err("layout: only the text of an assistant message has pieces".to_owned());
+        return Err("layout: only assistant messages can be split into parts".to_owned());
     };
     let text = match (&message.content, slot.item) {
         (MessageContent::Text(text), None) => text.as_str(),
         (MessageContent::Parts(parts), Some(item)) => match parts.get(item) {
             Some(ContentPart::Text(part)) => part.text.as_str(),
             Some(part) if slot.kind.is_some() => return file(layouts, part, Some(slot)),
-            _ => return Err("layout: a piece names no text".to_owned()),
+            _ => return Err("layout: the content part of an entry is not a text".to_owned()),
         },
-        _ => return Err("layout: a piece is of another content".to_owned()),
+        _ => return Err("layout: an entry does not match the content of its action".to_owned()),
     };
-    let (text, after) =
-        cut(text, *end, slot.gap, slot.length).ok_or("layout: a piece is outside its text")?;
+    let (text, after) = cut(text, *end, slot.gap, slot.length).ok_or("layout: an entry exceeds its text")?;
     *end = after;
     let layout = layouts.get("text").ok_or("no template for texts")?;
     Ok(layout.rebuild(slot_keys(slot), &slot.part.0, |key| match key {
@@ -337,7 +336,7 @@ pub(super) fn decode_part<'t>(
         && is_verbatim(&system.action_type)
     {
         return read_object(system.data.get())
-            .ok_or_else(|| "the data of a verbatim part is no object".to_owned());
+            .ok_or_else(|| "the data of a verbatim part is not an object".to_owned());
     }
     let class = stored.kind.as_ref().map_or_else(|| part_fields::default_class(action), |kind| kind.as_str());
     let layout = layouts.get(class).ok_or_else(|| format!("no kind of part \"{class}\""))?;

@@ -78,7 +78,7 @@ impl Downgrader {
 
     fn message<'a>(&mut self, pointer: &str, message: &ModelMessage<'a>) -> Option<ModelMessage<'a>> {
         if let Kind::Other(kind) = &message.kind {
-            let said = format!("no version of pydantic-ai knows messages of kind \"{kind}\"");
+            let said = format!("no version of pydantic-ai has messages of kind \"{kind}\"");
             self.note(pointer.to_owned(), ChangeKind::Dropped, said);
             return None;
         }
@@ -229,8 +229,9 @@ impl Downgrader {
     fn tool<'a>(&mut self, pointer: &str, class: &str, part: &Part<'a>) -> Part<'a> {
         let outcome = part.text("outcome");
         if class == "tool-return" && outcome.as_deref() == Some("retried") && self.to < TYPED_RETRIES {
-            let said =
-                format!("returns that ask for a retry came with {TYPED_RETRIES}; it is now \"retry-prompt\"");
+            let said = format!(
+                "returns that request a retry exist since {TYPED_RETRIES}; converted to \"retry-prompt\""
+            );
             self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
             return retry_prompt(part);
         }
@@ -251,7 +252,7 @@ impl Downgrader {
                             && kind == "tool-search"
                             && is_short_search(class, part)) =>
                 {
-                    let said = format!("this version does not know tools of kind \"{kind}\"");
+                    let said = format!("this version has no tools of kind \"{kind}\"");
                     self.note(format!("{pointer}/tool_kind"), ChangeKind::Dropped, said);
                     Value::NULL
                 }

@@ -112,7 +112,7 @@ impl<'o, 'a> Encoder<'o, 'a> {
         };
         debug_assert!(
             builder.irregular || verified == self.verify(&actions, message, source),
-            "a message that was compared part by part must come back"
+            "a message that was compared part by part must decode to itself"
         );
         let length = match verified {
             Some(length) => length,

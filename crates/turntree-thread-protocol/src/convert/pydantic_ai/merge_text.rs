@@ -62,7 +62,7 @@ struct RunPiece {
     gap: usize,
     /// For files, the metadata that the content part does not hold; `Some(None)` if the message can only be preserved
     /// verbatim.
-    #[expect(clippy::option_option, reason = "no file, a file that says nothing, a file that does")]
+    #[expect(clippy::option_option, reason = "no file, a file without metadata, a file with metadata")]
     file: Option<Option<String>>,
 }
 

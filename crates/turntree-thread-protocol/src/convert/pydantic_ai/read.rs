@@ -42,9 +42,7 @@ pub(super) fn check(text: &str, limits: &Limits) -> Result<bool, ParseError> {
         return Err(ParseError {
             kind: ParseErrorKind::Encoding,
             path: Vec::new(),
-            message: format!(
-                "half a surrogate pair is no character, at byte {byte}; write U+FFFD in its place"
-            ),
+            message: format!("lone surrogate at byte {byte}; replace it with U+FFFD"),
         });
     }
     if text.len() <= limits.bytes.min(limits.values) && limits.depth > OUTER_LEVELS {
@@ -333,9 +331,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for PartMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let part = deserializer.deserialize_map(Members)?;
         if part.text("part_kind").is_none() {
-            return Err(D::Error::custom(
-                "a part without \"part_kind\"; it must say what it is, as \"text\"",
-            ));
+            return Err(D::Error::custom("a part without \"part_kind\"; add it, for example \"text\""));
         }
         Ok(Self(part))
     }

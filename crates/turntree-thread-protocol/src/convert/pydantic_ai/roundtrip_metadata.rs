@@ -187,7 +187,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for LayoutEntry<'a> {
             type Value = LayoutEntry<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("the place of an action or an object")
+                formatter.write_str("the index of an action, or an object")
             }
 
             fn visit_u64<E: serde::de::Error>(self, position: u64) -> Result<LayoutEntry<'de>, E> {

@@ -21,7 +21,9 @@ pub struct Version {
 
 /// The text is not a supported version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no version of pydantic-ai from 1.0 on; write it like \"1.107\", or \"1.x\" for all of 1")]
+#[error(
+    "invalid pydantic-ai version \"{0}\": expected 1.0 or later, for example \"1.107\", or \"1.x\" for all of 1"
+)]
 pub struct VersionError(String);
 
 impl Version {

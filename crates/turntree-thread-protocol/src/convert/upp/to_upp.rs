@@ -287,7 +287,7 @@ pub(super) fn decode<'t>(
             (Body::ToolResult { results }, Body::ToolResult { results: mut more }) => {
                 results.append(&mut more)
             }
-            _ => return Err("the actions of one message have several voices".to_owned()),
+            _ => return Err("the actions of one message have different roles".to_owned()),
         }
     }
     Ok(message)

@@ -269,7 +269,9 @@ impl Assembler {
     /// Appends to the arguments of a call.
     fn tool_piece(&mut self, id: &str, piece: &str) -> Result<(), String> {
         let Some((dynamic, part)) = self.inputs.get(id).map(|input| (input.dynamic, input.part)) else {
-            return Err(format!("no call \"{id}\" whose input arrives; send its tool-input-start first"));
+            return Err(format!(
+                "the input of call \"{id}\" is not streaming; send its tool-input-start first"
+            ));
         };
         let index = self.in_step(id, |part| (part.kind == DYNAMIC_TOOL) == dynamic);
         let arrives =
@@ -428,7 +430,7 @@ impl Assembler {
         let part =
             self.message.parts.iter_mut().filter(|part| part.is_tool()).find(asked).ok_or_else(|| {
                 format!(
-                    "no approval \"{id}\" was asked for in this message; send its tool-approval-request first"
+                    "no approval \"{id}\" was requested in this message; send its tool-approval-request first"
                 )
             })?;
         let approval = part.approval.get_or_insert_default();
@@ -511,7 +513,7 @@ fn need<'c, T>(member: Option<&'c T>, chunk: &Chunk, name: &str) -> Result<&'c T
 }
 
 fn missing(chunk: &Chunk, name: &str) -> String {
-    format!("a {} chunk needs \"{name}\"; the client gives a stream up without it", chunk.kind)
+    format!("a {} chunk without \"{name}\"; add it, because the client requires it", chunk.kind)
 }
 
 /// Replaces the old value, unless the new one is missing or `null`.

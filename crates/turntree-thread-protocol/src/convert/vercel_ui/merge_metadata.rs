@@ -14,7 +14,7 @@ pub(super) fn merge(old: &RawJson, new: &RawJson) -> Result<RawJson, String> {
         }
         if is_scalar {
             return Err(format!(
-                "metadata that is no object cannot get the member \"{key}\"; send objects, or nothing after it"
+                "the metadata is not an object, so member \"{key}\" cannot be merged into it; send objects only"
             ));
         }
         let value = match merged.get(key) {

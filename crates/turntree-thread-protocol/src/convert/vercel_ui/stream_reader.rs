@@ -192,7 +192,7 @@ impl UiStreamReader {
 
     fn check_open(&self) -> Result<(), ThreadError> {
         if self.failed {
-            let message = "the stream ended with an error before; what was read until then is in the thread";
+            let message = "the stream is closed after an error; the thread has what was read before";
             return Err(ThreadError::UiStream { chunk: self.count, message: message.to_owned() });
         }
         Ok(())

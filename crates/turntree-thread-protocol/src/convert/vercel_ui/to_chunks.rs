@@ -39,7 +39,7 @@ struct OpenStep {
 struct StreamEnding {
     finish_reason: Option<String>,
     error: Option<String>,
-    #[expect(clippy::option_option, reason = "no abort, an abort without a reason, one with it")]
+    #[expect(clippy::option_option, reason = "no abort, an abort without a reason, an abort with a reason")]
     abort: Option<Option<String>>,
 }
 

@@ -62,8 +62,8 @@ impl FieldType {
             Self::OrNull(field_type) => format!("{} or null", field_type.wanted()),
             Self::Anything => "a value".to_owned(),
             Self::Text | Self::Word => "a string".to_owned(),
-            Self::Time => "a time, like \"2026-01-31T12:00:00Z\"".to_owned(),
-            Self::Duration => "a duration, like \"PT1.5S\"".to_owned(),
+            Self::Time => "a time, for example \"2026-01-31T12:00:00Z\"".to_owned(),
+            Self::Duration => "a duration, for example \"PT1.5S\"".to_owned(),
             Self::Integer => "an integer".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Decimal => "a decimal number".to_owned(),
@@ -307,7 +307,7 @@ static LOAD_RETURN: Class =
     tool_return!("the return of a capability load", may("tool_name", Word), Object(&LOADED));
 
 static FOUND: Class = class(
-    "what a tool search found",
+    "the result of a tool search",
     &[must("discovered_tools", List(&Object(&MATCH))), may("message", Text)],
 );
 static MATCH: Class = class("a tool that was found", &[must("name", Text)]);
@@ -419,9 +419,9 @@ static CITATION: Class = class(
 const SOURCES: &[(&str, &Class)] = &[("web", &WEB_SOURCE), ("document", &DOCUMENT_SOURCE)];
 const ANCHORS: &[(&str, &Class)] = &[("content", &ANCHOR), ("marker", &ANCHOR)];
 static WEB_SOURCE: Class =
-    class("a source in the web", &[must("url", Text), may("title", TEXT), may("excerpts", List(&Text))]);
+    class("a web source", &[must("url", Text), may("title", TEXT), may("excerpts", List(&Text))]);
 static DOCUMENT_SOURCE: Class = ruled(
-    "a source in a document",
+    "a document source",
     &[may("document_id", TEXT), may("title", TEXT), may("excerpts", List(&Text))],
     rules::document_source,
 );

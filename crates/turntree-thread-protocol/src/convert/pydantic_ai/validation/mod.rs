@@ -198,7 +198,7 @@ fn check_value(field_type: &FieldType, json: &str) -> Result<(), Refusal> {
 
 fn check_kinds(classes: &[(&str, &'static Class)], json: &str) -> Result<(), Refusal> {
     let Some(kind) = kind_of(json, "kind")? else {
-        return Err(Refusal::new("an object without \"kind\"; it must say what it is".to_owned()));
+        return Err(Refusal::new("an object without \"kind\"; add it".to_owned()));
     };
     let class = classes.iter().find(|(name, _)| *name == kind);
     class.map_or(Ok(()), |(_, class)| check_members(class, json))

@@ -8,17 +8,17 @@ pub(super) fn placement(part: &Part<'_>, part_kind: &str, kind: &Kind) -> Option
     let speaks = |who: &str| part.text("speaker").as_deref() == Some(who);
     let says = |key: &str| part.get(key).is_some_and(|value| !value.is_null());
     match (part_kind, kind) {
-        ("speech", Kind::Request) if speaks("assistant") => {
-            Some("what the assistant said belongs into a response; in a request the speaker is \"user\"")
-        }
-        ("speech", Kind::Response) if speaks("user") => {
-            Some("what the user said belongs into a request; in a response the speaker is \"assistant\"")
-        }
+        ("speech", Kind::Request) if speaks("assistant") => Some(
+            "speech of the assistant is only allowed in a response; use the speaker \"user\" in a request",
+        ),
+        ("speech", Kind::Response) if speaks("user") => Some(
+            "speech of the user is only allowed in a request; use the speaker \"assistant\" in a response",
+        ),
         ("compaction", Kind::Request)
             if ["id", "provider_name", "provider_details"].into_iter().any(says) =>
         {
             Some(
-                "the compaction of a provider belongs into a response; one in a request has no id and no provider",
+                "a compaction with a provider or an id is only allowed in a response; remove these members in a request",
             )
         }
         _ => None,
@@ -32,7 +32,7 @@ pub(super) fn document_source(json: &str) -> Option<&'static str> {
         "excerpts" => elements(value).next().is_some(),
         _ => false,
     });
-    (!says_something).then_some("a document that is cited needs a document_id, a title or excerpts")
+    (!says_something).then_some("a cited document needs a document_id, a title or excerpts")
 }
 
 /// A citation must start before it ends.
@@ -47,5 +47,5 @@ pub(super) fn anchor(json: &str) -> Option<&'static str> {
         }
     };
     let (start, end) = (index("start")?, index("end")?);
-    (start < 0.0 || start >= end).then_some("a citation begins before it ends: 0 <= start < end")
+    (start < 0.0 || start >= end).then_some("a citation needs 0 <= start < end")
 }
