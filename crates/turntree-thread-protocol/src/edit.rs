@@ -30,7 +30,7 @@ pub enum MergeError {
     },
     /// The threads define one agent differently.
     #[error(
-        "/agents/{agent_id}: the threads know agent \"{agent_id}\" in two ways; give one of them another id"
+        "/agents/{agent_id}: the threads define agent \"{agent_id}\" differently; give one of them another id"
     )]
     AgentConflict {
         /// The id of the agent.
@@ -175,7 +175,7 @@ impl Thread {
             if !is_chosen(index) {
                 continue;
             }
-            if told_by(&redacted.title, entry) {
+            if title_repeats(&redacted.title, entry) {
                 replacement.clone_into(&mut redacted.title);
             }
             let action = Arc::make_mut(entry);
@@ -192,8 +192,8 @@ impl Thread {
     pub fn slice(&self, slice: &Slice, thread_id: impl Into<String>, created_at: impl Into<String>) -> Self {
         let namespaces = self.hoisted_namespaces();
         let whole = self.unhoisted();
-        let kept = slice.kept(&whole.actions);
-        let is_kept = |index: usize| kept.get(index) == Some(&true);
+        let retained = slice.retained(&whole.actions);
+        let is_kept = |index: usize| retained.get(index) == Some(&true);
         let mut actions = whole.actions.clone();
         remove_of_messages(&mut actions, |index| !is_kept(index));
         let mut cut = Self { actions: Actions::default(), ..whole.into_owned() };
@@ -290,21 +290,21 @@ fn with_texts(ours: Option<&RawJson>, theirs: &RawJson) -> RawJson {
 
 impl Slice {
     /// For each action, whether the slice keeps it.
-    fn kept(&self, actions: &Actions) -> Vec<bool> {
+    fn retained(&self, actions: &Actions) -> Vec<bool> {
         let mut open: HashMap<&str, VecDeque<bool>> = HashMap::new();
-        let kept = actions.iter().map(|action| match &**action {
+        let retained = actions.iter().map(|action| match &**action {
             Action::ToolReturn(returned) => {
                 let call = open.get_mut(returned.tool_call_id.as_str()).and_then(VecDeque::pop_front);
                 call == Some(true) && self.takes_time(action)
             }
             Action::ToolCall(call) => {
-                let kept = self.takes_time(action) && self.takes_agent(action);
-                open.entry(&call.tool_call_id).or_default().push_back(kept);
-                kept
+                let retained = self.takes_time(action) && self.takes_agent(action);
+                open.entry(&call.tool_call_id).or_default().push_back(retained);
+                retained
             }
             _ => self.takes_time(action) && self.takes_agent(action),
         });
-        kept.collect()
+        retained.collect()
     }
 
     fn takes_time(&self, action: &Action) -> bool {
@@ -420,7 +420,7 @@ fn second_return(action: &Action) -> Action {
 }
 
 /// True if a title repeats the content of an action, or a part of it.
-fn told_by(title: &str, action: &Action) -> bool {
+fn title_repeats(title: &str, action: &Action) -> bool {
     let payload = |json: &RawJson| json.as_string().unwrap_or_else(|| json.get().to_owned());
     let text = match action {
         Action::UserMessage(message) => message.content.text().into_owned(),

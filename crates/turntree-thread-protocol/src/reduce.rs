@@ -21,8 +21,8 @@ impl Thread {
             agent.config_ref =
                 agent.config_ref.take().filter(|reference| !reference.starts_with("#/metadata/"));
         }
-        let kept = self.actions.iter().filter(|action| !is_private_action(action));
-        core.actions = kept
+        let retained = self.actions.iter().filter(|action| !is_private_action(action));
+        core.actions = retained
             .zip(1_u64..)
             .map(|(action, sequence)| {
                 let mut action = Action::clone(action);
@@ -79,9 +79,9 @@ impl Thread {
         }
         thread.metadata = (!metadata.is_empty()).then_some(metadata);
         for entry in &mut thread.actions.0 {
-            let Some(kept) = lowered.remove(&entry.sequence()) else { continue };
+            let Some(retained) = lowered.remove(&entry.sequence()) else { continue };
             let metadata = Arc::make_mut(entry).metadata_mut().get_or_insert_default();
-            for (namespace, value) in kept {
+            for (namespace, value) in retained {
                 // The action's own metadata is newer.
                 if metadata.get(&namespace).is_none() {
                     metadata.insert(namespace, value);

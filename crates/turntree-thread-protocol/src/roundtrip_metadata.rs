@@ -34,7 +34,8 @@ pub(super) fn remove_of_messages(actions: &mut Actions, touched: impl Fn(usize) 
             continue;
         }
         for (entry, message) in actions.0.iter_mut().zip(messages) {
-            if message.is_some_and(|message| gone.contains(&message)) && kept(entry, namespace).is_some() {
+            if message.is_some_and(|message| gone.contains(&message)) && retained(entry, namespace).is_some()
+            {
                 remove_namespace(Arc::make_mut(entry), namespace);
             }
         }
@@ -48,7 +49,7 @@ pub(super) fn remove_namespace(action: &mut Action, namespace: &str) {
     *action.metadata_mut() = (!metadata.is_empty()).then_some(metadata);
 }
 
-fn kept<'a>(action: &'a Action, namespace: &str) -> Option<&'a RawJson> {
+fn retained<'a>(action: &'a Action, namespace: &str) -> Option<&'a RawJson> {
     action.metadata()?.get(namespace)
 }
 
@@ -79,7 +80,7 @@ fn pydantic_ai_messages(actions: &Actions) -> Vec<Option<usize>> {
         index: u64,
     }
     numbered(actions, |action| {
-        let envelope: Envelope = kept(action, PYDANTIC_AI)?.to().ok()?;
+        let envelope: Envelope = retained(action, PYDANTIC_AI)?.to().ok()?;
         match envelope.message {
             Some(message) => Some((message.index, true)),
             None => envelope.m.map(|number| (number, false)),
@@ -94,7 +95,7 @@ fn turntree_messages(actions: &Actions) -> Vec<Option<usize>> {
         id: Option<serde::de::IgnoredAny>,
     }
     numbered(actions, |action| {
-        let envelope: Envelope = kept(action, "turntree")?.to().ok()?;
+        let envelope: Envelope = retained(action, "turntree")?.to().ok()?;
         Some((envelope.m, envelope.id.is_some()))
     })
 }
@@ -107,7 +108,7 @@ fn ui_messages(actions: &Actions) -> Vec<Option<usize>> {
     }
     let mut run = None;
     let message = |(position, action): (usize, &Arc<Action>)| {
-        if let Some(residue) = kept(action, "ui").and_then(|kept| kept.to::<Residue>().ok()) {
+        if let Some(residue) = retained(action, "ui").and_then(|retained| retained.to::<Residue>().ok()) {
             run = Some((position, position.saturating_add(residue.actions)));
         }
         run.filter(|(_, end)| position < *end).map(|(first, _)| first)

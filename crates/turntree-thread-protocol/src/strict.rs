@@ -12,24 +12,24 @@ use turntree_core::json::{Extra, RawJson, pointer as json_pointer};
 
 /// Returns every violation of a strict rule.
 pub(super) fn issues(thread: &Thread) -> Vec<Issue> {
-    let mut found = StrictChecker(Vec::new());
-    found.uuid("/thread_id", &thread.thread_id);
+    let mut checker = StrictChecker(Vec::new());
+    checker.uuid("/thread_id", &thread.thread_id);
     if let Some(parent) = &thread.parent_thread_id {
-        found.uuid("/parent_thread_id", parent);
+        checker.uuid("/parent_thread_id", parent);
     }
-    found.time("/created_at", &thread.created_at);
-    found.time("/updated_at", &thread.updated_at);
-    found.extra("", &thread.extra);
+    checker.time("/created_at", &thread.created_at);
+    checker.time("/updated_at", &thread.updated_at);
+    checker.extra("", &thread.extra);
     for (key, agent) in thread.agents.iter() {
         let index = format!("/agents/{}", escape(key));
-        found.uuid(&format!("{index}/agent_id"), &agent.agent_id);
-        found.time(&format!("{index}/created_at"), &agent.created_at);
-        found.extra(&index, &agent.extra);
+        checker.uuid(&format!("{index}/agent_id"), &agent.agent_id);
+        checker.time(&format!("{index}/created_at"), &agent.created_at);
+        checker.extra(&index, &agent.extra);
     }
     for (index, action) in thread.actions.iter().enumerate() {
-        found.action(&format!("/actions/{index}"), action);
+        checker.action(&format!("/actions/{index}"), action);
     }
-    found.0
+    checker.0
 }
 
 struct StrictChecker(Vec<Issue>);

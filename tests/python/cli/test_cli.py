@@ -115,7 +115,7 @@ def test_bad_files_are_one_sentence(tmp_path):
     for name, data, words in [
         ("cut.jsonl.gz", gzip.compress(HISTORIES[0].encode() * 50)[:-30], "cut short"),
         ("cut.jsonl.zst", zstandard.compress(os.urandom(99_999))[:5000], "cut.jsonl.zst"),
-        ("text.jsonl", b"\xff\xfe\n", "the format cannot be told"),
+        ("text.jsonl", b"\xff\xfe\n", "the format cannot be detected"),
         ("utf8.jsonl", HISTORIES[0].encode() + b'\n["\xff"]\n', "line 2: invalid UTF-8 at byte 2"),
         ("huge.jsonl", b"[" * 3_000_000, "nested deeper"),
         ("cut.json", HISTORIES[0].encode()[:-9], "EOF while parsing"),

@@ -215,7 +215,7 @@ def test_progress_and_other_threads_go_on(src):
         ({"src": "/nowhere/x.jsonl"}, FileNotFoundError, "/nowhere/x.jsonl"),
         ({"src": "/"}, OSError, "directory"),
         ({"dst": "/nowhere/x.jsonl"}, FileNotFoundError, "/nowhere/x.jsonl"),
-        ({"src": io.BytesIO(b'{"a": 1}'), "from_": None}, ValueError, "the format cannot be told"),
+        ({"src": io.BytesIO(b'{"a": 1}'), "from_": None}, ValueError, "the format cannot be detected"),
     ],
 )
 def test_wrong_arguments_are_refused(src, arguments, error, words):

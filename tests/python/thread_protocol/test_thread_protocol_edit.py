@@ -108,7 +108,7 @@ def test_threads_without_a_common_past_are_not_merged() -> None:
     with pytest.raises(ValueError, match="no first action in common"):
         one.merge(other)
     stranger = one.branch().add_agent(tp.AgentConfig("Another Ann", agent_id="ann", created_at=START))
-    with pytest.raises(ValueError, match='know agent "ann" in two ways'):
+    with pytest.raises(ValueError, match='define agent "ann" differently'):
         one.merge(stranger)
 
 

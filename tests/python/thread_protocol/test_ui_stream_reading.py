@@ -82,8 +82,8 @@ def test_the_id_of_a_chat() -> None:
         ({"type": "tool-input-delta", "toolCallId": "x", "inputTextDelta": "a"}, "tool-input-start first"),
         ({"type": "tool-output-available", "toolCallId": "x", "output": 1}, 'no call "x"'),
         ({"type": "tool-approval-response", "approvalId": "x", "approved": True}, 'no approval "x"'),
-        ({"type": "text-start"}, 'needs "id"'),
-        ({"type": "source-url", "sourceId": "s"}, 'needs "url"'),
+        ({"type": "text-start"}, 'chunk without "id"'),
+        ({"type": "source-url", "sourceId": "s"}, 'chunk without "url"'),
         ({"type": "text-start", "id": 5}, "/id"),
         ({"typ": "text-start"}, "type"),
     ],
@@ -103,7 +103,7 @@ def test_a_reader_that_failed_keeps_what_it_read() -> None:
         reader.feed(chunk)
     with pytest.raises(turntree.ValidationError):
         reader.feed(b"data: nonsense\n\n")
-    with pytest.raises(turntree.ValidationError, match="ended with an error before"):
+    with pytest.raises(turntree.ValidationError, match="the stream is closed after an error"):
         reader.feed({"type": "start-step"})
 
     assert actions(reader.thread()) == [said("a")]

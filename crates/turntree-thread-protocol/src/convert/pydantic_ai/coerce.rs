@@ -48,12 +48,12 @@ pub(super) fn feedback(json: &str) -> Expected<'_> {
 }
 
 /// The cause of a retry, as a value that Pydantic AI accepts.
-pub(super) fn retry(cause: Option<&str>, said: Option<&str>) -> Expected<'static> {
+pub(super) fn retry(cause: Option<&str>, feedback_json: Option<&str>) -> Expected<'static> {
     Expected::Value(Value::json(match cause {
         Some("validation_error") => VALIDATION_ERROR,
         Some("no_output") => "{\"cause\":\"no_output\",\"attempt\":null,\"max_retries\":null}",
         Some("model_retry") => MODEL_RETRY,
-        _ if said.is_some_and(|said| said.starts_with('[')) => VALIDATION_ERROR,
+        _ if feedback_json.is_some_and(|feedback_json| feedback_json.starts_with('[')) => VALIDATION_ERROR,
         _ => MODEL_RETRY,
     }))
 }

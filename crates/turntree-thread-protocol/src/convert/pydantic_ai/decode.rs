@@ -52,8 +52,8 @@ impl<'t> ActionGroup<'t> {
     }
 
     fn kind(&self) -> Kind {
-        let said = self.message.as_ref().and_then(|message| message.kind.as_ref());
-        match (said, self.sender) {
+        let user_items = self.message.as_ref().and_then(|message| message.kind.as_ref());
+        match (user_items, self.sender) {
             (Some(kind), _) => Kind::from(kind.as_str()),
             (None, Some(Sender::Response(_))) => Kind::Response,
             (None, _) => Kind::Request,
@@ -347,7 +347,7 @@ pub(super) fn decode_part<'t>(
     let as_text = as_text && matches!(action, Action::ToolCall(call) if !call.args.is_string());
     let items = match action {
         _ if class == "speech" => part_fields::audio(action, stored.items.as_deref(), layouts),
-        Action::UserMessage(message) => items::said(message, stored.items.as_deref(), layouts),
+        Action::UserMessage(message) => items::user_items(message, stored.items.as_deref(), layouts),
         _ => None,
     };
     let items_key = if class == "speech" { "audio" } else { "content" };

@@ -78,8 +78,8 @@ impl Downgrader {
 
     fn message<'a>(&mut self, pointer: &str, message: &ModelMessage<'a>) -> Option<ModelMessage<'a>> {
         if let Kind::Other(kind) = &message.kind {
-            let said = format!("no version of pydantic-ai has messages of kind \"{kind}\"");
-            self.note(pointer.to_owned(), ChangeKind::Dropped, said);
+            let message_text = format!("no version of pydantic-ai has messages of kind \"{kind}\"");
+            self.note(pointer.to_owned(), ChangeKind::Dropped, message_text);
             return None;
         }
         let mut parts = Vec::with_capacity(message.parts.len());
@@ -90,8 +90,9 @@ impl Downgrader {
             message.usage.as_ref().map(|usage| self.members(&format!("{pointer}/usage"), "usage", usage));
         let mut members = self.members(pointer, message.kind.name(), &message.members);
         if self.to < SUSPENDED_ANSWERS && members.text("state").as_deref() == Some("suspended") {
-            let said = format!("\"suspended\" came with {SUSPENDED_ANSWERS}; it is now \"incomplete\"");
-            self.note(format!("{pointer}/state"), ChangeKind::Rewritten, said);
+            let message_text =
+                format!("\"suspended\" came with {SUSPENDED_ANSWERS}; it is now \"incomplete\"");
+            self.note(format!("{pointer}/state"), ChangeKind::Rewritten, message_text);
             members = replaced(&members, "state", &Value::text("incomplete"));
         }
         Some(ModelMessage { kind: message.kind.clone(), members, parts, usage })
@@ -99,7 +100,7 @@ impl Downgrader {
 
     /// The members that the version supports.
     fn members<'a>(&mut self, pointer: &str, class: &str, object: &Object<'a>) -> Object<'a> {
-        let mut kept = Object::with_capacity(object.len());
+        let mut retained = Object::with_capacity(object.len());
         for (key, value) in object.entries() {
             let since = member_since(&self.plain, class, key);
             // Applications and providers may add their own counters to usage.
@@ -107,18 +108,18 @@ impl Downgrader {
             // Older versions accept a response without usage, but not with `null`.
             let refused = class == Kind::Response.name() && key == "usage" && value.as_json() == Some("null");
             if known && !refused {
-                kept.push(key.clone(), value.clone());
+                retained.push(key.clone(), value.clone());
                 continue;
             }
             if !self.says_nothing(class, key, value) {
-                let said = match since {
+                let message_text = match since {
                     Some(since) => format!("\"{key}\" came with {since}"),
                     None => format!("no known version has \"{key}\" here"),
                 };
-                self.note(format!("{pointer}/{key}"), ChangeKind::Dropped, said);
+                self.note(format!("{pointer}/{key}"), ChangeKind::Dropped, message_text);
             }
         }
-        kept
+        retained
     }
 
     /// True if the value equals the default of a missing member in every version.
@@ -159,8 +160,8 @@ impl Downgrader {
         match replaced.as_slice() {
             [] => self.note(pointer.to_owned(), ChangeKind::Dropped, why),
             [first, ..] => {
-                let said = format!("{why}; it is now \"{}\"", part_kind(first));
-                self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
+                let message_text = format!("{why}; it is now \"{}\"", part_kind(first));
+                self.note(pointer.to_owned(), ChangeKind::Rewritten, message_text);
             }
         }
         out.extend(replaced);
@@ -218,9 +219,12 @@ impl Downgrader {
                     part
                 };
                 let audio = part.get("audio").filter(|audio| !audio.is_null());
-                let said = text("transcript").map(|transcript| of("text", transcript));
+                let message_text = text("transcript").map(|transcript| of("text", transcript));
                 let has_files = class_since("file").is_some_and(|since| since <= self.to);
-                said.into_iter().chain(audio.filter(|_| has_files).map(|audio| of("file", audio))).collect()
+                message_text
+                    .into_iter()
+                    .chain(audio.filter(|_| has_files).map(|audio| of("file", audio)))
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -229,10 +233,10 @@ impl Downgrader {
     fn tool<'a>(&mut self, pointer: &str, class: &str, part: &Part<'a>) -> Part<'a> {
         let outcome = part.text("outcome");
         if class == "tool-return" && outcome.as_deref() == Some("retried") && self.to < TYPED_RETRIES {
-            let said = format!(
+            let message_text = format!(
                 "returns that request a retry exist since {TYPED_RETRIES}; converted to \"retry-prompt\""
             );
-            self.note(pointer.to_owned(), ChangeKind::Rewritten, said);
+            self.note(pointer.to_owned(), ChangeKind::Rewritten, message_text);
             return retry_prompt(part);
         }
         let mut older = Object::with_capacity(part.len());
@@ -240,9 +244,9 @@ impl Downgrader {
             let text = value.as_text();
             let value = match (&**key, text.as_deref()) {
                 ("outcome", Some("interrupted")) if self.to < INTERRUPTED_RETURNS => {
-                    let said =
+                    let message_text =
                         format!("\"interrupted\" came with {INTERRUPTED_RETURNS}; it is now \"failed\"");
-                    self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, said);
+                    self.note(format!("{pointer}/outcome"), ChangeKind::Rewritten, message_text);
                     Value::text("failed")
                 }
                 // First versions required a description of each match.
@@ -252,8 +256,8 @@ impl Downgrader {
                             && kind == "tool-search"
                             && is_short_search(class, part)) =>
                 {
-                    let said = format!("this version has no tools of kind \"{kind}\"");
-                    self.note(format!("{pointer}/tool_kind"), ChangeKind::Dropped, said);
+                    let message_text = format!("this version has no tools of kind \"{kind}\"");
+                    self.note(format!("{pointer}/tool_kind"), ChangeKind::Dropped, message_text);
                     Value::NULL
                 }
                 _ => value.clone(),
@@ -276,13 +280,14 @@ impl Downgrader {
             },
             _ => return self.members(pointer, "user-prompt", part),
         };
-        let mut kept = Vec::with_capacity(items.len());
+        let mut retained = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
-            kept.extend(self.item(&format!("{pointer}/content/{index}"), item));
+            retained.extend(self.item(&format!("{pointer}/content/{index}"), item));
         }
         let mut prompt = Object::with_capacity(part.len());
         for (key, value) in part.entries() {
-            let value = if key == "content" { Value::List(std::mem::take(&mut kept)) } else { value.clone() };
+            let value =
+                if key == "content" { Value::List(std::mem::take(&mut retained)) } else { value.clone() };
             prompt.push(key.clone(), value);
         }
         self.members(pointer, "user-prompt", &prompt)
@@ -303,8 +308,8 @@ impl Downgrader {
             let mut object = self.members(pointer, &class, &object);
             let local = object.text("force_download").as_deref() == Some("allow-local");
             if local && self.to < LOCAL_DOWNLOADS {
-                let said = format!("\"allow-local\" came with {LOCAL_DOWNLOADS}; it is now true");
-                self.note(format!("{pointer}/force_download"), ChangeKind::Rewritten, said);
+                let message_text = format!("\"allow-local\" came with {LOCAL_DOWNLOADS}; it is now true");
+                self.note(format!("{pointer}/force_download"), ChangeKind::Rewritten, message_text);
                 object = replaced(&object, "force_download", &Value::json("true"));
             }
             return Some(Value::Object(object));

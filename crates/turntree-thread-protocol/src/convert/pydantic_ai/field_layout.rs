@@ -281,7 +281,7 @@ pub(super) struct FieldLayout<'a> {
     /// True if an object of this class was seen.
     seen: bool,
     /// True if it differs from the built-in layout and must be stored.
-    kept: bool,
+    retained: bool,
 }
 
 /// The differences of an object from its layout and its action.
@@ -428,7 +428,7 @@ impl Default for FieldLayouts<'_> {
             for (key, default) in *members {
                 object.push(*key, Value::json(default));
             }
-            FieldLayout { class: Cow::Borrowed(class), members: object, seen: false, kept: false }
+            FieldLayout { class: Cow::Borrowed(class), members: object, seen: false, retained: false }
         });
         Self {
             templates: templates.collect(),
@@ -470,21 +470,21 @@ impl<'a> FieldLayouts<'a> {
             return;
         }
         layout.seen = true;
-        layout.kept = members.len() != layout.members.len()
+        layout.retained = members.len() != layout.members.len()
             || members.iter().zip(layout.members.iter()).any(|(new, old)| new.0 != old.0 || *new.1 != *old.1);
         layout.members = members;
     }
 
     /// The layouts that must be stored.
-    pub(super) fn kept(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
-        self.templates.iter().filter(|layout| layout.kept).map(|layout| (&*layout.class, &layout.members))
+    pub(super) fn retained(&self) -> impl Iterator<Item = (&str, &Object<'a>)> {
+        self.templates.iter().filter(|layout| layout.retained).map(|layout| (&*layout.class, &layout.members))
     }
 
     /// Replaces the built-in layout of a class.
     pub(super) fn replace(&mut self, class: Cow<'a, str>, members: Object<'a>) {
         match self.templates.iter_mut().find(|layout| layout.class == class) {
             Some(layout) => layout.members = members,
-            None => self.templates.push(FieldLayout { class, members, seen: true, kept: true }),
+            None => self.templates.push(FieldLayout { class, members, seen: true, retained: true }),
         }
     }
 }

@@ -140,13 +140,13 @@ fn is_keeper(provider: &str) -> bool {
 pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) -> Option<EncodedItems> {
     let mut encoded = EncodedItems::default();
     let mut diff = String::from("[");
-    let mut said = false;
+    let mut user_items = false;
     let mut item = |encoded: &mut EncodedItems, value: &Value<'a>, object: Option<Object<'a>>| {
         let entry = encode_item(encoded, value, object, layouts);
         if diff.len() > 1 {
             diff.push(',');
         }
-        said |= entry != "null";
+        user_items |= entry != "null";
         diff.push_str(&entry);
     };
     match content {
@@ -168,7 +168,7 @@ pub(super) fn encode<'a>(content: &Value<'a>, layouts: &mut FieldLayouts<'a>) ->
         _ => return None,
     }
     diff.push(']');
-    encoded.diff = said.then_some(diff);
+    encoded.diff = user_items.then_some(diff);
     Some(encoded)
 }
 
@@ -345,20 +345,20 @@ pub(super) fn is_inline(part: &ContentPart) -> bool {
 }
 
 /// The items of a user message and its attachments; `None` for plain text.
-pub(super) fn said<'t>(
+pub(super) fn user_items<'t>(
     message: &'t UserMessageAction,
     items: Option<&[Option<ItemMetadata<'t>>]>,
     layouts: &FieldLayouts<'t>,
 ) -> Option<Value<'t>> {
     let attached = message.attachments.as_deref().unwrap_or_default();
-    let mut said = match &message.content {
+    let mut user_items = match &message.content {
         MessageContent::Text(_) if attached.is_empty() => return None,
         MessageContent::Text(text) => vec![Value::text(text)],
         MessageContent::Parts(parts) => decode_all(parts, items, layouts),
     };
     let item = |part| Value::Json(Cow::Owned(to_json(&decode_item(&part, None, layouts))));
-    said.extend(attached.iter().filter_map(Attachment::part).map(item));
-    Some(Value::List(said))
+    user_items.extend(attached.iter().filter_map(Attachment::part).map(item));
+    Some(Value::List(user_items))
 }
 
 /// The text of a content part that has no item in a response: a Markdown link for remote files, JSON for unknown parts

@@ -135,13 +135,13 @@ fn expected_of_system<'t>(
     key: &str,
 ) -> Expected<'t> {
     if class == "retry-feedback" && system.action_type == RETRY {
-        let said = member(&system.data, "content").map(serde_json::value::RawValue::get);
+        let feedback_json = member(&system.data, "content").map(serde_json::value::RawValue::get);
         return match key {
-            "content" => coerce::feedback(said.unwrap_or("\"\"")),
+            "content" => coerce::feedback(feedback_json.unwrap_or("\"\"")),
             "retry" => {
                 let cause =
                     member(&system.data, "cause").and_then(|cause| serde_json::from_str(cause.get()).ok());
-                coerce::retry(cause, said)
+                coerce::retry(cause, feedback_json)
             }
             _ => Expected::Default,
         };

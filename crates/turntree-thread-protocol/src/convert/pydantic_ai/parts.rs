@@ -128,13 +128,13 @@ pub(super) fn write_part_diff<'a>(
         }
         _ => false,
     };
-    let told = |key: &str| match key {
+    let expect = |key: &str| match key {
         // Decoding the message checks these fields.
         "content" | "audio" if has_items => Expected::Covered,
         "part_kind" => Expected::text(class),
         _ => expected(action, class, key, arguments_as_text),
     };
-    let diff = layouts.get(class)?.diff(part, told)?;
+    let diff = layouts.get(class)?.diff(part, expect)?;
     writer.write_diff(&diff, "keys", "part");
     Some(diff.exact)
 }
@@ -257,10 +257,10 @@ fn denied(tool_call_id: &str, timestamp: &str) -> Action {
 fn retry(part: &Part<'_>, timestamp: &str) -> Action {
     let content = part.get("content").and_then(raw_json).unwrap_or_default();
     let cause = part.get("retry").filter(|retry| !retry.is_null()).and_then(retry_cause);
-    let told = if content.is_array() { "validation_error" } else { "model_retry" };
+    let expect = if content.is_array() { "validation_error" } else { "model_retry" };
     let mut data = ObjectWriter::default();
     data.json("content", content.get());
-    data.text("cause", cause.as_deref().unwrap_or(told));
+    data.text("cause", cause.as_deref().unwrap_or(expect));
     system(RETRY, timestamp, RawJson::from_text(data.finish()).unwrap_or_default())
 }
 

@@ -135,7 +135,7 @@ pub(super) fn write(
     if full {
         writer.text("profile", BASE);
         let mut templates = ObjectWriter::default();
-        for (class, members) in layouts.kept() {
+        for (class, members) in layouts.retained() {
             write_object(templates.key(class), members);
         }
         if !templates.is_empty() {

@@ -38,22 +38,24 @@ impl Thread {
         let metadata = ThreadMetadata::of(self).unwrap_or_default();
         let mut total = Usage { total_tokens: Some(0), ..Usage::default() };
         for action in &self.actions.0 {
-            let told = match &**action {
+            let counted_tokens = match &**action {
                 Action::AssistantMessage(message) => message.usage.as_deref().cloned(),
                 Action::System(system) if system.action_type == USAGE => {
                     read_object(system.data.get()).as_ref().and_then(counted)
                 }
                 _ => None,
             };
-            let kept = action_metadata(action, &metadata).ok().flatten().and_then(|stored| stored.message);
-            let kept = kept.map(|message| message.usage);
-            let kept = |key: &str| {
-                let value = kept.as_ref()?.0.iter().find(|(name, _)| name == key)?;
+            let stored_usage =
+                action_metadata(action, &metadata).ok().flatten().and_then(|stored| stored.message);
+            let stored_usage = stored_usage.map(|message| message.usage);
+            let stored_usage = |key: &str| {
+                let value = stored_usage.as_ref()?.0.iter().find(|(name, _)| name == key)?;
                 value.1.get().parse::<u64>().ok()
             };
-            let (input, output) = told.map_or((0, 0), |usage| (usage.input_tokens, usage.output_tokens));
-            let input = input.saturating_add(kept("input_tokens").unwrap_or_default());
-            let output = output.saturating_add(kept("output_tokens").unwrap_or_default());
+            let (input, output) =
+                counted_tokens.map_or((0, 0), |usage| (usage.input_tokens, usage.output_tokens));
+            let input = input.saturating_add(stored_usage("input_tokens").unwrap_or_default());
+            let output = output.saturating_add(stored_usage("output_tokens").unwrap_or_default());
             total.input_tokens = total.input_tokens.saturating_add(input);
             total.output_tokens = total.output_tokens.saturating_add(output);
         }

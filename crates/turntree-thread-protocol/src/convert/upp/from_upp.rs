@@ -98,8 +98,8 @@ fn attach_metadata(index: usize, message: &Arc<Message>, actions: &mut Vec<Actio
     let set = |actions: &mut [Action], raw: Option<RawJson>| {
         let mut raw = raw;
         for (position, action) in actions.iter_mut().enumerate() {
-            let said = RawJson::from_value(&stored(position == 0, raw.take())).unwrap_or_default();
-            action.metadata_mut().get_or_insert_default().insert(NAMESPACE, said);
+            let stored_json = RawJson::from_value(&stored(position == 0, raw.take())).unwrap_or_default();
+            action.metadata_mut().get_or_insert_default().insert(NAMESPACE, stored_json);
         }
     };
     set(actions, None);

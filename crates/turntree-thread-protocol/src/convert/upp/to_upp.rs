@@ -46,8 +46,11 @@ impl Thread {
     pub fn to_upp(&self, options: &ViewOptions) -> Result<Vec<Message>, ThreadError> {
         let thread = self.unhoisted();
         let envelopes = thread.actions.iter().enumerate().map(|(index, action)| {
-            let said = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
-            said.map(|said| said.to::<MessageMetadata>().map_err(|error| damaged(index, error.to_string())))
+            let stored_json = action.metadata().and_then(|metadata| metadata.get(NAMESPACE));
+            stored_json
+                .map(|stored_json| {
+                    stored_json.to::<MessageMetadata>().map_err(|error| damaged(index, error.to_string()))
+                })
                 .transpose()
         });
         let envelopes: Vec<Option<MessageMetadata>> = envelopes.collect::<Result<_, _>>()?;
@@ -237,11 +240,11 @@ fn continues_message(
             (Some(Speaker::Agent(one)), Some(Speaker::Agent(other))) => {
                 let says = |action: &Action| matches!(action, Action::AssistantMessage(_));
                 let calls = group.iter().any(|(action, _)| matches!(&**action, Action::ToolCall(_)));
-                let said = group.iter().any(|(action, _)| says(action));
+                let stored_json = group.iter().any(|(action, _)| says(action));
                 // Calls end a response.
                 one == other
                     && (matches!(&*item.0, Action::ToolCall(_)) || !calls)
-                    && !(said && says(&item.0))
+                    && !(stored_json && says(&item.0))
             }
             (Some(Speaker::Tool), Some(Speaker::Tool)) => true,
             _ => false,

@@ -29,11 +29,11 @@ pub(super) fn parts_of(message: &UserMessageAction) -> Vec<UiPart> {
     attached.filter_map(Attachment::part).filter_map(|part| content::to_part(&part)).collect()
 }
 
-/// The sidecar entries of the attachments of `wanted`: the fields that its file part does not hold, or the whole
+/// The sidecar entries of the attachments of `target`: the fields that its file part does not hold, or the whole
 /// attachment if it has no file part. Updates `read`, the message without a sidecar, to what these entries restore.
-pub(super) fn told(wanted: &Action, read: &mut Action) -> Option<RawJson> {
-    let (Action::UserMessage(wanted), Action::UserMessage(read)) = (wanted, read) else { return None };
-    let attachments = wanted.attachments.as_deref().filter(|attachments| !attachments.is_empty())?;
+pub(super) fn sidecar_entries(target: &Action, read: &mut Action) -> Option<RawJson> {
+    let (Action::UserMessage(target), Action::UserMessage(read)) = (target, read) else { return None };
+    let attachments = target.attachments.as_deref().filter(|attachments| !attachments.is_empty())?;
     let shown = attachments.iter().filter(|attachment| attachment.part().is_some()).count();
     let mut files = last_files(&read.content, shown)?.into_iter();
     let entries: Vec<RawObject> = attachments
@@ -49,7 +49,7 @@ pub(super) fn told(wanted: &Action, read: &mut Action) -> Option<RawJson> {
 }
 
 /// Restores the attachments of a message from sidecar entries; `None` if the entries do not match the message.
-pub(super) fn restored(read: &Action, entries: &RawJson) -> Option<Action> {
+pub(super) fn restore_attachments(read: &Action, entries: &RawJson) -> Option<Action> {
     let Action::UserMessage(read) = read else { return None };
     moved(read, entries).map(Action::UserMessage)
 }

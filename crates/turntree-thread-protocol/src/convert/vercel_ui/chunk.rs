@@ -251,7 +251,7 @@ pub(super) fn without_prototypes(value: &RawJson) -> Option<RawJson> {
 fn clean(value: &RawJson) -> Option<RawJson> {
     if let Some(object) = RawObject::from_raw(value) {
         let mut changed = false;
-        let mut kept = RawObject::new();
+        let mut retained = RawObject::new();
         for (key, member) in object.iter() {
             let is_harmful = key == "__proto__"
                 || (key == "constructor"
@@ -262,9 +262,9 @@ fn clean(value: &RawJson) -> Option<RawJson> {
             }
             let cleaned = clean(member);
             changed |= cleaned.is_some();
-            kept.insert(key, cleaned.unwrap_or_else(|| member.clone()));
+            retained.insert(key, cleaned.unwrap_or_else(|| member.clone()));
         }
-        return changed.then(|| RawJson::from_value(&kept).unwrap_or_default());
+        return changed.then(|| RawJson::from_value(&retained).unwrap_or_default());
     }
     if value.is_array() {
         let items: Vec<RawJson> = value.to().ok()?;

@@ -67,8 +67,8 @@ const REFERENCE: &str = "providerReference";
 
 /// The provider of the file and the file's id there; the first provider by name.
 fn reference(part: &UiPart) -> Option<(String, String)> {
-    let kept = RawObject::from_raw(part.extra.get(REFERENCE)?)?;
-    let ids = kept.iter().filter_map(|(provider, id)| Some((provider.to_owned(), id.as_string()?)));
+    let retained = RawObject::from_raw(part.extra.get(REFERENCE)?)?;
+    let ids = retained.iter().filter_map(|(provider, id)| Some((provider.to_owned(), id.as_string()?)));
     ids.min()
 }
 
@@ -94,9 +94,10 @@ pub(super) fn to_part(part: &ContentPart) -> Option<UiPart> {
 /// The UI part of a file at a provider, for major 7; `None` if the provider is unknown.
 fn referring(part: &ContentPart) -> Option<UiPart> {
     let file = FileDescription::of(part)?;
-    let kept: RawObject = [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
+    let retained: RawObject =
+        [(file.provider?, RawJson::from_str_value(file.file_id?))].into_iter().collect();
     let mut part = file_part(&file, String::new());
-    part.extra.insert(REFERENCE, RawJson::from_value(&kept).ok()?);
+    part.extra.insert(REFERENCE, RawJson::from_value(&retained).ok()?);
     Some(part)
 }
 

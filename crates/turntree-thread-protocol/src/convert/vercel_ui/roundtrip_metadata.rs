@@ -66,12 +66,12 @@ pub(super) fn of(message: &UiMessage, actions: &[Action], payloads: &[(usize, Pa
     let actions: Vec<&Action> = actions.iter().collect();
     let comes_back = rebuild(&short, &actions)
         .is_some_and(|back| serde_json::to_string(&back).is_ok_and(|back| back == wanted));
-    let kept = if comes_back {
+    let retained = if comes_back {
         short
     } else {
         residue(RawJson::from_value(message).unwrap_or_default(), Some(true))
     };
-    RawJson::from_value(&kept).unwrap_or_default()
+    RawJson::from_value(&retained).unwrap_or_default()
 }
 
 fn take_out(part: &mut UiPart, payload: Payload, actions: &[Action]) {
@@ -163,14 +163,14 @@ pub(super) fn rebuild(residue: &RoundtripMetadata, actions: &[&Action]) -> Optio
 #[expect(clippy::option_option, reason = "failure, absence and presence")]
 fn take_reference(part: &mut UiPart) -> Option<Option<Reference>> {
     let Some(raw) = part.extra.get("$").cloned() else { return Some(None) };
-    let kept: Vec<(String, RawJson)> = part
+    let retained: Vec<(String, RawJson)> = part
         .extra
         .iter()
         .filter(|(key, _)| *key != "$")
         .map(|(key, value)| (key.to_owned(), value.clone()))
         .collect();
     part.extra = Extra::new();
-    for (key, value) in kept {
+    for (key, value) in retained {
         part.extra.insert(key, value);
     }
     raw.to().ok().map(Some)

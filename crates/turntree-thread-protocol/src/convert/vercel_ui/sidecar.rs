@@ -52,14 +52,14 @@ json_object! {
     }
 }
 
-/// Builds the sidecar of a message. `wanted` are its actions, `read` are the actions that an import finds in it.
-pub(super) fn of(wanted: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thread_id: &str) -> Sidecar {
+/// Builds the sidecar of a message. `target` are its actions, `read` are the actions that an import finds in it.
+pub(super) fn of(target: &[Arc<Action>], read: Vec<Action>, agent_id: &str, thread_id: &str) -> Sidecar {
     Sidecar {
         v: VERSION.to_owned(),
         thread_id: Some(thread_id.to_owned()),
         agent_id: Some(agent_id.to_owned()),
-        base: Some(base_of(wanted)),
-        ..rest(wanted, read)
+        base: Some(base_of(target)),
+        ..rest(target, read)
     }
 }
 
@@ -74,37 +74,37 @@ pub(super) fn beginning(base: u64, source: &Thread) -> Sidecar {
     }
 }
 
-fn base_of(wanted: &[Arc<Action>]) -> u64 {
-    wanted.first().map_or(1, |action| action.sequence())
+fn base_of(target: &[Arc<Action>]) -> u64 {
+    target.first().map_or(1, |action| action.sequence())
 }
 
 /// The differences between the parts of a message and its actions, with the digest of the actions.
-pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
-    let base = base_of(wanted);
+pub(super) fn rest(target: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
+    let base = base_of(target);
     let mut sidecar = Sidecar {
         v: VERSION.to_owned(),
-        sha256: Some(digest(wanted.iter().map(AsRef::as_ref))),
+        sha256: Some(digest(target.iter().map(AsRef::as_ref))),
         ..Sidecar::default()
     };
-    let shown = wanted.iter().filter(|action| !is_private_action(action)).count();
+    let shown = target.iter().filter(|action| !is_private_action(action)).count();
     let fits = shown == read.len()
-        && wanted
+        && target
             .iter()
             .filter(|action| !is_private_action(action))
             .zip(&read)
-            .all(|(wanted, read)| wanted.action_type() == read.action_type());
+            .all(|(target, read)| target.action_type() == read.action_type());
     if !fits {
-        sidecar.raw = RawJson::from_value(&wanted.iter().map(AsRef::as_ref).collect::<Vec<&Action>>()).ok();
+        sidecar.raw = RawJson::from_value(&target.iter().map(AsRef::as_ref).collect::<Vec<&Action>>()).ok();
         return sidecar;
     }
     let mut read = read.into_iter();
     let mut entries = RawObject::new();
-    for (index, wanted) in wanted.iter().enumerate() {
+    for (index, target) in target.iter().enumerate() {
         let sequence = base.saturating_add(u64::try_from(index).unwrap_or(u64::MAX));
-        let entry = if is_private_action(wanted) {
-            [("raw", RawJson::from_value(&**wanted).unwrap_or_default())].into_iter().collect()
+        let entry = if is_private_action(target) {
+            [("raw", RawJson::from_value(&**target).unwrap_or_default())].into_iter().collect()
         } else {
-            read.next().map(|read| difference(wanted, read, sequence)).unwrap_or_default()
+            read.next().map(|read| difference(target, read, sequence)).unwrap_or_default()
         };
         if !entry.is_empty() {
             entries.insert(index.to_string(), RawJson::from_value(&entry).unwrap_or_default());
@@ -114,11 +114,11 @@ pub(super) fn rest(wanted: &[Arc<Action>], read: Vec<Action>) -> Sidecar {
     sidecar
 }
 
-/// The entry that restores `wanted` from `read`.
-fn difference(wanted: &Action, mut read: Action, sequence: u64) -> RawObject {
+/// The entry that restores `target` from `read`.
+fn difference(target: &Action, mut read: Action, sequence: u64) -> RawObject {
     read.set_sequence(sequence);
-    let attachments = attachments::told(wanted, &mut read);
-    let mut entry = changes(&members(wanted), &members(&read));
+    let attachments = attachments::sidecar_entries(target, &mut read);
+    let mut entry = changes(&members(target), &members(&read));
     if let Some(attachments) = attachments {
         entry.insert("at", attachments);
     }
@@ -184,7 +184,7 @@ fn patched(action: &Action, patch: &RawObject) -> Option<Action> {
         return Some(action.clone());
     }
     let members = match patch.get("at") {
-        Some(entries) => members(&attachments::restored(action, entries)?),
+        Some(entries) => members(&attachments::restore_attachments(action, entries)?),
         None => members(action),
     };
     RawJson::from_value(&amended(members, patch)?).ok()?.to().ok()

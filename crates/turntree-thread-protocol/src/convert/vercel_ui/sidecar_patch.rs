@@ -19,10 +19,10 @@ pub(super) fn members<T: Serialize>(value: &T) -> RawObject {
     RawJson::from_value(value).ok().and_then(|value| RawObject::from_raw(&value)).unwrap_or_default()
 }
 
-/// The patch that changes `read` to `wanted`.
-pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
+/// The patch that changes `read` to `target`.
+pub(super) fn changes(target: &RawObject, read: &RawObject) -> RawObject {
     let (mut entry, mut other) = (RawObject::new(), RawObject::new());
-    for (key, value) in wanted.iter() {
+    for (key, value) in target.iter() {
         // Browsers treat different spellings of a number as equal; documents do not.
         if read.get(key).is_some_and(|read| read.get() == value.get()) {
             continue;
@@ -35,7 +35,7 @@ pub(super) fn changes(wanted: &RawObject, read: &RawObject) -> RawObject {
     if !other.is_empty() {
         entry.insert("x", RawJson::from_value(&other).unwrap_or_default());
     }
-    let gone: Vec<&str> = read.iter().map(|(key, _)| key).filter(|key| wanted.get(key).is_none()).collect();
+    let gone: Vec<&str> = read.iter().map(|(key, _)| key).filter(|key| target.get(key).is_none()).collect();
     if !gone.is_empty() {
         entry.insert("gone", RawJson::from_value(&gone).unwrap_or_default());
     }

@@ -119,16 +119,17 @@ impl UiStreamReader {
             "finish" => self.outcome.finish_reason.clone_from(&chunk.finish_reason),
             "abort" => {
                 // Major 5 does not send the reason.
-                let is_told = self
-                    .told("data-tp-abort", "reason")
-                    .is_some_and(|told| chunk.reason.is_none() || told == chunk.reason);
-                if !is_told {
+                let is_in_data_part =
+                    self.last_data_member("data-tp-abort", "reason").is_some_and(|last_data_member| {
+                        chunk.reason.is_none() || last_data_member == chunk.reason
+                    });
+                if !is_in_data_part {
                     self.outcome.aborts.push(chunk.reason.clone());
                 }
             }
             "error" => {
                 let text = chunk.error_text.clone().unwrap_or_default();
-                if self.told("data-tp-error", "error_text") == Some(Some(text.clone())) {
+                if self.last_data_member("data-tp-error", "error_text") == Some(Some(text.clone())) {
                     return;
                 }
                 let mut open = self.assembler.open_calls();
@@ -144,7 +145,7 @@ impl UiStreamReader {
 
     /// The member of a data part of this type at the end of the message.
     #[expect(clippy::option_option, reason = "no such part, and a part without the member")]
-    fn told(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
+    fn last_data_member(&mut self, kind: &str, member: &str) -> Option<Option<String>> {
         let last = self.assembler.message().parts.last().filter(|part| part.kind == kind)?;
         let data = last.data.get().and_then(RawObject::from_raw).unwrap_or_default();
         Some(data.get(member).and_then(RawJson::as_string))

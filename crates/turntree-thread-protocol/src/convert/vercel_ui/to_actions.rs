@@ -307,11 +307,11 @@ impl ActionBuilder<'_> {
         let data = part.data.or_null();
         match name {
             "tp-user_message" => {
-                if let Ok(said) = data.to::<UserMessageAction>() {
+                if let Ok(user_action) = data.to::<UserMessageAction>() {
                     self.flush();
                     let timestamp = self.context.timestamp.into();
-                    let said = UserMessageAction { timestamp, metadata: None, ..said };
-                    self.add(ActionDraft::new(Action::UserMessage(said)));
+                    let user_action = UserMessageAction { timestamp, metadata: None, ..user_action };
+                    self.add(ActionDraft::new(Action::UserMessage(user_action)));
                     return;
                 }
             }
@@ -458,8 +458,12 @@ fn outcome(part: &UiPart) -> Option<(&'static str, RawJson)> {
 /// signature.
 fn proof(about: &RawObject) -> (Option<String>, Option<String>, Option<String>) {
     let text = |object: &RawObject, key: &str| object.get(key).and_then(RawJson::as_string);
-    if let Some(said) = about.get("pydantic_ai").and_then(RawObject::from_raw) {
-        return (text(&said, "provider_name"), text(&said, "signature"), text(&said, "id"));
+    if let Some(user_action) = about.get("pydantic_ai").and_then(RawObject::from_raw) {
+        return (
+            text(&user_action, "provider_name"),
+            text(&user_action, "signature"),
+            text(&user_action, "id"),
+        );
     }
     let mut providers: Vec<(&str, RawObject)> =
         about.iter().filter_map(|(key, value)| Some((key, RawObject::from_raw(value)?))).collect();

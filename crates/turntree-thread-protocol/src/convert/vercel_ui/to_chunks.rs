@@ -158,9 +158,9 @@ impl ChunkEmitter {
             });
             return;
         }
-        let mut said = message.clone();
-        said.metadata = None;
-        self.data("tp-user_message", &RawJson::from_value(&said).unwrap_or_default());
+        let mut user_action = message.clone();
+        user_action.metadata = None;
+        self.data("tp-user_message", &RawJson::from_value(&user_action).unwrap_or_default());
     }
 
     fn answer(&mut self, message: &AssistantMessageAction) {

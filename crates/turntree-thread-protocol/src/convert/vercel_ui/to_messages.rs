@@ -51,18 +51,18 @@ impl Thread {
         let mut moved = false;
         let with_sidecars = options.sidecar != SidecarLevel::None;
         for run in runs(&self.actions.iter().map(Arc::clone).collect::<Vec<_>>()) {
-            let wanted: Vec<Arc<Action>> =
+            let target: Vec<Arc<Action>> =
                 run.indices.iter().filter_map(|index| indices.get(*index).cloned().flatten()).collect();
             let is_recorded = run.recorded.is_some();
             let mut message = run.recorded.clone().unwrap_or_else(|| message_of(&run, *options));
             if message.parts.is_empty() && !is_recorded {
-                lead.extend(wanted);
+                lead.extend(target);
                 moved |= run.moved;
                 continue;
             }
             // Imported messages are unchanged, except with the full sidecar.
             if options.sidecar == SidecarLevel::Full || (with_sidecars && !is_recorded) {
-                let mut sidecar = sidecar_of(&message, &wanted, &source, run.agent_id.as_deref());
+                let mut sidecar = sidecar_of(&message, &target, &source, run.agent_id.as_deref());
                 sidecar.lead = list(&std::mem::take(&mut lead));
                 sidecar.moved = (std::mem::take(&mut moved) || run.moved).then_some(true);
                 set(&mut message, &sidecar);
@@ -317,9 +317,9 @@ fn recorded(actions: &[Arc<Action>]) -> Option<MessageRun> {
         return None;
     }
     let mut message = roundtrip_metadata::rebuild(&residue, &held)?;
-    if let ("user", Action::UserMessage(said)) = (message.role.as_str(), &**first) {
+    if let ("user", Action::UserMessage(user_action)) = (message.role.as_str(), &**first) {
         // Clients have no attachments, so these were added after the import.
-        message.parts.extend(attachments::parts_of(said));
+        message.parts.extend(attachments::parts_of(user_action));
     }
     let agent_id = held.iter().find_map(|action| action.agent_id()).map(str::to_owned);
     Some(MessageRun { actions: actions.to_vec(), agent_id, recorded: Some(message), ..MessageRun::default() })
@@ -329,9 +329,9 @@ fn message_of(run: &MessageRun, options: ExportOptions) -> UiMessage {
     let sequence = run.actions.first().map_or(1, |action| action.sequence());
     let id = format!("msg-{sequence}");
     if let [action] = run.actions.as_slice()
-        && let Action::UserMessage(said) = &**action
+        && let Action::UserMessage(user_action) = &**action
     {
-        let mut parts = attachments::to_parts(said, options.sdk);
+        let mut parts = attachments::to_parts(user_action, options.sdk);
         if parts.is_empty() {
             // A user message needs at least one part.
             parts.extend(content::to_parts(&"".into(), options.sdk));
@@ -365,13 +365,13 @@ fn agent_of<'t>(source: &'t Thread, agent_id: Option<&'t str>) -> &'t str {
 
 fn sidecar_of(
     message: &UiMessage,
-    wanted: &[Arc<Action>],
+    target: &[Arc<Action>],
     source: &Thread,
     agent_id: Option<&str>,
 ) -> Sidecar {
     let agent_id = agent_of(source, agent_id);
     let context = SenderContext { agent_id, timestamp: EPOCH, approvals: false };
-    sidecar::of(wanted, actions_of(message, context).actions, agent_id, &source.thread_id)
+    sidecar::of(target, actions_of(message, context).actions, agent_id, &source.thread_id)
 }
 
 fn set(message: &mut UiMessage, sidecar: &Sidecar) {

@@ -122,11 +122,11 @@ impl<'o> ThreadBuilder<'o> {
 
     fn read(&mut self, message: &UiMessage, outcome: &StreamOutcome, sidecar: Option<&Sidecar>) {
         let full = self.options.profile == ProfileKind::Full;
-        let told = sidecar.and_then(Sidecar::timestamp).or_else(|| told_time(message));
-        if let Some(told) = told {
-            let is_later = told.parse::<Timestamp>().ok() >= self.timestamp.parse::<Timestamp>().ok();
+        let server_time = sidecar.and_then(Sidecar::timestamp).or_else(|| server_timestamp(message));
+        if let Some(server_time) = server_time {
+            let is_later = server_time.parse::<Timestamp>().ok() >= self.timestamp.parse::<Timestamp>().ok();
             if full || is_later {
-                self.timestamp = told;
+                self.timestamp = server_time;
             }
         }
         let of_sidecar = sidecar
@@ -290,7 +290,7 @@ fn without_sidecar(message: &UiMessage) -> UiMessage {
 }
 
 /// The timestamp that a Pydantic AI server adds to a message.
-fn told_time(message: &UiMessage) -> Option<String> {
+fn server_timestamp(message: &UiMessage) -> Option<String> {
     let said = message.metadata_member("pydantic_ai").and_then(|value| RawObject::from_raw(&value))?;
     let time = said.get("timestamp")?.as_string()?;
     time.parse::<Timestamp>().is_ok().then_some(time)

@@ -56,10 +56,10 @@ pub(super) enum FieldType {
 
 impl FieldType {
     /// The description for error messages.
-    pub(super) fn wanted(&self) -> String {
+    pub(super) fn description(&self) -> String {
         match self {
-            Self::TextOr(field_type) => format!("a string or {}", field_type.wanted()),
-            Self::OrNull(field_type) => format!("{} or null", field_type.wanted()),
+            Self::TextOr(field_type) => format!("a string or {}", field_type.description()),
+            Self::OrNull(field_type) => format!("{} or null", field_type.description()),
             Self::Anything => "a value".to_owned(),
             Self::Text | Self::Word => "a string".to_owned(),
             Self::Time => "a time, for example \"2026-01-31T12:00:00Z\"".to_owned(),

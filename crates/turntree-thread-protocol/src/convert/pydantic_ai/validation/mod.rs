@@ -193,7 +193,7 @@ fn check_value(field_type: &FieldType, json: &str) -> Result<(), Refusal> {
     if fits {
         return Ok(());
     }
-    Err(Refusal::new(format!("must be {}, not {}", field_type.wanted(), shown(json))))
+    Err(Refusal::new(format!("must be {}, not {}", field_type.description(), shown(json))))
 }
 
 fn check_kinds(classes: &[(&str, &'static Class)], json: &str) -> Result<(), Refusal> {
