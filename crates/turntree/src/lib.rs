@@ -13,6 +13,31 @@
 //!
 //! `upp` and `thread_protocol` do not use each other. UPP-1.2 §10 defines `llm()` in the provider layer; here it is in
 //! [`agents::llm`], because it runs the same loop as an agent.
+//!
+//! # Example
+//!
+//! Runs an agent with a scripted model. `examples/agent.rs` adds a tool, `examples/custom_provider.rs` adds a provider.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use turntree::agents::host::RunContext;
+//! use turntree::agents::{Agent, AgentOptions, FunctionHost};
+//! use turntree::core::ids::RandomIds;
+//! use turntree::upp::providers::scripted::Scripted;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! let options = AgentOptions { model: Some(Arc::new(Scripted::new(["Hello!"]))), ..AgentOptions::default() };
+//! let agent = Agent::new(options, &RandomIds);
+//! let host = Arc::new(FunctionHost::new(Arc::clone(agent.tools())));
+//!
+//! let turn = agent.run("Hi", RunContext::new(host)).await?;
+//!
+//! assert_eq!(turn.response().text(), "Hello!");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub use turntree_agents as agents;
 pub use turntree_core as core;

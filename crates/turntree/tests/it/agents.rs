@@ -400,3 +400,11 @@ fn agents_and_streams_may_move_between_threads() {
     shared::<Agent>();
     shared::<RunContext>();
 }
+
+#[path = "../../examples/agent.rs"]
+mod example;
+
+#[test]
+fn the_example_of_an_agent_with_a_tool_runs() {
+    example::main().unwrap();
+}
