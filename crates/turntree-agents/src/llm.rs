@@ -228,7 +228,7 @@ pub struct LlmStream {
 
 impl LlmStream {
     /// Stops the call: the next item and [`Self::turn`] are [`turntree_upp::ErrorCode::Cancelled`], what had arrived is
-    /// attached ([`super::run::partial_turn`]). Events that have not been taken are dropped. No effect on a call that
+    /// attached ([`partial_turn`](crate::types::partial_turn)). Events that have not been taken are dropped. No effect on a call that
     /// is over.
     pub fn abort(&self) {
         self.run.abort();

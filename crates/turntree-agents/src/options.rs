@@ -35,8 +35,8 @@ pub struct AgentOptions {
     /// Its name, for people.
     pub name: Option<Arc<str>>,
     /// How many agents may run inside one another under it. Not given: what the agents around it leave, and
-    /// [`DEFAULT_DEPTH`](super::run::context::DEFAULT_DEPTH) where there are none. At most
-    /// [`GREATEST_DEPTH`](super::run::context::GREATEST_DEPTH) counts.
+    /// [`DEFAULT_DEPTH`](crate::types::parent_run::DEFAULT_DEPTH) where there are none. At most
+    /// [`GREATEST_DEPTH`](crate::types::parent_run::GREATEST_DEPTH) counts.
     pub max_sub_agent_depth: Option<u32>,
 }
 

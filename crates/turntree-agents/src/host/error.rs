@@ -1,54 +1,55 @@
-//! Errors of the application's own code.
+//! Errors of the application's code.
 
 use std::fmt;
 
 use turntree_upp::error::HostPayload;
 use turntree_upp::{ErrorCode, UppError};
 
-/// What kind of failure a [`HostError`] is.
+/// The kind of a [`HostError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostErrorKind {
-    /// The application's code raised.
+    /// The application's code raised an exception.
     #[default]
     Raised,
-    /// The arguments do not fit the tool: it was not called.
+    /// The arguments do not match the tool's schema; the tool was not called.
     InvalidArguments,
-    /// The process is to stop (as `KeyboardInterrupt`): the run ends at once, and nobody is asked.
+    /// The process stops (for example on `KeyboardInterrupt`): the run ends at once and no hook is called.
     Fatal,
 }
 
-/// A failure of the application's own code, carried as it is.
+/// An error of the application's code.
 #[derive(Clone)]
 pub struct HostError {
-    /// What kind of failure.
+    /// The kind of the error.
     pub kind: HostErrorKind,
-    /// The exception's type, as `ValueError`.
+    /// The exception's type, for example `ValueError`.
     pub type_name: String,
-    /// Its words; what a model is told of a failed tool.
+    /// The exception's message. The model receives it as the result of a failed tool.
     pub message: String,
-    /// The exception itself, where there is one.
+    /// The exception object, if there is one.
     pub payload: Option<HostPayload>,
 }
 
 impl HostError {
-    /// The application's code raised.
+    /// An exception of the application's code.
     pub fn raised(type_name: impl Into<String>, message: impl Into<String>) -> Self {
         let (type_name, message) = (type_name.into(), message.into());
         Self { kind: HostErrorKind::Raised, type_name, message, payload: None }
     }
 
-    /// The arguments do not fit; `message` tells the model what to change.
+    /// Invalid arguments; `message` explains to the model what to change.
     pub fn invalid_arguments(message: impl Into<String>) -> Self {
         Self { kind: HostErrorKind::InvalidArguments, ..Self::raised("ValidationError", message) }
     }
 
-    /// With the exception itself.
+    /// Adds the exception object.
     #[must_use]
     pub fn with_payload(self, payload: HostPayload) -> Self {
         Self { payload: Some(payload), ..self }
     }
 
-    /// As the error of a run: `place` names what raised. The exception stays in [`UppError::host`].
+    /// Converts the error to the error of a run; `place` names the code that raised. [`UppError::host`] keeps the
+    /// exception object.
     pub fn into_error(self, place: &str, provider: &str) -> UppError {
         let words = format!("{place} raised {}: {}", self.type_name, self.message);
         UppError { host: self.payload, ..UppError::new(ErrorCode::InvalidRequest, provider, words) }

@@ -11,21 +11,22 @@ use crate::host::progress::TOOL_EXECUTION_PROGRESS;
 use crate::types::event::{AgentStreamEvent, SubAgentEvent, SubAgentRun};
 use turntree_core::message::Delta;
 
-/// Events that may wait before the model's stream is held back. One wake-up of an event loop hands over all of them.
+/// Events that can wait before the model's stream is paused. One wake-up of an event loop delivers all of them.
 const CAPACITY: usize = 256;
 
-/// Events between drivers and the listener. Made by [`AgentStream`]; drivers hand it on.
+/// Events on their way from drivers to the consumer of a stream. An [`AgentStream`](crate::driver::AgentStream)
+/// creates the queue.
 #[derive(Debug, Default)]
 pub struct EventQueue {
     waiting: Arc<Waiting>,
-    /// Whose events are added here, where that is not the agent that is listened to.
+    /// The sub-agent whose events are added through this handle.
     sub_agent: Option<Arc<SubAgentRun>>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     events: Mutex<VecDeque<AgentStreamEvent>>,
-    /// The listener, while it waits: for events that do not come from the run it polls.
+    /// The consumer, while it waits for events that do not come from the run it polls.
     consumer: AtomicWaker,
 }
 
@@ -34,7 +35,7 @@ impl EventQueue {
         self.waiting.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same queue for the events of a sub-agent.
+    /// A handle to the same queue for the events of a sub-agent.
     pub(crate) fn of_sub_agent(&self, run: Arc<SubAgentRun>) -> Self {
         Self { waiting: Arc::clone(&self.waiting), sub_agent: Some(run) }
     }
@@ -46,13 +47,13 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event. Never waits: events of tools and steps are few.
+    /// Adds an event. Never waits: tools and steps send few events.
     pub(crate) fn push(&self, event: AgentStreamEvent) {
         self.lock().push_back(self.attributed(event));
     }
 
-    /// Adds the progress of a tool, from whichever thread that is on, and wakes the listener. Where too many events wait,
-    /// the new progress takes the place of the last one that waits for the same call.
+    /// Adds a progress event, on any thread, and wakes the consumer. If the queue is full, the event replaces the last
+    /// waiting progress event of the same call.
     pub(crate) fn push_progress(&self, event: AgentStreamEvent) {
         let event = self.attributed(event);
         let mut events = self.lock();
@@ -65,18 +66,17 @@ impl EventQueue {
         self.waiting.consumer.wake();
     }
 
-    /// Waits until the listener has taken what is there, when that is too much. Needs no waker: the listener takes
-    /// before it polls the driver.
+    /// Waits until the queue has capacity. Needs no waker: the consumer takes events before it polls the driver.
     pub(crate) async fn wait_for_capacity(&self) {
         poll_fn(|_| if self.has_capacity() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Whether the listener can be given more before it has taken what is there.
+    /// True if the queue has capacity.
     pub(crate) fn has_capacity(&self) -> bool {
         self.lock().len() < CAPACITY
     }
 
-    /// Waits until the listener has taken all that is there. Needs no waker, as [`Self::room`].
+    /// Waits until the queue is empty. Needs no waker, as [`Self::wait_for_capacity`].
     pub(crate) async fn wait_until_empty(&self) {
         poll_fn(|_| if self.lock().is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
@@ -86,7 +86,7 @@ impl EventQueue {
         self.lock().clear();
     }
 
-    /// Registers the consumer: events that do not come from the run it polls wake it.
+    /// Registers the waker of the consumer. Events that do not come from the run it polls wake it.
     pub(crate) fn register(&self, waker: &Waker) {
         self.waiting.consumer.register(waker);
     }
@@ -96,7 +96,7 @@ impl EventQueue {
     }
 }
 
-/// Whether both tell how far the same call is.
+/// True if both events report progress of the same call.
 fn is_same_progress(one: &AgentStreamEvent, other: &AgentStreamEvent) -> bool {
     let told = |event: &AgentStreamEvent| match event.as_upp().map(|event| &event.delta) {
         Some(Delta::Unknown { kind, delta }) if **kind == *TOOL_EXECUTION_PROGRESS => {

@@ -11,7 +11,7 @@ use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::time::{Clock, SystemClock};
 
-/// Calls the functions that the tools carry; has no hooks.
+/// Calls the Rust functions of the tools. Implements no hooks.
 pub struct FunctionHost {
     tools: Arc<[Tool]>,
     clock: Arc<dyn Clock>,
@@ -19,12 +19,12 @@ pub struct FunctionHost {
 }
 
 impl FunctionHost {
-    /// A host of these tools, with this machine's clock and random ids.
+    /// A host for these tools, with the system clock and random ids.
     pub fn new(tools: Arc<[Tool]>) -> Self {
         Self { tools, clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
     }
 
-    /// With other sources.
+    /// Replaces clock and ids.
     #[must_use]
     pub fn with_sources(self, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self { clock, ids, ..self }

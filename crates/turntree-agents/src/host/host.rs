@@ -1,4 +1,6 @@
-//! The application behind a run: its tools, its hooks, its clock. UPP-1.2 §5 and §10.4, UAP-1.0 §11.
+//! The application behind a run: tools, hooks, clock and ids.
+//!
+//! Spec: UPP-1.2 §5, §10.4; UAP-1.0 §11
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,81 +25,81 @@ use turntree_core::telemetry::Tracer;
 use turntree_core::time::Clock;
 use turntree_upp::UppError;
 
-/// What `on_before_call` decided.
+/// The result of `on_before_call`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum BeforeCall {
-    /// Go on.
+    /// Call the tool.
     #[default]
     Proceed,
-    /// Go on with other arguments.
+    /// Call the tool with these arguments.
     ProceedWith(RawJson),
-    /// Do not call the tool.
+    /// Skip the tool.
     Skip,
 }
 
-/// What an approval handler decided.
+/// The result of an approval handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// Call the tool.
     Granted,
-    /// Do not.
+    /// Do not call the tool.
     Denied,
-    /// A person decides later: the run stops once the other calls of the round have settled.
+    /// Decide later: the run stops when the other calls of the round have finished.
     Ask,
 }
 
-/// What a step brought. UAP-1.0 §11.2.
+/// The result of a step. UAP-1.0 §11.2
 #[derive(Debug, Clone)]
 pub struct StepResult {
-    /// The step as a turn.
+    /// The messages of the step as a turn.
     pub turn: Arc<Turn>,
-    /// The run so far.
+    /// The state of the run after the step.
     pub state: ExecutionState,
 }
 
-/// A future of the application.
+/// A future of the application's code.
 pub type HostFuture<'a, T> = BoxFuture<'a, Result<T, HostError>>;
 
 /// The application behind a run.
 ///
-/// Everything but [`Host::call_tool`] and the two sources has a default that does nothing. A host tells in
-/// [`Host::hooks`] which of the others it has; the rest is not called.
+/// [`Host::call_tool`], [`Host::clock`] and [`Host::ids`] are required; the other methods have defaults that do
+/// nothing. [`Host::hooks`] declares which hooks the host implements; the driver does not call the others.
 ///
 /// # Cancel safety
-/// Any future may be dropped at any point: the run was cancelled or aborted, and what the future started must stop.
+/// Any future may be dropped at any point, because the run was cancelled or aborted. Everything it started must stop.
 pub trait Host: Send + Sync {
-    /// The hooks that it has.
+    /// The hooks that the host implements.
     fn hooks(&self) -> HookSet {
         HookSet::empty()
     }
 
-    /// The host itself, for middleware that comes from the same application.
+    /// The host as `Any`, for middleware of the same application.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 
-    /// Tells the time.
+    /// The clock.
     fn clock(&self) -> &dyn Clock;
 
-    /// Mints ids.
+    /// The source of ids.
     fn ids(&self) -> &dyn IdSource;
 
-    /// Who watches this run. Asked once, when the run begins.
+    /// The tracer of the run. Called once, when the run begins.
     fn tracer(&self) -> Option<Arc<dyn Tracer>> {
         None
     }
 
-    /// Calls a tool. All calls of one answer run at once.
+    /// Calls a tool. All calls of one response run concurrently.
     ///
     /// # Errors
-    /// What the tool raised: the model is told its message as an error result.
+    /// The tool's error. The model receives its message as an error result.
     fn call_tool(&self, invocation: Arc<ToolInvocation>) -> HostFuture<'_, RawJson>;
 
-    /// The application behind an agent that is a tool of this one, for one call of it. `metadata` are those that its run
-    /// starts with. By itself it is a host that calls the functions which the agent's tools carry.
+    /// Creates the host of a sub-agent for one call. `tools` are the agent's tools; `metadata` are those that its run
+    /// starts with. Default: a [`FunctionHost`].
     ///
     /// # Errors
-    /// Why there is none; counts as the tool's failure.
+    /// The host cannot be created; counts as a failure of the tool.
     fn sub_host(
         &self,
         tools: &Arc<[Tool]>,
@@ -107,30 +109,30 @@ pub trait Host: Send + Sync {
         Ok(Arc::new(FunctionHost::new(Arc::clone(tools))))
     }
 
-    /// What an agent that is a tool of this one failed with, as the failure of that tool.
+    /// Converts the error of a sub-agent's run to the failure of the tool.
     fn sub_agent_failure(&self, error: UppError) -> HostError {
         HostError { payload: error.host, ..HostError::raised("UPPError", error.message) }
     }
 
-    /// Asks whether a tool may be called; only for tools that want it.
+    /// Decides whether a tool is called. Called only for tools that require approval.
     ///
     /// # Errors
-    /// Ends the run, after the other calls of the round have settled.
+    /// Ends the run after the other calls of the round have finished.
     fn approve(&self, _invocation: Arc<ToolInvocation>) -> HostFuture<'_, Approval> {
         Box::pin(ready(Ok(Approval::Granted)))
     }
 
-    /// The model wants a tool called. What it raises counts as the tool's failure.
+    /// The model calls a tool. An error counts as a failure of the tool.
     fn on_tool_call(&self, _invocation: Arc<ToolInvocation>) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// Before a tool is called. What it raises counts as the tool's failure.
+    /// Called before a tool. An error counts as a failure of the tool.
     fn on_before_call(&self, _invocation: Arc<ToolInvocation>) -> HostFuture<'_, BeforeCall> {
         Box::pin(ready(Ok(BeforeCall::Proceed)))
     }
 
-    /// A tool has answered; gives another result to replace it. What it raises counts as the tool's failure.
+    /// A tool has returned. Returns a replacement for the result, if any. An error counts as a failure of the tool.
     fn on_after_call(
         &self,
         _invocation: Arc<ToolInvocation>,
@@ -142,12 +144,12 @@ pub trait Host: Send + Sync {
     /// A tool has failed.
     ///
     /// # Errors
-    /// Ends the run, after the other calls of the round have settled.
+    /// Ends the run after the other calls of the round have finished.
     fn on_tool_error(&self, _invocation: Arc<ToolInvocation>, _error: HostError) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// The limit of tool rounds is crossed.
+    /// The run exceeds the limit of tool rounds.
     fn on_max_iterations(&self, _limit: u32) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
@@ -157,17 +159,17 @@ pub trait Host: Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// The model has thought aloud; only for strategies that reason and act in turns.
+    /// The model has reasoned; only for strategies with reasoning and action phases.
     fn on_reason(&self, _step: u32, _reasoning: String) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// The model has chosen its tools; only for strategies that reason and act in turns.
+    /// The model has chosen tools; only for strategies with reasoning and action phases.
     fn on_act(&self, _step: u32, _calls: Vec<ToolCall>) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// The tools have answered; only for strategies that reason and act in turns.
+    /// The tools have finished; only for strategies with reasoning and action phases.
     fn on_observe(&self, _step: u32, _results: Vec<ToolResult>) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
@@ -177,30 +179,30 @@ pub trait Host: Send + Sync {
         Box::pin(ready(Ok(())))
     }
 
-    /// Whether to stop here; asked after every step.
+    /// Returns true to stop the run. Called after every step.
     fn stop_condition(&self, _state: ExecutionState) -> HostFuture<'_, bool> {
         Box::pin(ready(Ok(false)))
     }
 
-    /// What the application has against a structured answer that fits its schema. The answer is not wrapped.
+    /// Validates structured output that matches its schema, and returns the violated rules. The output is unwrapped.
     fn check_answer(&self, _answer: RawJson) -> HostFuture<'_, Vec<Violation>> {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    /// The turn is whole.
+    /// The turn is complete.
     fn on_complete(&self, _turn: Arc<Turn>) -> HostFuture<'_, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// The run has failed; gives a turn to complete with instead. Asked at most once a run.
+    /// The run has failed. Returns a turn to complete with instead, if any. Called at most once in a run.
     fn on_error(&self, _error: UppError, _state: ExecutionState) -> HostFuture<'_, Option<Arc<Turn>>> {
         Box::pin(ready(Ok(None)))
     }
 
-    /// Performs a run by a strategy of the application; only for agents that have one.
+    /// Executes a run with a custom strategy.
     ///
     /// # Errors
-    /// What the strategy failed with; `on_error` is asked.
+    /// The error of the strategy; the driver passes it to `on_error`.
     fn execute(
         &self,
         strategy: &dyn CustomStrategy,
@@ -209,12 +211,12 @@ pub trait Host: Send + Sync {
         strategy.execute(scope)
     }
 
-    /// Saves the state; gives the id of the checkpoint when one was made.
+    /// Saves the state. Returns the id of the checkpoint if one was created.
     fn checkpoint(&self, _boundary: Boundary, _state: RunState) -> HostFuture<'_, Option<String>> {
         Box::pin(ready(Ok(None)))
     }
 
-    /// The run's metadata, when a hook or a tool has changed them since the last time.
+    /// The metadata of the run, if a hook or a tool has changed them since the last call.
     fn changed_metadata(&self) -> Option<Arc<RawObject>> {
         None
     }

@@ -1,8 +1,8 @@
-//! How far a tool is, told while it runs.
+//! Progress events of running tools.
 //!
-//! UPP-1.2 §11.1 has events for the start and the end of a tool, and none between. Ours is of a type of its own, which a
-//! reader that does not know it passes over: `tool_execution_progress` with `toolCallId`, `toolName`, `progress` and
-//! `timestamp`; `index` is that of the start.
+//! UPP-1.2 §11.1 defines events for the start and the end of a tool. This event has a type of its own, which other
+//! readers skip: `tool_execution_progress` with `toolCallId`, `toolName`, `progress` and `timestamp`. Its `index` is
+//! that of the start event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use turntree_core::time::Timestamp;
 /// The type of the event.
 pub const TOOL_EXECUTION_PROGRESS: &str = "tool_execution_progress";
 
-/// Where one call tells how far it is.
+/// Sends the progress events of one call.
 #[derive(Debug)]
 pub(crate) struct Progress {
     events: Arc<EventQueue>,
@@ -29,7 +29,7 @@ impl Progress {
         Self { events, position, over: AtomicBool::new(false) }
     }
 
-    /// The call is over: what is told from now on is not heard.
+    /// Ends the call: later reports are dropped.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
     }

@@ -13,37 +13,37 @@ use crate::types::parent_run::{DEFAULT_DEPTH, InheritedModel, ParentRun};
 use turntree_core::json::RawObject;
 use turntree_upp::middleware::MiddlewareStack;
 
-/// Where a run is started from.
+/// Where a run starts.
 #[derive(Clone)]
 pub struct RunContext {
     /// The application.
     pub host: Arc<dyn Host>,
-    /// What whoever started the run lends to agents that have no model of their own.
+    /// The caller's model, for agents without one.
     pub inherited_model: Option<InheritedModel>,
-    /// Aborts the run when it fires: the run gives the turn it has.
+    /// Aborts the run when it is cancelled: the run returns the turn that it has.
     pub cancellation: Option<CancellationToken>,
-    /// The run whose tool this one is.
+    /// The run that calls the agent as a tool.
     pub parent: Option<ParentIds>,
-    /// The session it belongs to.
+    /// The session of the run.
     pub session_id: Option<Arc<str>>,
-    /// What middleware keeps with the session.
+    /// The values that middleware stores with the session.
     pub middleware_state: Option<Arc<MiddlewareState>>,
-    /// The middleware of this call, in the place of the model's; only for [`crate::Llm`].
+    /// Middleware for this call; replaces the middleware of the model. Only for [`crate::Llm`].
     pub middleware: MiddlewareStack,
-    /// What the application keeps with the run, at its start.
+    /// The metadata of the run at its start.
     pub metadata: Arc<RawObject>,
-    /// The run inside of whose tool this one is started: it counts the depth.
+    /// The run that contains this one; determines its depth.
     pub parent_run: Option<Arc<ParentRun>>,
-    /// The id of the run, a UUIDv4; a fresh one when not given.
+    /// The id of the run, a UUIDv4. Default: a new id.
     pub turn_id: Option<Arc<str>>,
-    /// Whether a listener hears the agents too that run as tools of this one (decision A60).
+    /// True if the stream contains the events of sub-agents (decision A60).
     pub sub_agent_events: bool,
-    /// Who listens already: the listener of the agent whose tool this run is.
+    /// The queue of the calling run, for the events of this one.
     pub events: Option<Arc<EventQueue>>,
 }
 
 impl RunContext {
-    /// A run of its own.
+    /// A run that no other run contains.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self {
             host,
@@ -61,8 +61,7 @@ impl RunContext {
         }
     }
 
-    /// A run inside of a tool of another run: it has that one's model where it has none of its own, is stopped with it,
-    /// and names it as its parent.
+    /// A run inside a tool of another run: it inherits the model and is cancelled with the parent run.
     pub fn inside(host: Arc<dyn Host>, parent_run: &Arc<ParentRun>) -> Self {
         let RunIdentity { agent_id, turn_id, session_id, .. } = &*parent_run.identity;
         Self {
@@ -75,12 +74,12 @@ impl RunContext {
         }
     }
 
-    /// How many runs this one is inside of.
+    /// The number of runs that contain this one.
     pub(crate) fn depth(&self) -> u32 {
         self.parent_run.as_ref().map_or(0, |parent_run| parent_run.identity.depth + 1)
     }
 
-    /// The depth of the max_depth run that is let in inside of this one; `own` is how many levels its agent allows.
+    /// The depth of the deepest run allowed inside this one. `own`: how many levels the agent allows.
     pub(crate) fn max_depth(&self, own: Option<u32>) -> u32 {
         let inherited = self.parent_run.as_ref().map(|parent_run| parent_run.max_depth);
         let own = own.map(|levels| self.depth().saturating_add(levels));

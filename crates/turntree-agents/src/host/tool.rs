@@ -1,4 +1,6 @@
-//! A tool of an agent: what the model sees of it, and how it is called. UPP-1.2 §5.
+//! A tool of an agent: its definition and how it is called.
+//!
+//! Spec: UPP-1.2 §5
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use crate::host::tool_invocation::ToolInvocation;
 use turntree_core::json::RawJson;
 use turntree_core::message::ToolDefinition;
 
-/// What runs a tool in Rust.
+/// A tool's implementation in Rust.
 pub type ToolFunction =
     Arc<dyn Fn(Arc<ToolInvocation>) -> BoxFuture<'static, Result<RawJson, HostError>> + Send + Sync>;
 
@@ -20,21 +22,21 @@ pub type ToolFunction =
 pub struct Tool {
     /// What the model sees.
     pub definition: ToolDefinition,
-    /// Whether the host is asked to approve each call.
+    /// True if every call needs the host's approval.
     pub requires_approval: bool,
-    /// What runs it; `None` where the host has its own way, as for functions in Python.
+    /// The implementation in Rust; `None` if the host calls the tool another way, for example a Python function.
     pub function: Option<ToolFunction>,
-    /// The agent that it runs, where it is one: then the driver runs it.
+    /// The agent behind the tool, if it is one. The driver runs it.
     pub agent: Option<Arc<dyn AgentTool>>,
 }
 
 impl Tool {
-    /// A tool that the host runs.
+    /// A tool that the host calls.
     pub const fn new(definition: ToolDefinition) -> Self {
         Self { definition, requires_approval: false, function: None, agent: None }
     }
 
-    /// With a Rust function that runs it.
+    /// Sets the implementation in Rust.
     #[must_use]
     pub fn with_function<F, R>(self, function: F) -> Self
     where
@@ -44,7 +46,7 @@ impl Tool {
         Self { function: Some(Arc::new(move |invocation| Box::pin(function(invocation)))), ..self }
     }
 
-    /// With each call asked for approval.
+    /// Requires the host's approval for every call.
     #[must_use]
     pub fn with_approval(self) -> Self {
         Self { requires_approval: true, ..self }

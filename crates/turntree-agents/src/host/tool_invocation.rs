@@ -12,36 +12,37 @@ use turntree_core::message::{Message, ToolCall};
 use turntree_core::telemetry::Span;
 use turntree_core::time::Timestamp;
 
-/// One call of a tool, as the application gets it.
+/// One call of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolInvocation {
-    /// The call; its arguments are those in effect, after `on_before_call`.
+    /// The call, with the arguments after `on_before_call`.
     pub call: Arc<ToolCall>,
-    /// The tool's place among the agent's tools.
+    /// The index of the tool among the agent's tools.
     pub tool: usize,
-    /// The call's place in the answer.
+    /// The index of the call in the response.
     pub position: usize,
-    /// The step.
+    /// The step of the run.
     pub step: u32,
-    /// Who runs.
+    /// The agent and the run.
     pub identity: Arc<RunIdentity>,
-    /// What a sub-agent without a model of its own runs with.
+    /// The model for sub-agents without one.
     pub inherited_model: InheritedModel,
-    /// Fires when the run is aborted or dropped. The future of the call is dropped then; this is for work it started elsewhere.
+    /// Cancelled when the run is aborted or dropped. The future of the call is dropped too; the token stops work that
+    /// the tool started elsewhere.
     pub cancellation: CancellationToken,
-    /// The call's span, where somebody watches: what the tool starts belongs inside.
+    /// The span of the call, if the host has a tracer: the parent of spans that the tool starts.
     pub span: Option<Arc<dyn Span>>,
-    /// The answer that makes the call.
+    /// The response that contains the call.
     pub message: Arc<Message>,
-    /// The run of an agent that the call is inside of; none in a call of a bare model that no agent has started.
+    /// The run that contains the call; `None` for a bare model that no agent calls.
     pub parent_run: Option<Arc<ParentRun>>,
-    /// Where the tool tells how far it is; none where nobody listens.
+    /// Receives progress reports; `None` if the run is not streamed.
     pub(crate) progress: Option<Arc<Progress>>,
 }
 
 impl ToolInvocation {
-    /// Tells listeners how far the tool is: they get an event `tool_execution_progress` between the start and the end
-    /// of the call. Has no effect where nobody listens and after the call. May be called on any thread.
+    /// Reports progress: the stream contains an event `tool_execution_progress` between the start and the end of the
+    /// call. Does nothing if the run is not streamed, and after the call. Can be called on any thread.
     pub fn report(&self, progress: RawJson, at: Timestamp) {
         if let Some(listening) = &self.progress {
             listening.report(&self.call, progress, at);

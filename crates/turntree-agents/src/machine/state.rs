@@ -1,6 +1,6 @@
 //! The state of a run: all that changes while it runs, and nothing else.
 //!
-//! Serializes at every boundary. What stays the same (history, system prompt, tools, structure) is the [`Setup`] and
+//! Serializes at every boundary. What stays the same (history, system prompt, tools, structure) is the [`Setup`](crate::machine::Setup) and
 //! is given again when a run is restored, so that a saved state costs what the run brought, not what came before.
 
 use std::sync::Arc;

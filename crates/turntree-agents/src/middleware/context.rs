@@ -1,4 +1,6 @@
-//! What the hooks of a run see, and may change. UAP-1.0 §10.1.
+//! What the hooks of a run can read and change.
+//!
+//! Spec: UAP-1.0 §10.1
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,26 +13,26 @@ use turntree_core::message::{Message, TokenUsage};
 use turntree_core::time::{Clock as _, SystemClock, Timestamp};
 use turntree_upp::middleware::State;
 
-/// One run, as its middleware sees it. All hooks of a run share it.
+/// One run, as its middleware sees it. All hooks of the run share the context.
 #[derive(Debug)]
 pub struct MiddlewareContext {
-    /// Whose run.
+    /// The agent.
     pub agent: Arc<AgentInfo>,
-    /// The run, and the session that it belongs to.
+    /// The run and its session.
     pub identity: Arc<RunIdentity>,
-    /// Whose model; in errors.
+    /// The model's provider, for errors.
     pub provider: Arc<str>,
-    /// What middlewares keep with the run: `metadata`, by name, and each one's own by type.
+    /// Values that middlewares store with the run: `metadata` by name, and one value for each type.
     pub state: State,
-    /// What middleware keeps with the session; lives as long as that.
+    /// Values that middlewares store with the session.
     pub middleware_state: Option<Arc<MiddlewareState>>,
     conversation: Mutex<Conversation>,
     accounts: Mutex<Accounts>,
-    /// Not held: the application may keep the context longer than the run.
+    /// Weak, because the application may hold the context longer than the run.
     host: HostOfRun,
 }
 
-/// The application; says nothing of itself.
+/// The host, without details in `Debug`.
 #[derive(Clone)]
 struct HostOfRun(Weak<dyn Host>);
 
@@ -40,7 +42,7 @@ impl std::fmt::Debug for HostOfRun {
     }
 }
 
-/// What the run is about.
+/// Input and history of the run.
 #[derive(Debug, Clone, Default)]
 struct Conversation {
     input: Option<Arc<Message>>,
@@ -48,7 +50,7 @@ struct Conversation {
     is_changed: bool,
 }
 
-/// What a run goes on from, as the hooks left it.
+/// Input and history after the hooks.
 pub(crate) struct RunStart {
     pub(crate) input: Option<Arc<Message>>,
     pub(crate) history: History,
@@ -56,7 +58,7 @@ pub(crate) struct RunStart {
 }
 
 impl MiddlewareContext {
-    /// The context of a run that has not begun, or goes on.
+    /// The context of a run that begins or resumes.
     pub(crate) fn new(
         agent: Arc<AgentInfo>,
         identity: Arc<RunIdentity>,
@@ -80,31 +82,31 @@ impl MiddlewareContext {
         self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the run answers; `None` where it goes on from the history alone.
+    /// The input; `None` if the model continues from the history.
     pub fn input(&self) -> Option<Arc<Message>> {
         self.conversation().input.clone()
     }
 
-    /// What was said before.
+    /// The history.
     pub fn history(&self) -> History {
         self.conversation().history.clone()
     }
 
-    /// Replaces the input; in `before`. The turn starts with it. Without effect on a run that goes on: its input was said.
+    /// Replaces the input, in `before`. The turn starts with the new input. Has no effect on a resumed run.
     pub fn set_input(&self, input: Arc<Message>) {
         let mut conversation = self.conversation();
         conversation.is_changed = true;
         conversation.input = Some(input);
     }
 
-    /// Replaces what was said before; in `before`. What is stored stays as it is.
+    /// Replaces the history of this run, in `before`. Stored messages do not change.
     pub fn set_history(&self, history: History) {
         let mut conversation = self.conversation();
         conversation.is_changed = true;
         conversation.history = history;
     }
 
-    /// Starts anew with what a run is about.
+    /// Sets input and history at the start of the run.
     pub(crate) fn begin(&self, input: Option<Arc<Message>>, history: History) {
         *self.conversation() = Conversation { input, history, is_changed: false };
     }
@@ -114,12 +116,12 @@ impl MiddlewareContext {
         RunStart { input, history, is_changed }
     }
 
-    /// The application, while the run lasts.
+    /// The application, during the run.
     pub fn host(&self) -> Option<Arc<dyn Host>> {
         self.host.0.upgrade()
     }
 
-    /// The time, by the application's clock.
+    /// The current time of the application's clock.
     pub fn now(&self) -> Timestamp {
         self.host().map_or_else(|| SystemClock.now(), |host| host.clock().now())
     }
@@ -128,39 +130,39 @@ impl MiddlewareContext {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What this run has spent.
+    /// The usage of this run.
     pub fn spent(&self) -> Spent {
         self.accounts().of_run(self.now())
     }
 
-    /// What the session has spent with this run; without a session, what the run has.
+    /// The usage of the session including this run; of the run if there is no session.
     pub fn spent_by_session(&self) -> Spent {
         self.accounts().of_session(self.now())
     }
 
-    /// Opens the books: what the run had spent before it was taken up again, and what the session had.
+    /// Starts counting. `before` is the usage of the run before it was resumed.
     pub(crate) fn open(&self, before: Spent) {
         let spent = self.middleware_state.as_ref().and_then(|state| state.get(Spent::KEY));
         let by_session = spent.and_then(|raw| raw.to().ok()).unwrap_or_default();
         *self.accounts() = Accounts::new(before, by_session, self.now());
     }
 
-    /// A step of the run is about to call its model.
+    /// Called before a step calls its model.
     pub(crate) fn call(&self, step: u32) {
         self.accounts().call(step);
     }
 
-    /// Whether the step that is about to call its model has called it before.
+    /// True if the step has called its model before.
     pub(crate) fn calls_again(&self) -> bool {
         self.accounts().calls_again()
     }
 
-    /// Counts what a call of the model cost.
+    /// Adds the usage of a model call.
     pub(crate) fn count(&self, usage: &TokenUsage) {
         self.accounts().add(usage);
     }
 
-    /// Writes what the session has spent into its middleware state.
+    /// Stores the usage of the session in its middleware state.
     pub(crate) fn store_usage(&self) {
         let Some(state) = &self.middleware_state else { return };
         let spent = self.spent_by_session();

@@ -1,4 +1,4 @@
-//! The hooks of a middleware.
+//! The trait for middleware of agents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::types::event::AgentStreamEvent;
 use turntree_core::message::Turn;
 use turntree_upp::{ModelRequest, ModelResponse, UppError};
 
-/// What a hook gives, when it is over.
+/// The future of a hook.
 pub type HookFuture<'a, T> = BoxFuture<'a, Result<T, UppError>>;
 
 bitflags! {
@@ -37,29 +37,29 @@ bitflags! {
     }
 }
 
-/// Stands around the runs of an agent. UAP-1.0 §10.1.
+/// Hooks around the runs of an agent. UAP-1.0 §10.1
 ///
-/// Each hook has a default that does nothing; a middleware tells in [`Middleware::hooks`] which it has. One middleware
-/// serves any number of runs at once: what belongs to one run is kept in [`MiddlewareContext::state`].
+/// Every hook has a default that does nothing; [`Middleware::hooks`] declares which ones a middleware implements. One
+/// middleware serves any number of concurrent runs; store the data of a run in [`MiddlewareContext::state`].
 ///
 /// # Errors
-/// What a hook fails with ends the run; [`Middleware::on_error`] hears of it.
+/// An error of a hook ends the run and is passed to [`Middleware::on_error`].
 ///
 /// # Cancel safety
-/// Any hook may be dropped at any point: the run was cancelled. `before` is also dropped when the run is aborted.
+/// Any hook may be dropped at any point when the run is cancelled. `before` is also dropped when the run is aborted.
 pub trait Middleware: Send + Sync + fmt::Debug {
-    /// Its name, for people.
+    /// The name, for logs and messages.
     fn name(&self) -> &str;
 
-    /// The hooks that it has.
+    /// The hooks that the middleware implements.
     fn hooks(&self) -> Hooks;
 
-    /// The run begins: input and history may be replaced in the context. In order.
+    /// Called when the run begins, in order. The context allows to replace input and history.
     fn before<'a>(&'a self, _context: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 
-    /// The turn is whole; gives it, or another. In reverse order.
+    /// Called with the complete turn, in reverse order. Returns this turn or another one.
     fn after<'a>(
         &'a self,
         _context: &'a Arc<MiddlewareContext>,
@@ -68,8 +68,8 @@ pub trait Middleware: Send + Sync + fmt::Debug {
         Box::pin(ready(Ok(turn)))
     }
 
-    /// The run has failed, or was cancelled; a turn that it gives is what the run gives. In reverse order, until one
-    /// gives a turn. An error of its own takes the place of the run's.
+    /// Called when the run has failed or was cancelled, in reverse order, until one middleware returns a turn. That
+    /// turn is the result of the run. An error of the hook replaces the error of the run.
     fn on_error<'a>(
         &'a self,
         _context: &'a Arc<MiddlewareContext>,
@@ -78,8 +78,8 @@ pub trait Middleware: Send + Sync + fmt::Debug {
         Box::pin(ready(Ok(None)))
     }
 
-    /// Something happens: steps, tools and, where somebody listens, what the model streams. In order, before the listener
-    /// hears of it.
+    /// Called for every event: steps, tools and, if the run is streamed, the model's stream. In order, before the
+    /// consumer receives the event.
     fn on_event<'a>(
         &'a self,
         _context: &'a Arc<MiddlewareContext>,
@@ -88,7 +88,7 @@ pub trait Middleware: Send + Sync + fmt::Debug {
         Box::pin(ready(Ok(())))
     }
 
-    /// The model is about to be called; gives what is sent this time. What is stored stays as it is. In order.
+    /// Called before each model call, in order. Returns the request to send. Stored messages do not change.
     fn on_model_request<'a>(
         &'a self,
         _context: &'a Arc<MiddlewareContext>,
@@ -97,7 +97,7 @@ pub trait Middleware: Send + Sync + fmt::Debug {
         Box::pin(ready(Ok(request)))
     }
 
-    /// The model has answered; gives the answer that counts. In reverse order.
+    /// Called after each model call, in reverse order. Returns the response to use.
     fn on_model_response<'a>(
         &'a self,
         _context: &'a Arc<MiddlewareContext>,

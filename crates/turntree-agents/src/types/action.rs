@@ -1,4 +1,4 @@
-//! What a machine asks of its driver ([`Action`]), and what the driver brings back ([`ActionResult`]). Plain data.
+//! The actions that a machine requests from its driver ([`Action`]) and their results ([`ActionResult`]). Plain data.
 
 use std::sync::Arc;
 
@@ -13,146 +13,152 @@ use turntree_core::message::{Message, ToolCall, ToolExecution, Turn};
 use turntree_core::time::Timestamp;
 use turntree_upp::{ModelRequest, ModelResponse, UppError};
 
-/// A fresh id and the present time: what a machine cannot make itself.
+/// A new id and the current time. The machine has no source of either.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     /// A UUIDv4.
     pub id: String,
-    /// Now.
+    /// The current time.
     pub at: Timestamp,
 }
 
-/// What has to be done before the run can go on. The comment names the reply.
+/// What the driver does next. Each variant names the result to feed.
 ///
-/// Asking does not change the machine: until the reply is fed, [`super::Machine::next`] gives the same action again.
+/// Requesting an action does not change the machine: [`Machine::next`](crate::machine::Machine::next) returns the same
+/// action until its result is fed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Action {
-    /// Give a fresh id and the time: [`ActionResult::Stamp`].
+    /// Provide a new id and the time: [`ActionResult::Stamp`].
     Stamp,
     /// Call the model: [`ActionResult::Answer`].
     CallModel(ModelRequest),
-    /// Have the application's strategy perform the run: [`ActionResult::Executed`], or [`ActionResult::Failed`].
+    /// Let the custom strategy execute the run: [`ActionResult::Executed`] or [`ActionResult::Failed`].
     Execute,
-    /// Run tools, all at once: one [`ActionResult::Tool`] or [`ActionResult::ApprovalNeeded`] a call, in any order.
+    /// Run tools concurrently: for each call one [`ActionResult::Tool`] or [`ActionResult::ApprovalNeeded`], in any
+    /// order.
     RunTools(ToolRound),
-    /// Tell hooks and listeners where the run is: [`ActionResult::Continue`], or [`ActionResult::Failed`] when a hook raised.
+    /// Notify hooks and the stream's consumer: [`ActionResult::Continue`], or [`ActionResult::Failed`] if a hook
+    /// raised.
     Notify(Notification),
-    /// Ask the stop condition: [`ActionResult::Stop`], or [`ActionResult::Failed`].
+    /// Evaluate the stop condition: [`ActionResult::Stop`] or [`ActionResult::Failed`].
     EvaluateStopCondition,
-    /// Check the structured answer: [`ActionResult::Checked`], or [`ActionResult::Failed`].
+    /// Validate the structured output: [`ActionResult::Checked`] or [`ActionResult::Failed`].
     CheckAnswer(RawJson),
-    /// Save the state, where somebody wants it saved: [`ActionResult::Continue`], or [`ActionResult::Failed`].
+    /// Save the state if the host or the session saves at this boundary: [`ActionResult::Continue`] or
+    /// [`ActionResult::Failed`].
     Checkpoint(Boundary),
-    /// Nothing can be done before somebody has decided about these calls: stop here, and drive the state on after that.
+    /// Calls wait for approval and nothing else is left to do. Stop driving; drive the state again after the
+    /// decisions.
     AwaitApproval(Vec<Arc<ToolCall>>),
-    /// Something went wrong; ask `on_error` whether it has a turn instead: [`ActionResult::Recovery`], or [`ActionResult::Failed`].
+    /// The run failed. Ask `on_error` for a turn to complete with: [`ActionResult::Recovery`] or
+    /// [`ActionResult::Failed`].
     RequestRecovery(UppError),
-    /// The run is over.
+    /// The run has completed.
     Done(Arc<Turn>),
-    /// The run has failed. What it had brought is in [`super::partial_turn`].
+    /// The run has failed. [`partial_turn`](crate::types::partial_turn) returns what it had collected.
     Failed(UppError),
 }
 
-/// The tools of one answer, some of which may have answered already.
+/// The tool calls of one response. Some of them may have results already.
 #[derive(Debug, Clone)]
 pub struct ToolRound {
-    /// The answer that calls them.
+    /// The response with the calls.
     pub message: Arc<Message>,
-    /// For each call in order: the place of its tool among the definitions, `None` where there is no such tool.
+    /// For each call in order: the index of its tool among the definitions, or `None` for an unknown tool.
     pub tools: Arc<[Option<usize>]>,
-    /// The calls that have no result yet, by their place in the answer.
+    /// The indexes of the calls without a result.
     pub waiting: Vec<usize>,
-    /// Those of them that have begun: what was decided about a call, or what its tool gave back.
+    /// The calls of `waiting` that have started: their decision or their tool's return value.
     pub(crate) begun: Vec<(usize, CallState)>,
 }
 
 impl ToolRound {
-    /// A call of the round.
+    /// The call at an index.
     pub fn call(&self, position: usize) -> Option<&ToolCall> {
         self.message.tool_calls().get(position)
     }
 
-    /// How far a call has come, where it has begun.
+    /// The state of a call that has started.
     pub(crate) fn begun(&self, position: usize) -> Option<&CallState> {
         self.begun.iter().find(|(place, _)| *place == position).map(|(_, slot)| slot)
     }
 }
 
-/// A place in a run that hooks and listeners hear of.
+/// An event in a run that hooks and the stream's consumer are notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notification {
     /// A step begins: event `step_start`, hook `on_step_start`.
     StepStart,
-    /// The model has thought: event `reasoning`, hook `on_reason`.
+    /// The model has reasoned: event `reasoning`, hook `on_reason`.
     Reason,
-    /// The model wants tools: event `action`, and hook `on_act` where the strategy has that phase.
+    /// The model calls tools: event `action`, and hook `on_act` if the strategy has that phase.
     Act {
-        /// Whether the strategy has the phase.
+        /// True if the strategy has the phase.
         hook: bool,
     },
-    /// The tools have answered: event `observation`, and hook `on_observe` where the strategy has that phase.
+    /// The tools have finished: event `observation`, and hook `on_observe` if the strategy has that phase.
     Observe {
-        /// Whether the strategy has the phase.
+        /// True if the strategy has the phase.
         hook: bool,
     },
     /// A step has ended: event `step_end`, hook `on_step_end`.
     StepEnd,
-    /// The limit of tool rounds is crossed: hook `on_max_iterations`.
+    /// The limit of tool rounds is exceeded: hook `on_max_iterations`.
     MaxIterations(u32),
-    /// The turn is whole: hook `on_complete`.
+    /// The turn is complete: hook `on_complete`.
     Complete,
 }
 
-/// A place where saving the state spares work after a crash.
+/// A point in a run where its state can be saved, so that completed work is not repeated after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Boundary {
-    /// There is a plan, and no step of it has begun.
+    /// A plan exists; none of its steps has started.
     Planned,
-    /// A model has answered, and more is to come in its step: the call was paid.
+    /// The model has responded and the step continues. The response is not requested again.
     Answered,
-    /// A tool has answered, others may not have.
+    /// One tool of a round has finished.
     ToolFinished,
     /// A step has ended: the checkpoint of UAP-1.0 §6.
     StepEnded,
 }
 
-/// What a tool gave back, before the hooks after the call have heard of it.
+/// The return value of a tool before the hooks after the call have run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReturn {
-    /// The call, with the arguments that the tool got.
+    /// The call, with the arguments that the tool received.
     pub call: Arc<ToolCall>,
-    /// What it gave back; the words of its failure where it failed.
+    /// The return value, or the message of the failure.
     pub result: RawJson,
-    /// The type of its failure.
+    /// The type of the failure, for example `ValueError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration: u64,
-    /// Whether it was approved, where somebody was asked.
+    /// True if the call was approved, false if it was denied, `None` if no approval was required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
 }
 
-/// What became of one tool call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
-    /// The record for the turn.
+    /// The record of the call for the turn.
     pub execution: ToolExecution,
-    /// What the model is told, where that is not the record's result.
+    /// The result that the model receives, if it differs from the record.
     pub told: Option<RawJson>,
 }
 
 impl ToolOutcome {
-    /// What the model is told.
+    /// The result that the model receives.
     pub fn told(&self) -> &RawJson {
         self.told.as_ref().unwrap_or(&self.execution.result)
     }
 }
 
-/// What a driver brings back.
+/// The result of an [`Action`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ActionResult {
@@ -160,78 +166,78 @@ pub enum ActionResult {
     Stamp(Stamp),
     /// To [`Action::CallModel`].
     Answer(Result<ModelResponse, UppError>),
-    /// To [`Action::RunTools`], once a call. An error ends the run after the other calls have settled.
+    /// To [`Action::RunTools`], once for each call. An error ends the run after the other calls have finished.
     Tool {
-        /// The call's place in the answer.
+        /// The index of the call in the response.
         position: usize,
-        /// What became of it.
+        /// The result of the call.
         outcome: Result<ToolOutcome, UppError>,
     },
-    /// To [`Action::RunTools`], before [`ActionResult::Tool`] where hooks come in between: the tool has given back something and
-    /// is not to be called again.
+    /// To [`Action::RunTools`], before [`ActionResult::Tool`], if hooks run after the call: the tool has returned and
+    /// is not called again.
     Returned {
-        /// The call's place in the answer.
+        /// The index of the call in the response.
         position: usize,
-        /// What it gave back.
+        /// The return value.
         returned: ToolReturn,
     },
-    /// To [`Action::RunTools`]: somebody has to decide about a call first.
+    /// To [`Action::RunTools`]: the call needs approval first.
     ApprovalNeeded {
-        /// The call's place in the answer.
+        /// The index of the call in the response.
         position: usize,
-        /// The call, with the arguments that the tool would get.
+        /// The call, with the arguments that the tool would receive.
         call: Arc<ToolCall>,
     },
     /// To [`Action::Execute`].
     Executed(Box<StrategyOutcome>),
-    /// Done; nothing to say.
+    /// The action is done and has no value.
     Continue,
-    /// To [`Action::EvaluateStopCondition`]: whether to stop.
+    /// To [`Action::EvaluateStopCondition`]: true to stop.
     Stop(bool),
-    /// To [`Action::CheckAnswer`]: the rules that it breaks, none when it fits.
+    /// To [`Action::CheckAnswer`]: the violated rules; empty for valid output.
     Checked(Vec<Violation>),
     /// To [`Action::RequestRecovery`]: the turn to complete with.
     Recovery(Option<Arc<Turn>>),
     /// A hook or a checkpoint failed.
     Failed(UppError),
-    /// Welcome at any time: the application changed the run's metadata. Answers no action.
+    /// Accepted at any time: the application changed the metadata of the run. Not the result of an action.
     Metadata(Arc<RawObject>),
-    /// Welcome at any time: the run is to end with what it has (UAP-1.0 §12.5).
+    /// Accepted at any time: the run ends with what it has collected (UAP-1.0 §12.5). Not the result of an action.
     Aborted(Box<Abort>),
 }
 
-/// What an aborted run still needs.
+/// The data that the machine needs to end an aborted run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Abort {
-    /// What had arrived of the answer that was under way.
+    /// The part of the response that arrived before the abort.
     pub partial: Folded,
-    /// For the message that answers calls nobody answered.
+    /// Stamps the message with results for unanswered calls.
     pub results: Stamp,
-    /// For the message that holds what had arrived.
+    /// Stamps the message with the partial response.
     pub response: Stamp,
 }
 
-/// How a slot of a tool round stands; part of a run's serialized state.
+/// The state of one call of a tool round. Part of the serialized state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum CallState {
-    /// No result yet.
+    /// The call has no result.
     Waiting,
-    /// Somebody has to decide about the call, which has the arguments that the tool would get.
+    /// The call waits for approval. Holds the arguments that the tool would receive.
     #[serde(rename = "asked")]
     AwaitingApproval(Arc<ToolCall>),
-    /// Somebody has decided; that is not carried out yet.
+    /// The call is approved or denied; the decision has not been carried out.
     Decided(ApprovalDecision),
-    /// The tool has given back something that the hooks after the call have to hear of.
+    /// The tool has returned; the hooks after the call have not run.
     Returned(ToolReturn),
-    /// What the model is told. The record is among the run's executions.
+    /// The result that the model receives. The record is among the executions of the run.
     Answered(turntree_core::message::ToolResult),
-    /// The call ended the run.
+    /// The call failed and ends the run.
     Failed,
 }
 
 impl CallState {
-    /// Whether something is to be done before there is a result.
+    /// True if the driver still has work to do for the call.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self, Self::Waiting | Self::Decided(_) | Self::Returned(_))
     }

@@ -1,8 +1,10 @@
-//! Calls that a person is asked about: how they wait, and what was decided. UPP-1.2 §10.4.
+//! Approval of tool calls: decisions, and the error of a run that waits for them.
 //!
-//! An approval handler that answers [`Approval::Ask`](super::Approval::Ask) leaves the call open: its slot of the tool
-//! round is *asked* and holds the call as the hooks before it left it. Once nothing else of the round runs, the run
-//! stops with [`ApprovalRequired`]. A decision turns the slot into a *decided* one, which the next drive carries out.
+//! Spec: UPP-1.2 §10.4
+//!
+//! If an approval handler returns `Approval::Ask`, the call stays open in the state of the run, with the arguments
+//! that the hooks before the call produced. When all other calls of the round have finished, the run stops with
+//! [`ApprovalRequired`]. A decision is stored in the state, and the next drive carries it out.
 
 use std::sync::Arc;
 
@@ -12,46 +14,46 @@ use crate::types::failure::PartialTurn;
 use turntree_core::message::ToolCall;
 use turntree_upp::UppError;
 
-/// What a person decided about a call.
+/// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// Call the tool.
     Approved,
-    /// Do not, and tell the model why.
+    /// Do not call the tool.
     Denied {
-        /// What the model is told.
+        /// The reason that the model receives.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// A call and what was decided about it.
+/// A call with its decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalDecision {
-    /// The call, with the arguments that were approved.
+    /// The call, with the approved arguments.
     pub call: Arc<ToolCall>,
-    /// What was decided.
+    /// The decision.
     pub verdict: Verdict,
 }
 
-/// Why a call cannot be decided about.
+/// Why a decision is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undecidable {
     /// No call of the round has this id.
     Unknown,
-    /// Somebody decided before, or the call has been answered.
+    /// The call is decided already, or has a result.
     Decided,
 }
 
-/// A run has stopped because calls wait for a decision; the cause of the error that ended it.
+/// A run stopped because calls wait for approval. The cause of the error that ended it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}", self.words())]
 pub struct ApprovalRequired {
-    /// The calls, in their order, with the arguments that the tools would get.
+    /// The calls in order, with the arguments that the tools would receive.
     pub calls: Vec<Arc<ToolCall>>,
-    /// The session in which the run can go on; none where there is no session, and the run cannot go on.
+    /// The session that can resume the run. Without a session, the run cannot be resumed.
     pub session_id: Option<Arc<str>>,
 }
 
@@ -66,13 +68,13 @@ impl ApprovalRequired {
     }
 }
 
-/// Calls as messages name them: `pay (call_1), pay (call_2)`.
+/// Formats calls for messages: `pay (call_1), pay (call_2)`.
 pub(crate) fn listed(calls: &[Arc<ToolCall>]) -> String {
     let names = calls.iter().map(|call| format!("{} ({})", call.tool_name, call.tool_call_id));
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The calls that an error says a run waits for; `None` for any other error.
+/// The calls that the run behind this error waits for; `None` for any other error.
 pub fn approval_required(error: &UppError) -> Option<&ApprovalRequired> {
     let cause = error.cause.as_deref()?;
     let partial = || cause.downcast_ref::<PartialTurn>()?.cause.as_deref()?.downcast_ref();

@@ -16,24 +16,24 @@ pub struct AgentInfo {
     pub wraps_output: bool,
 }
 
-/// Who runs. UAP-1.0 §8.4.
+/// Identifies a run: agent, turn, parent, session. UAP-1.0 §8.4
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunIdentity {
     /// The agent.
     pub agent_id: Arc<str>,
-    /// This run of it.
+    /// The run.
     pub turn_id: Arc<str>,
-    /// The agent whose tool this run is.
+    /// The run that called the agent as a tool.
     pub parent: Option<ParentIds>,
-    /// The session it belongs to.
+    /// The session of the run.
     pub session_id: Option<Arc<str>>,
-    /// How many runs it is inside of; 0 for a run that no agent has started.
+    /// The number of runs that contain this one; 0 for a run that no agent started.
     pub depth: u32,
 }
 
 impl RunIdentity {
-    /// Agent, run, and those that called them, in the words of UAP-1.0 §8.4: `agentId`, `turnId`, and `parentAgentId`,
-    /// `parentTurnId` where there is a parent.
+    /// The ids of the run and of its parent under the names of UAP-1.0 §8.4: `agentId`, `turnId`, and `parentAgentId`,
+    /// `parentTurnId` if there is a parent.
     pub fn tracking(&self) -> RawObject {
         let mut facts = RawObject::new();
         let mut tell = |key: &str, id: &str| facts.insert(key, RawJson::from_str_value(id));
@@ -47,10 +47,10 @@ impl RunIdentity {
     }
 }
 
-/// The run whose tool another run is.
+/// The ids of a parent run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ParentIds {
-    /// Its agent.
+    /// The agent.
     pub agent_id: Arc<str>,
     /// The run.
     pub turn_id: Arc<str>,

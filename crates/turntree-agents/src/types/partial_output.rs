@@ -1,4 +1,4 @@
-//! The structured answer of a streamed run, as far as it has come. UPP-1.3, `object_delta`.
+//! The partial structured output of a streamed run. UPP-1.3, `object_delta`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use crate::types::structure::unwrapped;
 use turntree_core::json::{Partial, PartialJson};
 use turntree_core::message::{Delta, StreamEvent};
 
-/// The structured answer so far; shared between a stream and whoever looks on.
+/// The structured output that has arrived so far. The stream and its readers share it.
 #[derive(Debug, Default)]
 pub struct PartialOutput {
     text: Mutex<Text>,
@@ -16,14 +16,14 @@ pub struct PartialOutput {
 #[derive(Debug, Default)]
 struct Text {
     json: PartialJson,
-    /// What was read of it.
+    /// The last parsed value.
     read: Option<Arc<Partial>>,
-    /// Whether that is all there is to read: nothing was added since.
+    /// True if no text arrived since the last parse.
     is_read: bool,
 }
 
 impl PartialOutput {
-    /// Nothing yet. `is_wrapped`: as [`crate::Structure::is_wrapped`].
+    /// Empty output. `is_wrapped`: see [`crate::Structure::is_wrapped`].
     pub(crate) fn new(is_wrapped: bool) -> Self {
         Self { text: Mutex::default(), is_wrapped }
     }
@@ -32,7 +32,7 @@ impl PartialOutput {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what an event brings. Each message of a model begins anew.
+    /// Adds the text of an event. Each message of the model starts over.
     pub(crate) fn hear(&self, event: &StreamEvent) {
         match &event.delta {
             Delta::Object(delta) => {
@@ -45,8 +45,8 @@ impl PartialOutput {
         }
     }
 
-    /// The object so far; `None` before there is anything to read. Made once for each piece that came, however often it
-    /// is read.
+    /// The partial object; `None` before any value can be parsed. Parsed once for each change, however often it is
+    /// read.
     pub fn read(&self) -> Option<Arc<Partial>> {
         let mut text = self.lock();
         if text.is_read {

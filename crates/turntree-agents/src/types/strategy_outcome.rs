@@ -5,16 +5,16 @@ use std::sync::Arc;
 use crate::types::plan_step::PlanStep;
 use turntree_core::message::Turn;
 
-/// What a strategy of the application gives.
+/// What a custom strategy returns.
 #[derive(Debug, Clone)]
 pub struct StrategyOutcome {
-    /// The turn. Where it does not begin with a user's message, the input is put before it (decision A10).
+    /// The turn. If it does not begin with a user message, the input is inserted before it (decision A10).
     pub turn: Arc<Turn>,
-    /// The last step; 1 where it counted none.
+    /// The number of the last step; 1 if the strategy does not count steps.
     pub step: u32,
-    /// What the model thought, where the strategy has it think.
+    /// The reasoning of the model, one text for each step, if the strategy records it.
     pub reasoning: Option<Vec<String>>,
-    /// The plan, where it makes one.
+    /// The plan, if the strategy has one.
     pub plan: Option<Vec<PlanStep>>,
 }
 
