@@ -153,7 +153,7 @@ impl EmbeddingModelCore {
         mut options: EmbedOptions,
         roots: &GcRoots,
     ) -> PyResult<EmbeddingStream> {
-        options.middleware = self.0.middleware.get().for_call(roots);
+        options.layers = self.0.middleware.get().for_call(roots).into();
         let params = Arc::clone(&self.0.params);
         let stream = embedding::embed(Arc::clone(&self.0.model), inputs_from(inputs)?, params, options);
         stream.map_err(|error| to_exception(inputs.py(), &error))

@@ -27,6 +27,7 @@ pub mod providers;
 pub mod registry;
 pub mod request;
 pub mod response_reader;
+pub mod result_call;
 pub mod result_stream;
 pub mod telemetry;
 
@@ -36,3 +37,4 @@ pub use error::{ErrorCode, Modality, UppError};
 pub use llm::Input;
 pub use provider::{Capabilities, Model, ModelEvent, ModelStream};
 pub use request::{ModelRequest, ModelResponse, StopReason, System};
+pub use result_call::CallLayers;

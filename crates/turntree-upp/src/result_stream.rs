@@ -55,25 +55,34 @@ impl<E, R> fmt::Debug for ResultStream<E, R> {
 impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
     /// Work that has not started; `provider` and `modality` are those of its errors.
     pub fn new(steps: Steps<E, R>, provider: impl Into<Arc<str>>, modality: Modality) -> Self {
-        let (provider, cancellation) = (provider.into(), CancellationToken::new());
-        let steps = heeding(steps, &cancellation, stopped(&provider, modality));
+        Self::with_abort(steps, provider.into(), modality, CancellationToken::new())
+    }
+
+    /// As [`Self::new`]; cancelling `cancellation` aborts the stream.
+    pub(crate) fn with_abort(
+        steps: Steps<E, R>,
+        provider: Arc<str>,
+        modality: Modality,
+        cancellation: CancellationToken,
+    ) -> Self {
+        let steps = until_cancelled(steps, &cancellation, cancelled(&provider, modality));
         Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
     }
 
-    /// Work with the hooks of a chain around it: `begin` is called after those of the request.
+    /// Work inside middleware. `begin` runs after the hooks of the request.
     ///
-    /// An abort ends the work, not the hooks of its end. UPP-1.2 §17.
-    pub fn around(
-        chain: MiddlewareStack,
+    /// An abort ends the work; the hooks after it still run.
+    pub(crate) fn with_middleware(
+        stack: MiddlewareStack,
         context: Arc<CallContext>,
+        cancellation: CancellationToken,
         begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
     ) -> Self
     where
         Arc<R>: Outcome + Into<Response>,
     {
         let (provider, modality) = (Arc::clone(&context.provider), context.modality);
-        let cancellation = CancellationToken::new();
-        let steps = hooked(chain, context, cancellation.clone(), begin);
+        let steps = inside_middleware(stack, context, cancellation.clone(), begin);
         Self { steps: Some(steps), cancellation, outcome: None, provider, modality }
     }
 }
@@ -103,7 +112,7 @@ impl<E, R> ResultStream<E, R> {
     /// Interrupted, it drops the events that came meanwhile; the work goes on when it is polled again.
     pub async fn result(&mut self) -> Result<Arc<R>, UppError> {
         while self.next().await.is_some() {}
-        self.outcome.clone().unwrap_or_else(|| Err(stopped(&self.provider, self.modality)))
+        self.outcome.clone().unwrap_or_else(|| Err(cancelled(&self.provider, self.modality)))
     }
 
     /// Ends with an error, which is given to whoever iterates, and kept.
@@ -141,7 +150,7 @@ impl<E, R> Stream for ResultStream<E, R> {
     }
 }
 
-fn stopped(provider: &str, modality: Modality) -> UppError {
+fn cancelled(provider: &str, modality: Modality) -> UppError {
     UppError::cancelled(provider).with_modality(modality)
 }
 
@@ -151,15 +160,15 @@ fn without_result(provider: &str) -> UppError {
 }
 
 /// The steps until they are cancelled, which ends them with `error`.
-fn heeding<E: 'static, R: 'static>(
+fn until_cancelled<E: 'static, R: 'static>(
     steps: Steps<E, R>,
     cancellation: &CancellationToken,
     error: UppError,
 ) -> Steps<E, R> {
-    let mut cancelled = Box::pin(cancellation.clone().cancelled_owned());
+    let mut on_cancel = Box::pin(cancellation.clone().cancelled_owned());
     let mut open = Some((steps, error));
     Box::pin(stream::poll_fn(move |context| {
-        if cancelled.as_mut().poll(context).is_ready() {
+        if on_cancel.as_mut().poll(context).is_ready() {
             return Poll::Ready(open.take().map(|(_, error)| Err(error)));
         }
         open.as_mut().map_or(Poll::Ready(None), |(steps, _)| steps.as_mut().poll_next(context))
@@ -169,8 +178,8 @@ fn heeding<E: 'static, R: 'static>(
 /// The steps of work that goes on inside its hooks.
 ///
 /// The work hands over one event at a time and goes on when that was taken: it never runs ahead of its listener.
-fn hooked<E: Send + 'static, R: Send + Sync + 'static>(
-    chain: MiddlewareStack,
+fn inside_middleware<E: Send + 'static, R: Send + Sync + 'static>(
+    stack: MiddlewareStack,
     context: Arc<CallContext>,
     cancellation: CancellationToken,
     begin: impl FnOnce() -> Result<Steps<E, R>, UppError> + Send + 'static,
@@ -178,15 +187,15 @@ fn hooked<E: Send + 'static, R: Send + Sync + 'static>(
 where
     Arc<R>: Outcome + Into<Response>,
 {
-    let hand = Arc::new(Hand(Mutex::new(None)));
-    let given = Arc::clone(&hand);
+    let slot = Arc::new(EventSlot(Mutex::new(None)));
+    let events = Arc::clone(&slot);
     let call = async move {
         let work = || async {
-            let error = stopped(&context.provider, context.modality);
-            let mut steps = heeding(begin()?, &cancellation, error);
+            let error = cancelled(&context.provider, context.modality);
+            let mut steps = until_cancelled(begin()?, &cancellation, error);
             while let Some(step) = steps.next().await {
                 match step.map_err(|error| error.with_modality(context.modality))? {
-                    Step::Event(event) => given.give(event).await,
+                    Step::Event(event) => events.put(event).await,
                     Step::Done(result) => {
                         context.set_response(Arc::clone(&result).into());
                         return Ok(result);
@@ -195,13 +204,13 @@ where
             }
             Err(without_result(&context.provider))
         };
-        chain.around(&context, Some(&cancellation), work).await
+        stack.call(&context, Some(&cancellation), work).await
     };
     let mut call = Some(Box::pin(call));
     Box::pin(stream::poll_fn(move |context| {
         let Some(running) = &mut call else { return Poll::Ready(None) };
         let polled = running.as_mut().poll(context);
-        if let Some(event) = hand.take() {
+        if let Some(event) = slot.take() {
             return Poll::Ready(Some(Ok(Step::Event(event))));
         }
         polled.map(|outcome| {
@@ -212,15 +221,15 @@ where
 }
 
 /// Where an event waits for whoever polls the work.
-struct Hand<E>(Mutex<Option<E>>);
+struct EventSlot<E>(Mutex<Option<E>>);
 
-impl<E> Hand<E> {
+impl<E> EventSlot<E> {
     fn take(&self) -> Option<E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Gives an event and waits until it was taken. Nobody need be woken: taking is what polls the work again.
-    async fn give(&self, event: E) {
+    async fn put(&self, event: E) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(event);
         poll_fn(|_| {
             let is_taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none();

@@ -69,7 +69,7 @@ impl ModelMiddlewareLayer {
             wait_for_consumer(&driver).await?;
             Ok(turn)
         };
-        let outcome = self.stack.around(&self.context, driver.cancellation.as_ref(), work).await;
+        let outcome = self.stack.call(&self.context, driver.cancellation.as_ref(), work).await;
         outcome.map_err(|error| match finished {
             Some(turn) => failure::attach(error, Arc::unwrap_or_clone(turn)),
             None => error,

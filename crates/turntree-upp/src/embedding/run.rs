@@ -11,16 +11,15 @@ use super::{
     EmbeddingResult, EmbeddingUsage,
 };
 use crate::error::{Modality, UppError};
-use crate::middleware::context::Called;
-use crate::middleware::{CallContext, MiddlewareStack};
+use crate::middleware::CallContext;
+use crate::result_call::{CallLayers, ResultCall, ResultRequest};
 use crate::result_stream::{ResultStream, Step, Steps};
 use turntree_core::json::{Extra, RawJson, RawObject};
-use turntree_core::time::SystemClock;
 
 /// A call that is listened to: a [`EmbeddingProgress`] each batch, then all vectors.
 pub type EmbeddingStream = ResultStream<EmbeddingProgress, EmbeddingResult>;
 
-/// How inputs are cut into calls, and what is around them.
+/// How inputs are batches into calls, and what is around them.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
     /// Most inputs of one call. Default, and at most, the model's limit.
@@ -31,8 +30,8 @@ pub struct EmbedOptions {
     pub input_type: Option<EmbeddingInputType>,
     /// Whether somebody listens to the batches: middleware is told so, and aborts are its `on_abort`.
     pub chunked: bool,
-    /// Around the whole of it, however many calls it becomes.
-    pub middleware: MiddlewareStack,
+    /// Middleware and telemetry. They see one call, however many batches it has.
+    pub layers: CallLayers,
 }
 
 impl Default for EmbedOptions {
@@ -42,7 +41,7 @@ impl Default for EmbedOptions {
             concurrency: NonZeroUsize::MIN,
             input_type: None,
             chunked: false,
-            middleware: MiddlewareStack::default(),
+            layers: CallLayers::default(),
         }
     }
 }
@@ -64,21 +63,23 @@ pub fn embed(
     options: EmbedOptions,
 ) -> Result<EmbeddingStream, UppError> {
     let request = EmbeddingRequest { inputs: inputs.into(), params, input_type: options.input_type };
-    let middleware = options.middleware.clone();
-    if middleware.is_empty() {
-        let provider: Arc<str> = model.provider().into();
-        return Ok(EmbeddingStream::new(steps(model, request, &options)?, provider, Modality::Embedding));
-    }
-    let called = Called {
-        modality: Modality::Embedding,
-        model_id: model.model_id().into(),
+    let call = ResultCall {
         provider: model.provider().into(),
-        streaming: options.chunked,
+        model_id: model.model_id().into(),
+        request,
+        layers: options.layers.clone(),
     };
-    let context = Arc::new(CallContext::embedding(called, request.clone(), Arc::new(SystemClock)));
-    let asked = Arc::clone(&context);
-    let begin = move || steps(model, asked.embedding_request().unwrap_or(request), &options);
-    Ok(EmbeddingStream::around(middleware, context, begin))
+    call.stream(options.chunked, move |request| steps(model, request, &options))
+}
+
+impl ResultRequest for EmbeddingRequest {
+    const MODALITY: Modality = Modality::Embedding;
+    type Event = EmbeddingProgress;
+    type Result = EmbeddingResult;
+
+    fn of_context(context: &CallContext) -> Option<Self> {
+        context.embedding_request()
+    }
 }
 
 /// The calls, and what they come to.
@@ -92,13 +93,13 @@ fn steps(
     let total = inputs.len();
     let most = model.limits().batch_size.unwrap_or(usize::MAX);
     let size = options.batch_size.map_or(most, |size| size.get().min(most)).max(1);
-    let calls = stream::iter(cut(inputs, size)).map(move |(start, inputs)| {
+    let calls = stream::iter(batches(inputs, size)).map(move |(start, inputs)| {
         let request = EmbeddingRequest { inputs, params: Arc::clone(&params), input_type };
         let (expected, provider) = (request.inputs.len(), model.provider().to_owned());
         let call = model.embed(request);
-        async move { call.await.and_then(|batch| placed(&provider, batch, start, expected)) }
+        async move { call.await.and_then(|batch| numbered_batch(&provider, batch, start, expected)) }
     });
-    let gathering = Gathering {
+    let collector = BatchCollector {
         calls: calls.buffered(options.concurrency.get()).boxed(),
         embeddings: Vec::with_capacity(total),
         total_tokens: 0,
@@ -106,7 +107,7 @@ fn steps(
         total,
         is_over: false,
     };
-    Ok(stream::unfold(gathering, Gathering::next).boxed())
+    Ok(stream::unfold(collector, BatchCollector::next).boxed())
 }
 
 fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), UppError> {
@@ -131,16 +132,16 @@ fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), Up
 }
 
 /// Inputs of each call, with the place of the first among all.
-fn cut(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
+fn batches(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
     if inputs.len() <= size {
         return vec![(0, inputs)];
     }
-    let batches = inputs.chunks(size).enumerate();
-    batches.map(|(place, batch)| (place * size, batch.into())).collect()
+    let chunks = inputs.chunks(size).enumerate();
+    chunks.map(|(place, batch)| (place * size, batch.into())).collect()
 }
 
 /// The vectors of a batch in the order of its inputs, numbered over all inputs.
-fn placed(
+fn numbered_batch(
     provider: &str,
     batch: EmbeddingResult,
     start: usize,
@@ -166,7 +167,7 @@ fn placed(
 }
 
 /// What has come so far.
-struct Gathering {
+struct BatchCollector {
     calls: BoxStream<'static, Result<EmbeddingResult, UppError>>,
     embeddings: Vec<Arc<Embedding>>,
     total_tokens: u64,
@@ -177,7 +178,7 @@ struct Gathering {
 
 type EmbeddingStep = Step<EmbeddingProgress, EmbeddingResult>;
 
-impl Gathering {
+impl BatchCollector {
     async fn next(mut self) -> Option<(Result<EmbeddingStep, UppError>, Self)> {
         if self.is_over {
             return None;

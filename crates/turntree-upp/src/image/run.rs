@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use super::{ImageEvent, ImageModel, ImageRequest, ImageResult};
 use crate::error::{Modality, UppError};
-use crate::middleware::context::Called;
-use crate::middleware::{CallContext, MiddlewareStack, Response};
+use crate::middleware::CallContext;
+use crate::result_call::{CallLayers, ResultCall, ResultRequest};
 use crate::result_stream::ResultStream;
-use turntree_core::time::SystemClock;
 
 /// A call that is listened to: previews and finished pictures, then all of them.
 pub type ImageStream = ResultStream<ImageEvent, ImageResult>;
@@ -31,9 +30,9 @@ enum Operation {
 pub async fn generate(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: MiddlewareStack,
+    layers: impl Into<CallLayers>,
 ) -> Result<Arc<ImageResult>, UppError> {
-    complete(model, ImageRequest { source: None, ..request }, Operation::Generate, middleware).await
+    complete(model, ImageRequest { source: None, ..request }, Operation::Generate, layers.into()).await
 }
 
 /// Changes a picture, which is the request's `source`.
@@ -46,9 +45,9 @@ pub async fn generate(
 pub async fn edit(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: MiddlewareStack,
+    layers: impl Into<CallLayers>,
 ) -> Result<Arc<ImageResult>, UppError> {
-    complete(model, request, Operation::Edit, middleware).await
+    complete(model, request, Operation::Edit, layers.into()).await
 }
 
 /// Makes pictures and shows them on the way.
@@ -61,50 +60,43 @@ pub async fn edit(
 pub fn stream(
     model: &Arc<dyn ImageModel>,
     request: ImageRequest,
-    middleware: MiddlewareStack,
+    layers: impl Into<CallLayers>,
 ) -> Result<ImageStream, UppError> {
     let request = ImageRequest { source: None, ..request };
-    if middleware.is_empty() {
-        check(&**model, &request, Operation::Stream)?;
-        return Ok(ImageStream::new(model.stream(request), model.provider(), Modality::Image));
-    }
-    let context = context_of(&**model, &request, Operation::Stream);
-    let (model, asked) = (Arc::clone(model), Arc::clone(&context));
-    let begin = move || {
-        let request = asked.image_request().unwrap_or(request);
+    let call = call_of(&**model, request, layers.into());
+    let model = Arc::clone(model);
+    call.stream(true, move |request| {
         check(&*model, &request, Operation::Stream)?;
         Ok(model.stream(request))
-    };
-    Ok(ImageStream::around(middleware, context, begin))
+    })
 }
 
-/// Where every call that is not streamed starts and ends.
 async fn complete(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
     operation: Operation,
-    middleware: MiddlewareStack,
+    layers: CallLayers,
 ) -> Result<Arc<ImageResult>, UppError> {
-    let context = context_of(&*model, &request, operation);
-    let work = || async {
-        let request = context.image_request().unwrap_or(request);
+    let call = call_of(&*model, request, layers);
+    call.complete(|request| async move {
         check(&*model, &request, operation)?;
-        let result = model.generate(request).await.map_err(|error| error.with_modality(Modality::Image))?;
-        let result = Arc::new(result);
-        context.set_response(Response::Image(Arc::clone(&result)));
-        Ok(result)
-    };
-    middleware.around(&context, None, work).await
+        model.generate(request).await
+    })
+    .await
 }
 
-fn context_of(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -> Arc<CallContext> {
-    let called = Called {
-        modality: Modality::Image,
-        model_id: model.model_id().into(),
-        provider: model.provider().into(),
-        streaming: operation == Operation::Stream,
-    };
-    Arc::new(CallContext::image(called, request.clone(), Arc::new(SystemClock)))
+fn call_of(model: &dyn ImageModel, request: ImageRequest, layers: CallLayers) -> ResultCall<ImageRequest> {
+    ResultCall { provider: model.provider().into(), model_id: model.model_id().into(), request, layers }
+}
+
+impl ResultRequest for ImageRequest {
+    const MODALITY: Modality = Modality::Image;
+    type Event = ImageEvent;
+    type Result = ImageResult;
+
+    fn of_context(context: &CallContext) -> Option<Self> {
+        context.image_request()
+    }
 }
 
 fn check(model: &dyn ImageModel, request: &ImageRequest, operation: Operation) -> Result<(), UppError> {

@@ -45,7 +45,7 @@ impl MiddlewareStack {
     /// # Cancel safety
     /// Dropped after it began and before its end, the call counts as cancelled: the hooks of that are run by the
     /// stack's [`super::CleanupExecutor`]. Dropped before it began, no hook has been called and none is.
-    pub async fn around<T: Outcome, F: Future<Output = Result<T, UppError>>>(
+    pub async fn call<T: Outcome, F: Future<Output = Result<T, UppError>>>(
         &self,
         context: &Arc<CallContext>,
         cancellation: Option<&CancellationToken>,

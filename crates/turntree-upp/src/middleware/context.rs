@@ -22,6 +22,18 @@ pub enum Request {
     Image(ImageRequest),
 }
 
+impl From<EmbeddingRequest> for Request {
+    fn from(request: EmbeddingRequest) -> Self {
+        Self::Embedding(request)
+    }
+}
+
+impl From<ImageRequest> for Request {
+    fn from(request: ImageRequest) -> Self {
+        Self::Image(request)
+    }
+}
+
 /// What was answered. Cheap to clone, except that of a language model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Response {
@@ -103,12 +115,17 @@ impl CallContext {
 
     /// The context of a call of a model that makes vectors.
     pub fn embedding(called: Called, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
-        Self::with_request(called, Request::Embedding(request), Given::default(), clock)
+        Self::of_request(called, Request::Embedding(request), clock)
     }
 
     /// The context of a call of a model that makes pictures.
     pub fn image(called: Called, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
-        Self::with_request(called, Request::Image(request), Given::default(), clock)
+        Self::of_request(called, Request::Image(request), clock)
+    }
+
+    /// The context of a call without a conversation.
+    pub(crate) fn of_request(called: Called, request: Request, clock: Arc<dyn Clock>) -> Self {
+        Self::with_request(called, request, Given::default(), clock)
     }
 
     fn with_request(called: Called, request: Request, given: Given, clock: Arc<dyn Clock>) -> Self {

@@ -9,11 +9,10 @@ use turntree::core::json::RawObject;
 use turntree::upp::image::{
     EditSource, HttpImageModel, ImageEvent, ImageModel, ImageRequest, ImageResult, edit, generate, stream,
 };
-use turntree::upp::middleware::MiddlewareStack;
 use turntree::upp::providers::openai::{openai, openai_image};
 use turntree::upp::providers::xai::{xai, xai_image};
 use turntree::upp::providers::{embedding_wire, image_wire};
-use turntree::upp::{ErrorCode, Modality, ProviderConfig};
+use turntree::upp::{CallLayers, ErrorCode, Modality, ProviderConfig};
 
 use crate::dialects::cases;
 use crate::support::server::{Server, chunk, event_stream, json as json_body, last_chunk};
@@ -95,7 +94,7 @@ async fn streams_become_previews_and_pictures() {
         let server = Server::start([vec![event_stream(), chunk(&body), last_chunk()]]).await;
 
         let mut stream =
-            stream(&model(&server, "gpt-image-1"), request_of(&case), MiddlewareStack::default()).unwrap();
+            stream(&model(&server, "gpt-image-1"), request_of(&case), CallLayers::default()).unwrap();
         let mut events: Vec<ImageEvent> = Vec::new();
         while let Some(Ok(event)) = stream.next().await {
             events.push(event);
@@ -121,8 +120,7 @@ async fn an_edit_is_a_form_at_its_own_path() {
     let server = Server::start([json_body(r#"{"data":[{"b64_json":"AAEC"}]}"#)]).await;
     let case = &cases("images/requests.json")[2];
 
-    let result =
-        edit(model(&server, "gpt-image-1"), request_of(case), MiddlewareStack::default()).await.unwrap();
+    let result = edit(model(&server, "gpt-image-1"), request_of(case), CallLayers::default()).await.unwrap();
 
     assert_eq!(result.images[0].image.to_bytes().unwrap().as_slice(), [0, 1, 2]);
     let request = &server.requests()[0];
@@ -148,14 +146,14 @@ async fn what_a_model_cannot_do_is_refused_before_anything_is_sent() {
         ProviderConfig::default(),
     ));
     let errors = [
-        edit(Arc::clone(&dall_e), plain(), MiddlewareStack::default()).await.unwrap_err(),
-        edit(Arc::clone(&grok), plain(), MiddlewareStack::default()).await.unwrap_err(),
-        stream(&dall_e, plain(), MiddlewareStack::default()).unwrap_err(),
-        stream(&grok, plain(), MiddlewareStack::default()).unwrap_err(),
-        generate(dall_e, ImageRequest { prompt: " ".into(), ..plain() }, MiddlewareStack::default())
+        edit(Arc::clone(&dall_e), plain(), CallLayers::default()).await.unwrap_err(),
+        edit(Arc::clone(&grok), plain(), CallLayers::default()).await.unwrap_err(),
+        stream(&dall_e, plain(), CallLayers::default()).unwrap_err(),
+        stream(&grok, plain(), CallLayers::default()).unwrap_err(),
+        generate(dall_e, ImageRequest { prompt: " ".into(), ..plain() }, CallLayers::default())
             .await
             .unwrap_err(),
-        edit(model(&server, "gpt-image-1"), plain(), MiddlewareStack::default()).await.unwrap_err(),
+        edit(model(&server, "gpt-image-1"), plain(), CallLayers::default()).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!((error.code, error.modality), (ErrorCode::InvalidRequest, Modality::Image), "{error}");

@@ -101,7 +101,7 @@ fn call(streaming: bool, history: &[Arc<Message>], inputs: &[Arc<Message>]) -> A
 }
 
 async fn make(chain: &MiddlewareStack, context: &Arc<CallContext>) -> Result<Arc<Turn>, UppError> {
-    chain.around(context, None, || ready(Ok(turn(vec![user("hi"), assistant("hello")])))).await
+    chain.call(context, None, || ready(Ok(turn(vec![user("hi"), assistant("hello")])))).await
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn failures_of_the_failure_hooks_are_swallowed() {
     let context = call(false, &[], &[user("hi")]);
     let failing = || ready(Err::<Arc<Turn>, _>(UppError::new(ErrorCode::RateLimited, "test", "slow down")));
 
-    let error = chain.around(&context, None, failing).await.unwrap_err();
+    let error = chain.call(&context, None, failing).await.unwrap_err();
 
     assert_eq!(error.code, ErrorCode::RateLimited);
     assert_eq!(taken(&log), "a start, b start, a request, b request, a error, b error");
@@ -159,7 +159,7 @@ async fn a_cancelled_stream_aborts_and_a_cancelled_generate_fails() {
         let context = call(streaming, &[], &[user("hi")]);
         let cancelled = || ready(Err::<Arc<Turn>, _>(UppError::cancelled("test")));
 
-        let error = chain.around(&context, None, cancelled).await.unwrap_err();
+        let error = chain.call(&context, None, cancelled).await.unwrap_err();
 
         assert_eq!(error.code, ErrorCode::Cancelled);
         assert_eq!(taken(&log), format!("a start, b start, a request, b request, {ending}"));
@@ -172,7 +172,7 @@ async fn a_call_that_is_dropped_on_its_way_ends_exactly_once() {
         let (chain, log) = recorders(None);
         let context = call(streaming, &[], &[user("hi")]);
         {
-            let made = chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>);
+            let made = chain.call(&context, None, pending::<Result<Arc<Turn>, UppError>>);
             assert!(Box::pin(made).as_mut().now_or_never().is_none());
         }
 
@@ -185,7 +185,7 @@ async fn a_call_that_never_began_has_no_hooks() {
     let (chain, log) = recorders(None);
     let context = call(true, &[], &[user("hi")]);
 
-    drop(chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>));
+    drop(chain.call(&context, None, pending::<Result<Arc<Turn>, UppError>>));
 
     assert_eq!(taken(&log), "");
 }
@@ -201,7 +201,7 @@ async fn a_cancellation_interrupts_the_hooks_of_the_request() {
     }
     let chain: MiddlewareStack = [Arc::new(Stuck) as Arc<dyn Middleware>].into_iter().collect();
     let (context, token) = (call(true, &[], &[]), CancellationToken::new());
-    let made = chain.around(&context, Some(&token), pending::<Result<Arc<Turn>, UppError>>);
+    let made = chain.call(&context, Some(&token), pending::<Result<Arc<Turn>, UppError>>);
 
     let (outcome, ()) = futures_util::future::join(made, async { token.cancel() }).await;
 
@@ -317,7 +317,7 @@ async fn talk(chain: &MiddlewareStack, input: &str, answer: &str) -> Result<Arc<
         let start = asked.turn_start(&messages);
         Ok(turn(messages.iter().skip(start).cloned().chain([answer]).collect()))
     };
-    chain.around(&context, None, work).await
+    chain.call(&context, None, work).await
 }
 
 #[tokio::test]
@@ -368,7 +368,7 @@ async fn speak(chain: &MiddlewareStack, texts: &[&str]) -> Result<Arc<Turn>, Upp
         }
         Ok(turn(vec![assistant(&texts.concat())]))
     };
-    chain.around(&context, None, work).await
+    chain.call(&context, None, work).await
 }
 
 async fn heard(adapter: &MemoryPubsub, id: &str) -> (String, Result<Option<Arc<Turn>>, UppError>) {
@@ -420,7 +420,7 @@ async fn a_dropped_stream_ends_for_its_subscribers_with_what_had_come() {
             chain.stream_event(StreamEvent::text(0, "half"), &context)?;
             pending::<Result<Arc<Turn>, UppError>>().await
         };
-        let mut running = Box::pin(chain.around(&context, None, work));
+        let mut running = Box::pin(chain.call(&context, None, work));
         assert!(running.as_mut().now_or_never().is_none());
     }
 
@@ -450,7 +450,7 @@ async fn a_running_stream_keeps_its_name_and_a_finished_one_gives_it_up() {
     let adapter = MemoryPubsub::default();
     let chain = published(&adapter, "s");
     let context = call(true, &[], &[user("hi")]);
-    let mut running = Box::pin(chain.around(&context, None, pending::<Result<Arc<Turn>, UppError>>));
+    let mut running = Box::pin(chain.call(&context, None, pending::<Result<Arc<Turn>, UppError>>));
     assert!(running.as_mut().now_or_never().is_none());
 
     let refused = speak(&chain, &["x"]).await.unwrap_err();

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, poll_immediate};
 use serde_json::json;
 use turntree::core::json::RawObject;
+use turntree::core::telemetry::{Attributes, Operation, Outcome, Span, SpanKind, Tracer};
 use turntree::upp::embedding::{
     EmbedOptions, Embedding, EmbeddingInput, EmbeddingLimits, EmbeddingModel, EmbeddingRequest,
     EmbeddingResult, embed,
@@ -18,7 +19,7 @@ use turntree::upp::image::{
 use turntree::upp::middleware::hooks::HookFuture;
 use turntree::upp::middleware::{CallContext, Middleware, MiddlewareStack, Request, Response};
 use turntree::upp::result_stream::Step;
-use turntree::upp::{ErrorCode, Modality, UppError};
+use turntree::upp::{CallLayers, ErrorCode, Modality, UppError};
 
 /// Answers after a second with as many vectors as inputs, two inputs at most; fails at inputs that say so.
 #[derive(Debug, Default)]
@@ -184,7 +185,7 @@ fn inputs(texts: &[&str]) -> Vec<EmbeddingInput> {
 }
 
 fn options(middleware: MiddlewareStack, chunked: bool) -> EmbedOptions {
-    EmbedOptions { middleware, chunked, ..EmbedOptions::default() }
+    EmbedOptions { layers: middleware.into(), chunked, ..EmbedOptions::default() }
 }
 
 fn prompt(text: &str) -> ImageRequest {
@@ -334,4 +335,90 @@ async fn failed_pictures_are_on_error_and_aborted_ones_on_abort() {
     events.abort();
     assert_eq!(events.result().await.unwrap_err().code, ErrorCode::Cancelled);
     assert_eq!(said(&heard), ["start", "request", "abort"]);
+}
+
+/// Records each span as one line: name, attributes, events and how it ended.
+#[derive(Debug, Clone, Default)]
+struct Spans(Arc<Mutex<Vec<String>>>);
+
+#[derive(Debug)]
+struct RecordedSpan(Mutex<String>, Spans);
+
+fn written(attributes: &Attributes<'_>) -> String {
+    attributes.iter().map(|(name, value)| format!(" {name}={value:?}")).collect()
+}
+
+impl Tracer for Spans {
+    fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
+        assert!(parent.is_none());
+        assert_eq!(operation.kind(), SpanKind::Client);
+        let line = format!("{}:{}", operation.name(), written(&operation.attributes()));
+        Arc::new(RecordedSpan(Mutex::new(line), self.clone()))
+    }
+}
+
+impl Span for RecordedSpan {
+    fn first_chunk(&self) {
+        self.0.lock().unwrap().push_str(" | first chunk");
+    }
+
+    fn end(&self, outcome: &dyn Outcome) {
+        let failure = outcome.failure().map(|failure| format!(" failed: {}", failure.kind));
+        let end = format!(" | end{}{}", written(&outcome.attributes()), failure.unwrap_or_default());
+        self.1.0.lock().unwrap().push(self.0.lock().unwrap().clone() + &end);
+    }
+}
+
+fn traced() -> (CallLayers, Arc<Mutex<Vec<String>>>) {
+    let spans = Spans::default();
+    let lines = Arc::clone(&spans.0);
+    (CallLayers { tracer: Some(Arc::new(spans)), ..CallLayers::default() }, lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedding_call_is_one_span_however_many_batches_it_has() {
+    let (layers, spans) = traced();
+    let inputs = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect::<Vec<EmbeddingInput>>();
+    let call = |texts: &[&str]| {
+        let options = EmbedOptions { layers: layers.clone(), ..EmbedOptions::default() };
+        embed(Arc::new(Vectors::default()), inputs(texts), Arc::default(), options).unwrap()
+    };
+
+    call(&["a", "b", "c"]).result().await.unwrap();
+    call(&["fail"]).result().await.unwrap_err();
+    let mut aborted = call(&["a"]);
+    assert!(poll_immediate(aborted.next()).await.is_none());
+    aborted.abort();
+    aborted.result().await.unwrap_err();
+    drop(call(&["never polled"]));
+    let mut dropped = call(&["a"]);
+    assert!(poll_immediate(dropped.next()).await.is_none());
+    drop(dropped);
+
+    let start = "embeddings vectors: gen_ai.operation.name=String(\"embeddings\") \
+                 gen_ai.provider.name=String(\"tests\") gen_ai.request.model=String(\"vectors\")";
+    let ends = [
+        " | end gen_ai.usage.input_tokens=Int(0)",
+        " | end failed: RATE_LIMITED",
+        " | end turntree.aborted=Bool(true)",
+        " | end failed: CANCELLED",
+    ];
+    assert_eq!(*spans.lock().unwrap(), ends.map(|end| format!("{start}{end}")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn image_calls_are_traced() {
+    let (layers, spans) = traced();
+    let model: Arc<dyn ImageModel> = Arc::new(Pictures::default());
+    let request = |prompt: &str| ImageRequest { prompt: prompt.into(), source: None, params: Arc::default() };
+
+    generate(Arc::clone(&model), request("a cat"), layers.clone()).await.unwrap();
+    generate(Arc::clone(&model), request("fail"), layers.clone()).await.unwrap_err();
+    stream(&model, request("a cat"), layers).unwrap().result().await.unwrap();
+
+    let start = "generate_content pictures: gen_ai.operation.name=String(\"generate_content\") \
+                 gen_ai.provider.name=String(\"tests\") gen_ai.request.model=String(\"pictures\") \
+                 gen_ai.output.type=String(\"image\")";
+    let ends = [" | end", " | end failed: CONTENT_FILTERED", " | first chunk | end"];
+    assert_eq!(*spans.lock().unwrap(), ends.map(|end| format!("{start}{end}")));
 }
