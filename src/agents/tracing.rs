@@ -12,10 +12,8 @@ use crate::bridge::context::CallerContext;
 use crate::bridge::gil;
 use crate::raised::Raised;
 use turntree_core::telemetry::{
-    AttributeValue, Attributes, Completed, Exception, Operation, Outcome, Span, SpanGuard, SpanKind, Tracer,
+    AttributeValue, Attributes, Exception, Operation, Outcome, Span, SpanKind, Tracer,
 };
-use turntree_upp::UppError;
-use turntree_upp::telemetry::{ErrorOutcome, MediaOperation, TokensOutcome};
 
 /// Modules that only somebody who may watch imports.
 const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
@@ -163,34 +161,6 @@ impl Span for PySpan {
 
     fn end(&self, outcome: &dyn Outcome) {
         gil::if_held(|py| told(py, self.finish(py, outcome)));
-    }
-}
-
-/// A call of a model that makes vectors or pictures, inside a span of its own. `tokens` says what its result cost.
-pub(crate) fn media<T, F: Future<Output = Result<T, UppError>> + Send>(
-    py: Python<'_>,
-    (operation, output): (&'static str, Option<&'static str>),
-    (provider, model_id): (&str, &str),
-    tokens: fn(&T) -> Option<u64>,
-    call: F,
-) -> impl Future<Output = Result<T, UppError>> + Send + use<T, F> {
-    let watched = PyTracer::of(py, None).map(|tracer| (tracer, provider.to_owned(), model_id.to_owned()));
-    async move {
-        let open = watched.map(|(tracer, provider, model_id)| {
-            let operation = MediaOperation { operation, output, provider: &provider, model_id: &model_id };
-            SpanGuard::new(tracer.start(&operation, None), None)
-        });
-        let outcome = call.await;
-        if let Some(open) = open {
-            match &outcome {
-                Ok(result) => match tokens(result) {
-                    Some(tokens) => open.end(&TokensOutcome(tokens)),
-                    None => open.end(&Completed),
-                },
-                Err(error) => open.end(&ErrorOutcome(error)),
-            }
-        }
-        outcome
     }
 }
 

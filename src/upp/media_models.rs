@@ -18,7 +18,7 @@ use super::image::{ImageEvent, ImageResult, prompt_from};
 use super::middleware::chain::MiddlewareChain;
 use super::model::ModelReference;
 use super::result_stream::ResultStream;
-use crate::agents::tracing;
+use crate::agents::tracing::PyTracer;
 use crate::bridge::callbacks::Callbacks;
 use crate::bridge::coroutine::Coroutine;
 use crate::bridge::gc::{Collect, GcRoots, garbage_collected};
@@ -30,6 +30,8 @@ use crate::error::wrong_type;
 use turntree_core::json::RawObject;
 use turntree_core::message::ContentBlock;
 use turntree_core::message::content::ImageBlock;
+use turntree_core::telemetry::Tracer;
+use turntree_upp::CallLayers;
 use turntree_upp::embedding::{self, EmbedOptions, EmbeddingModel, EmbeddingStream};
 use turntree_upp::image::{self, EditSource, ImageModel, ImageRequest};
 use turntree_upp::{Modality, ProviderConfig, UppError};
@@ -56,6 +58,12 @@ impl<M: ?Sized> BoundModel<M> {
         let params = params.map_or_else(|| Ok(RawObject::new()), |value| to_raw_object(value, "params"))?;
         let model = bind(reference.get(), &config).map_err(|error| to_exception(reference.py(), &error))?;
         Ok(Self { model, params: Arc::new(params), callbacks, middleware })
+    }
+
+    /// Middleware and tracer of one call.
+    fn layers(&self, py: Python<'_>, roots: &GcRoots) -> CallLayers {
+        let tracer = PyTracer::of(py, None).map(|tracer| tracer as Arc<dyn Tracer>);
+        CallLayers { middleware: self.middleware.get().for_call(roots), tracer }
     }
 }
 
@@ -115,7 +123,7 @@ impl EmbeddingModelCore {
     ) -> PyResult<Coroutine> {
         let roots = roots_of(slf);
         let stream = slf.get().start(inputs, options_from(batch_size, concurrency, input_type)?, &roots)?;
-        Ok(Coroutine::new("embed", roots, slf.get().result(slf.py(), stream)))
+        Ok(Coroutine::new("embed", roots, result(stream)))
     }
 
     /// As `embed`, waited for on this thread.
@@ -128,7 +136,7 @@ impl EmbeddingModelCore {
     ) -> PyResult<Py<PyAny>> {
         let options = options_from(batch_size, concurrency, input_type)?;
         let stream = self.start(inputs, options, &GcRoots::default())?;
-        sync::run_sync(inputs.py(), self.result(inputs.py(), stream))
+        sync::run_sync(inputs.py(), result(stream))
     }
 
     /// Starts a call that is listened to.
@@ -153,25 +161,15 @@ impl EmbeddingModelCore {
         mut options: EmbedOptions,
         roots: &GcRoots,
     ) -> PyResult<EmbeddingStream> {
-        options.layers = self.0.middleware.get().for_call(roots).into();
+        options.layers = self.0.layers(inputs.py(), roots);
         let params = Arc::clone(&self.0.params);
         let stream = embedding::embed(Arc::clone(&self.0.model), inputs_from(inputs)?, params, options);
         stream.map_err(|error| to_exception(inputs.py(), &error))
     }
+}
 
-    fn result(
-        &self,
-        py: Python<'_>,
-        mut stream: EmbeddingStream,
-    ) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
-        let model = (self.0.model.provider(), self.0.model.model_id());
-        // 0 if the vendor does not report them.
-        let tokens = |result: &Arc<embedding::EmbeddingResult>| {
-            Some(result.usage.total_tokens).filter(|tokens| *tokens > 0)
-        };
-        let call = async move { stream.result().await };
-        wrapped::<EmbeddingResult>(tracing::media(py, ("embeddings", None), model, tokens, call))
-    }
+async fn result(mut stream: EmbeddingStream) -> PyResult<Py<PyAny>> {
+    wrapped::<EmbeddingResult>(async move { stream.result().await }).await
 }
 
 fn options_from(
@@ -249,8 +247,8 @@ impl ImageModelCore {
     /// Starts a call that is listened to.
     fn stream(slf: &Bound<'_, Self>, prompt: &Bound<'_, PyAny>) -> PyResult<ResultStream> {
         let (this, roots) = (slf.get(), roots_of(slf));
-        let middleware = this.0.middleware.get().for_call(&roots);
-        let stream = image::stream(&this.0.model, this.request(prompt, None, None)?, middleware);
+        let layers = this.0.layers(slf.py(), &roots);
+        let stream = image::stream(&this.0.model, this.request(prompt, None, None)?, layers);
         let stream = stream.map_err(|error| to_exception(slf.py(), &error))?;
         ResultStream::new::<ImageEvent, ImageResult>(slf.py(), stream, Modality::Image, roots)
     }
@@ -280,15 +278,13 @@ impl ImageModelCore {
         roots: &GcRoots,
     ) -> PyResult<impl Future<Output = PyResult<Py<PyAny>>> + Send + use<>> {
         let (model, request) = (Arc::clone(&self.0.model), self.request(prompt, image, mask)?);
-        let middleware = self.0.middleware.get().for_call(roots);
+        let layers = self.0.layers(prompt.py(), roots);
         let call = async move {
             match request.source {
-                Some(_) => image::edit(model, request, middleware).await,
-                None => image::generate(model, request, middleware).await,
+                Some(_) => image::edit(model, request, layers).await,
+                None => image::generate(model, request, layers).await,
             }
         };
-        let model = (self.0.model.provider(), self.0.model.model_id());
-        let call = tracing::media(prompt.py(), ("generate_content", Some("image")), model, |_| None, call);
         Ok(wrapped::<ImageResult>(call))
     }
 }

@@ -16,8 +16,8 @@ use super::middleware::call::Outcome;
 use super::middleware::context::Called;
 use super::middleware::{CallContext, MiddlewareStack, Request, Response};
 use super::result_stream::{ResultStream, Step, Steps};
-use super::telemetry::{CallSpan, ResultOutcome, UsageAttributes};
-use turntree_core::telemetry::{SpanGuard, Tracer};
+use super::telemetry::{ErrorOutcome, MediaOperation, ResultOutcome};
+use turntree_core::telemetry::{Outcome as SpanOutcome, SpanGuard, Tracer};
 use turntree_core::time::SystemClock;
 
 /// Middleware and telemetry of a call.
@@ -52,7 +52,10 @@ pub(crate) trait ResultRequest: Clone + Into<Request> + Send + 'static {
     /// What an event of the stream contains.
     type Event: Send + 'static;
     /// What the call returns.
-    type Result: UsageAttributes + Send + Sync + 'static;
+    type Result: Send + Sync + 'static;
+
+    /// The name of the operation in the span, and the type of its output if the conventions name it.
+    const OPERATION: (&'static str, Option<&'static str>);
 
     /// The request of a call, as the middleware left it.
     fn of_context(context: &CallContext) -> Option<Self>;
@@ -69,6 +72,7 @@ pub(crate) struct ResultCall<Q> {
 impl<Q: ResultRequest> ResultCall<Q>
 where
     Arc<Q::Result>: Outcome + Into<Response>,
+    for<'a> ResultOutcome<'a, Q::Result>: SpanOutcome,
 {
     fn context(&self, streaming: bool) -> Arc<CallContext> {
         let called = Called {
@@ -83,7 +87,7 @@ where
     fn span(&self) -> CallSpan {
         CallSpan {
             tracer: self.layers.tracer.clone(),
-            modality: Q::MODALITY,
+            operation: Q::OPERATION,
             provider: Arc::clone(&self.provider),
             model_id: Arc::clone(&self.model_id),
         }
@@ -102,7 +106,10 @@ where
             let request = Q::of_context(&context).unwrap_or(self.request);
             let span = span.start(None);
             let result = call(request).await.map_err(|error| error.with_modality(Q::MODALITY)).map(Arc::new);
-            end(span, &result);
+            match &result {
+                Ok(result) => span.end(&ResultOutcome(&**result)),
+                Err(error) => span.end(&ErrorOutcome(error)),
+            }
             let result = result?;
             context.set_response(Arc::clone(&result).into());
             Ok(result)
@@ -135,13 +142,34 @@ where
     }
 }
 
-/// The steps with a span around them, which starts when they are first polled. `chunked` marks the first event in it.
-fn traced<E: Send + 'static, R: UsageAttributes + Send + Sync + 'static>(
+/// The span of one call, before it starts.
+struct CallSpan {
+    tracer: Option<Arc<dyn Tracer>>,
+    operation: (&'static str, Option<&'static str>),
+    provider: Arc<str>,
+    model_id: Arc<str>,
+}
+
+impl CallSpan {
+    /// Starts the span. If the guard is dropped after `abort` was cancelled, the span ends as aborted.
+    fn start(&self, abort: Option<CancellationToken>) -> SpanGuard {
+        let Some(tracer) = &self.tracer else { return SpanGuard::default() };
+        let (operation, output) = self.operation;
+        let (provider, model_id) = (&*self.provider, &*self.model_id);
+        SpanGuard::new(tracer.start(&MediaOperation { operation, output, provider, model_id }, None), abort)
+    }
+}
+
+/// Adds a span to the steps. It starts when they are first polled; with `chunked` the first event is marked in it.
+fn traced<E: Send + 'static, R: Send + Sync + 'static>(
     mut steps: Steps<E, R>,
     span: CallSpan,
     chunked: bool,
     abort: CancellationToken,
-) -> Steps<E, R> {
+) -> Steps<E, R>
+where
+    for<'a> ResultOutcome<'a, R>: SpanOutcome,
+{
     if span.tracer.is_none() {
         return steps;
     }
@@ -154,16 +182,10 @@ fn traced<E: Send + 'static, R: UsageAttributes + Send + Sync + 'static>(
             Poll::Ready(Some(Ok(Step::Event(_)))) if std::mem::take(&mut waits_for_first) => {
                 guard.first_chunk();
             }
-            Poll::Ready(Some(Ok(Step::Done(result)))) => {
-                std::mem::take(guard).end(&ResultOutcome(Ok(&**result)));
-            }
-            Poll::Ready(Some(Err(error))) => std::mem::take(guard).end(&ResultOutcome::<R>(Err(error))),
+            Poll::Ready(Some(Ok(Step::Done(result)))) => std::mem::take(guard).end(&ResultOutcome(&**result)),
+            Poll::Ready(Some(Err(error))) => std::mem::take(guard).end(&ErrorOutcome(error)),
             _ => {}
         }
         polled
     }))
-}
-
-fn end<R: UsageAttributes>(span: SpanGuard, result: &Result<Arc<R>, UppError>) {
-    span.end(&ResultOutcome(result.as_deref()));
 }

@@ -76,6 +76,7 @@ impl ResultRequest for EmbeddingRequest {
     const MODALITY: Modality = Modality::Embedding;
     type Event = EmbeddingProgress;
     type Result = EmbeddingResult;
+    const OPERATION: (&'static str, Option<&'static str>) = ("embeddings", None);
 
     fn of_context(context: &CallContext) -> Option<Self> {
         context.embedding_request()

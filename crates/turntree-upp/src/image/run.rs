@@ -93,6 +93,7 @@ impl ResultRequest for ImageRequest {
     const MODALITY: Modality = Modality::Image;
     type Event = ImageEvent;
     type Result = ImageResult;
+    const OPERATION: (&'static str, Option<&'static str>) = ("generate_content", Some("image"));
 
     fn of_context(context: &CallContext) -> Option<Self> {
         context.image_request()

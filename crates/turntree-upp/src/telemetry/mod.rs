@@ -7,6 +7,8 @@ pub mod content;
 
 use std::borrow::Cow;
 
+use crate::embedding::EmbeddingResult;
+use crate::image::ImageResult;
 use crate::{Model, ModelRequest, ModelResponse, StopReason, UppError};
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::TokenUsage;
@@ -134,13 +136,26 @@ impl Outcome for ModelOutcome<'_> {
     }
 }
 
-/// A response of a model for embeddings or images: its input tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokensOutcome(pub u64);
+/// A result of an embedding or image model: its token usage, as far as the vendor reports it.
+#[derive(Debug, Clone, Copy)]
+pub struct ResultOutcome<'a, R>(pub &'a R);
 
-impl Outcome for TokensOutcome {
+impl Outcome for ResultOutcome<'_, EmbeddingResult> {
     fn attributes(&self) -> Attributes<'_> {
-        vec![("gen_ai.usage.input_tokens", self.0.into())]
+        // 0 if the vendor does not report them.
+        let tokens = Some(self.0.usage.total_tokens).filter(|tokens| *tokens > 0);
+        tokens.map(|tokens| ("gen_ai.usage.input_tokens", tokens.into())).into_iter().collect()
+    }
+}
+
+impl Outcome for ResultOutcome<'_, ImageResult> {
+    fn attributes(&self) -> Attributes<'_> {
+        let Some(usage) = &self.0.usage else { return Attributes::new() };
+        let counts = [
+            ("gen_ai.usage.input_tokens", usage.input_tokens),
+            ("gen_ai.usage.output_tokens", usage.output_tokens),
+        ];
+        counts.into_iter().filter_map(|(name, count)| Some((name, count?.into()))).collect()
     }
 }
 

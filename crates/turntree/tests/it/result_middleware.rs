@@ -10,7 +10,7 @@ use turntree::core::json::RawObject;
 use turntree::core::telemetry::{Attributes, Operation, Outcome, Span, SpanKind, Tracer};
 use turntree::upp::embedding::{
     EmbedOptions, Embedding, EmbeddingInput, EmbeddingLimits, EmbeddingModel, EmbeddingRequest,
-    EmbeddingResult, embed,
+    EmbeddingResult, EmbeddingUsage, embed,
 };
 use turntree::upp::image::{
     GeneratedImage, ImageCapabilities, ImageEvent, ImageModel, ImageRequest, ImageResult, ImageSteps, edit,
@@ -49,7 +49,9 @@ impl EmbeddingModel for Vectors {
                 return Err(UppError::new(ErrorCode::RateLimited, "tests", "slow down"));
             }
             let vectors = (0..request.inputs.len()).map(|n| Arc::new(Embedding::new(vec![0.5].into(), n)));
-            Ok(EmbeddingResult { embeddings: vectors.collect(), ..EmbeddingResult::default() })
+            let usage =
+                EmbeddingUsage { total_tokens: request.inputs.len() as u64, ..EmbeddingUsage::default() };
+            Ok(EmbeddingResult { embeddings: vectors.collect(), usage, ..EmbeddingResult::default() })
         })
     }
 }
@@ -398,7 +400,7 @@ async fn an_embedding_call_is_one_span_however_many_batches_it_has() {
     let start = "embeddings vectors: gen_ai.operation.name=String(\"embeddings\") \
                  gen_ai.provider.name=String(\"tests\") gen_ai.request.model=String(\"vectors\")";
     let ends = [
-        " | end gen_ai.usage.input_tokens=Int(0)",
+        " | end gen_ai.usage.input_tokens=Int(3)",
         " | end failed: RATE_LIMITED",
         " | end turntree.aborted=Bool(true)",
         " | end failed: CANCELLED",
