@@ -90,7 +90,7 @@ impl ModelReference {
         &self,
         config: &ProviderConfig,
     ) -> Result<Arc<dyn EmbeddingModel>, UppError> {
-        match (&self.source, providers::embedding_wire(self.provider_name())) {
+        match (&self.source, providers::embedding_dialect(self.provider_name())) {
             (Source::Custom(model), _) if model.media().embed.is_some() => {
                 Ok(Arc::new(CustomEmbeddings(model.clone())))
             }
@@ -109,7 +109,7 @@ impl ModelReference {
     /// # Errors
     /// `INVALID_REQUEST` when its provider makes none.
     pub(crate) fn bind_image(&self, config: &ProviderConfig) -> Result<Arc<dyn ImageModel>, UppError> {
-        match (&self.source, providers::image_wire(self.provider_name())) {
+        match (&self.source, providers::image_dialect(self.provider_name())) {
             (Source::Custom(model), _)
                 if model.media().generate_image.is_some() || model.media().edit.is_some() =>
             {
@@ -246,8 +246,8 @@ impl ModelReference {
         let [llm, embedding, image] = match &self.source {
             Source::Http { .. } => [
                 true,
-                providers::embedding_wire(provider).is_some(),
-                providers::image_wire(provider).is_some(),
+                providers::embedding_dialect(provider).is_some(),
+                providers::image_dialect(provider).is_some(),
             ],
             Source::Scripted(_) => [true, false, false],
             Source::Custom(model) => {

@@ -1,4 +1,6 @@
-//! How to reach a provider. UPP-1.2 §9.
+//! Provider configuration: API key, URL, timeouts, retries, headers.
+//!
+//! Spec: UPP-1.2 §9
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,10 +12,10 @@ use turntree_core::http::{
 };
 use turntree_core::secret::Secret;
 
-/// Longest wait for the response's headers unless told otherwise.
+/// The default timeout for the response's headers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Options of a provider, beside the model's own parameters. What is not given is the provider's default.
+/// How to reach a provider: everything but the model's own parameters. Fields that are `None` use the default.
 ///
 /// `Debug` shows neither keys nor values of headers.
 ///
@@ -29,75 +31,76 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// ```
 #[derive(Clone, Default)]
 pub struct ProviderConfig {
-    /// Where the key comes from: fixed, a function, or a strategy over many. Default: the environment.
+    /// The source of the API key: a fixed key, a function, or a strategy over many keys. Default: the environment.
     pub api_key: Option<Arc<dyn KeyStrategy>>,
-    /// A prefix as `https://api.openai.com/v1`, or a whole request_url; see [`request_url`].
+    /// The prefix of URLs, as `https://api.openai.com/v1`, or the URL of one request; see [`request_url`].
     pub base_url: Option<String>,
-    /// Longest wait for the response's headers. Default 120 s.
+    /// Timeout for the response's headers. Default: 120 s.
     pub timeout: Option<Duration>,
-    /// Longest wait for a connection. Default 10 s, or the timeout where that is shorter.
+    /// Timeout for a connection. Default: 10 s, or `timeout` if that is shorter.
     pub connect_timeout: Option<Duration>,
-    /// Longest silence inside a body. Default: the timeout.
+    /// Timeout between two chunks of a body. Default: `timeout`.
     pub idle_timeout: Option<Duration>,
-    /// Headers that are sent over the provider's own, whatever their case. `None` drops one that a factory has set.
+    /// Headers that replace or extend the provider's own; names are case-insensitive. `None` removes a header that the
+    /// factory has set.
     pub headers: Vec<(String, Option<Secret>)>,
-    /// The version of the vendor's API, where it has versions.
+    /// The version of the vendor's API, if it has versions.
     pub api_version: Option<String>,
-    /// Whether failed requests are sent again. Default: they are not.
+    /// Retry strategy for failed requests. Default: no retries.
     pub retry_strategy: Option<Arc<dyn RetryStrategy>>,
-    /// Longest wait that a server's `Retry-After` is followed for. Default one hour.
+    /// The longest `Retry-After` that a retry waits for. Default: one hour.
     pub retry_after_max: Option<Duration>,
-    /// Authorities that are trusted beside the system's.
+    /// Certificate authorities to trust besides the system's.
     pub ca_certificates: Option<CaCertificates>,
-    /// Longest duration of everything: attempts, waits between them, body. Default: no limit.
+    /// Timeout for the whole call: attempts, waits between them, and the body. Default: none.
     pub total_timeout: Option<Duration>,
-    /// Requests to one host that are under way at once, streams included; the others wait in line. Default: no limit.
+    /// Maximum concurrent requests to one host, streams included; further requests wait. Default: no limit.
     pub max_concurrency: Option<NonZeroUsize>,
-    /// Where connections go through. Default: what the environment says.
+    /// The proxy. Default: the one from the environment.
     pub proxy: Option<Proxy>,
     /// Wraps or replaces the HTTP transport, for example with a cassette.
     pub transport: Option<Arc<dyn TransportLayer>>,
 }
 
 impl ProviderConfig {
-    /// With this key.
+    /// Sets a fixed API key.
     #[must_use]
     pub fn with_key(self, key: impl Into<Secret>) -> Self {
         self.with_key_strategy(StaticKey(key.into()))
     }
 
-    /// With keys from a strategy, which is asked for each request.
+    /// Sets a key strategy, which provides a key for each request.
     #[must_use]
     pub fn with_key_strategy(self, keys: impl KeyStrategy + 'static) -> Self {
         Self { api_key: Some(Arc::new(keys)), ..self }
     }
 
-    /// With this prefix or request_url.
+    /// Sets the prefix of URLs, or the URL of one request.
     #[must_use]
     pub fn with_base_url(self, url: impl Into<String>) -> Self {
         Self { base_url: Some(url.into()), ..self }
     }
 
-    /// With this longest wait.
+    /// Sets the timeout for the response's headers.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// With this strategy for failed requests.
+    /// Sets the retry strategy.
     #[must_use]
     pub fn with_retries(self, strategy: impl RetryStrategy + 'static) -> Self {
         Self { retry_strategy: Some(Arc::new(strategy)), ..self }
     }
 
-    /// With a header; one of the same name in any case is replaced.
+    /// Sets a header. Replaces a header of the same name, whatever its case.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         self.set_header(name.into(), Some(value.into()));
         self
     }
 
-    /// This configuration, and another's where this one says nothing. Headers are put together name by name.
+    /// Merges two configurations: this one's fields win, headers are merged by name.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let mut merged = Self {
@@ -122,7 +125,7 @@ impl ProviderConfig {
         merged
     }
 
-    /// The limits and the transport of its requests.
+    /// The settings of the HTTP client.
     pub fn http(&self) -> HttpConfig {
         let defaults = HttpConfig::default();
         let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -138,7 +141,7 @@ impl ProviderConfig {
         }
     }
 
-    /// When its requests are sent again.
+    /// The retry policy.
     pub fn retries(&self) -> RetryPolicy {
         let defaults = RetryPolicy::default();
         RetryPolicy {
@@ -147,7 +150,7 @@ impl ProviderConfig {
         }
     }
 
-    /// Whether a header of this name is set, whatever its case.
+    /// True if the configuration sets this header. Names are case-insensitive.
     pub fn has_header(&self, name: &str) -> bool {
         self.headers.iter().any(|(known, value)| value.is_some() && known.eq_ignore_ascii_case(name))
     }
@@ -166,7 +169,7 @@ impl fmt::Debug for ProviderConfig {
         let base_url = self.base_url.as_deref().map(without_secrets);
         formatter
             .debug_struct("ProviderConfig")
-            // A stranger's strategy may not hide its keys.
+            // A custom strategy may print its keys.
             .field("api_key", &self.api_key.as_ref().map(|_| "***"))
             .field("base_url", &base_url)
             .field("timeout", &self.timeout)
@@ -185,7 +188,7 @@ impl fmt::Debug for ProviderConfig {
     }
 }
 
-/// A URL without its query and without user and password.
+/// Removes query, user and password from a URL.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
@@ -198,7 +201,8 @@ fn without_secrets(url: &str) -> String {
     }
 }
 
-/// Where requests go: the path is added to a prefix, unless the URL ends with it already; a query stays at the end.
+/// Joins prefix and path into the URL of a request. A prefix that already ends with the path is used as it is; its
+/// query moves to the end.
 ///
 /// ```
 /// use turntree_upp::config::request_url;
@@ -212,7 +216,7 @@ pub fn request_url(base_url: &str, path: &str) -> String {
     let (prefix, query) =
         base_url.trim().split_at(base_url.trim().find('?').unwrap_or(base_url.trim().len()));
     let prefix = prefix.trim_end_matches('/');
-    // A path may bring a query of its own, as `?alt=sse`.
+    // A path may have a query of its own, as `?alt=sse`.
     let (path, path_query) = path.split_at(path.find('?').unwrap_or(path.len()));
     let path = if prefix.ends_with(path) { "" } else { path };
     match (path_query, query) {

@@ -1,7 +1,7 @@
-//! A vendor's wire, without any I/O: how a request is written, how an answer and its stream are read.
+//! A vendor's request and response format, without I/O.
 //!
-//! Everything here is plain functions over text, so that each rule has a test without sockets and the stream decoders
-//! can be measured and fuzzed alone. [`super::http_model::HttpModel`] adds the sockets.
+//! Dialects are plain functions over text, so they can be tested, measured and fuzzed without sockets.
+//! [`super::http_model::HttpModel`] adds the HTTP client.
 
 use std::fmt;
 
@@ -18,16 +18,16 @@ use turntree_core::time::Clock;
 pub enum Framing {
     /// Server-sent events.
     ServerSentEvents,
-    /// One JSON a line.
+    /// One JSON document on each line.
     Lines,
 }
 
-/// The sources of what the wire does not give: message ids and times.
+/// Sources of ids and timestamps that the vendor does not send.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
-    /// Mints ids where the vendor gives none.
+    /// Creates ids.
     pub ids: &'a dyn IdSource,
-    /// Tells when the answer arrived.
+    /// Provides the time of arrival.
     pub clock: &'a dyn Clock,
 }
 
@@ -41,30 +41,30 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
         &self.endpoint().provider
     }
 
-    /// What the API can take and do.
+    /// What the API supports.
     fn capabilities(&self) -> Capabilities;
 
     /// The path under the prefix, with its leading slash.
     fn path(&self, model_id: &str, streaming: bool) -> String;
 
-    /// Whether the API has tools of its own, which may be asked for in `params.tools` beside functions.
+    /// True if the vendor runs tools of its own, which are requested in `params.tools`.
     fn takes_native_tools(&self) -> bool {
         false
     }
 
-    /// Whether the tokens of a cache are counted beside the input, not as part of it.
+    /// True if the vendor counts cached tokens in addition to the input tokens, not as part of them.
     fn counts_cache_apart(&self) -> bool {
         false
     }
 
-    /// How its streams are framed.
+    /// How streams are framed.
     fn framing(&self) -> Framing {
         Framing::ServerSentEvents
     }
 
-    /// The data of the frame that ends every stream of the vendor; `None` where one of its events says so.
+    /// The data of the frame that ends every stream; `None` if the end is one of the vendor's events.
     ///
-    /// A stream that ends without it was cut off, whatever it said before.
+    /// A stream that ends without this frame is reported as truncated.
     fn end_marker(&self) -> Option<&'static str> {
         None
     }
@@ -72,13 +72,14 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
     /// Writes the body of a request.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`] for content that the API cannot take.
+    /// [`ErrorCode::InvalidRequest`] for content that the API does not support.
     fn encode(&self, model_id: &str, request: &ModelRequest, streaming: bool) -> Result<Vec<u8>, UppError>;
 
-    /// Reads the body of a whole answer.
+    /// Reads the body of a whole response.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidResponse`] when it is not the vendor's format; the vendor's own error when it tells one.
+    /// [`ErrorCode::InvalidResponse`] if the body does not follow the vendor's format; the vendor's own error if the
+    /// body reports one.
     fn decode(
         &self,
         body: &str,
@@ -86,19 +87,20 @@ pub trait Dialect: Send + Sync + fmt::Debug + 'static {
         sources: Sources<'_>,
     ) -> Result<ModelResponse, UppError>;
 
-    /// Starts to read a stream.
+    /// Creates the decoder of one stream.
     fn stream_decoder(&self, request: &ModelRequest) -> Box<dyn StreamDecoder>;
 
-    /// The code and the words of an error body; `None` leaves the status to decide.
+    /// Code and message of an error body; `None` if the status decides.
     fn error_of_body(&self, status: u16, body: &str) -> Option<(ErrorCode, String)>;
 }
 
-/// Reads one stream: frames in, events out, at the end the whole answer.
+/// Decodes one stream: frames in, events out, and the whole response at the end.
 pub trait StreamDecoder: Send {
-    /// Reads one frame (`data` of a server-sent event with its `event` name, or a line) and appends what it brings.
+    /// Decodes one frame (the `data` of a server-sent event and its `event` name, or one line) and appends its events.
     ///
     /// # Errors
-    /// An error that the vendor tells inside the stream; a frame that is not the vendor's format.
+    /// An error that the vendor reports inside the stream; [`ErrorCode::InvalidResponse`] for a frame that does not
+    /// follow the vendor's format.
     fn frame(
         &mut self,
         event: Option<&str>,
@@ -106,18 +108,18 @@ pub trait StreamDecoder: Send {
         events: &mut Vec<StreamEvent>,
     ) -> Result<(), UppError>;
 
-    /// Whether the vendor has said that nothing more will come, as `message_stop` does.
+    /// True if the vendor has marked the end of the response, as with `message_stop`.
     ///
-    /// The stream is then finished without waiting for the host to close the connection, which some never do. A wire
-    /// without such a word leaves it `false`.
+    /// The stream then finishes without waiting for the host to close the connection, which some hosts never do. Stays
+    /// `false` for formats without such a mark.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// The stream has ended: the whole answer. May append last events (as a missing `message_stop`).
+    /// Ends the stream and returns the whole response. May append missing last events, such as `message_stop`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidResponse`] when the stream stopped before the vendor said that the answer was whole.
+    /// [`ErrorCode::InvalidResponse`] if the stream ended before the vendor marked the end of the response.
     fn finish(
         self: Box<Self>,
         sources: Sources<'_>,

@@ -1,40 +1,42 @@
-//! What can go wrong between us and a model: one error, twelve codes. UPP-1.2 §12.
+//! The error of model calls, with its twelve codes.
+//!
+//! Spec: UPP-1.2 §12
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// The twelve codes.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
-    /// No key, a wrong key, or one without the right.
+    /// The API key is missing, invalid, or lacks a permission.
     AuthenticationFailed,
     /// Too many requests.
     RateLimited,
-    /// The conversation does not fit the model.
+    /// The conversation exceeds the model's context window.
     ContextLengthExceeded,
-    /// No such model.
+    /// The model does not exist.
     ModelNotFound,
-    /// The request breaks a rule, ours or the vendor's.
+    /// The request is invalid, by our rules or the vendor's.
     InvalidRequest,
-    /// The answer breaks the vendor's own format.
+    /// The response does not follow the vendor's format.
     InvalidResponse,
-    /// The vendor refuses the content.
+    /// The vendor's content filter refused the request or the response.
     ContentFiltered,
-    /// The account has nothing left.
+    /// The account's quota or credit is used up.
     QuotaExceeded,
-    /// The vendor failed.
+    /// The vendor reported a failure of its own.
     ProviderError,
     /// The vendor could not be reached, or the connection broke.
     NetworkError,
-    /// It took too long.
+    /// A timeout expired.
     Timeout,
-    /// The caller stopped it.
+    /// The caller cancelled the call.
     Cancelled,
 }
 
 impl ErrorCode {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Self; 12] = [
         Self::AuthenticationFailed,
         Self::RateLimited,
@@ -50,7 +52,7 @@ impl ErrorCode {
         Self::Cancelled,
     ];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AuthenticationFailed => "AUTHENTICATION_FAILED",
@@ -75,24 +77,24 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// What kind of model was asked.
+/// The kind of model that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Modality {
     /// Text and tools.
     #[default]
     Llm,
-    /// Vectors.
+    /// Embeddings.
     Embedding,
-    /// Pictures.
+    /// Images.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
-    /// Film.
+    /// Video.
     Video,
 }
 
 impl Modality {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Llm => "llm",
@@ -104,36 +106,37 @@ impl Modality {
     }
 }
 
-/// A failure of the caller's own code (a tool, a hook, a key function), carried through the core as it is.
+/// The host language's exception: a failure of the caller's own code (a tool, a hook, a key function), passed through
+/// unchanged.
 pub type HostPayload = Arc<dyn Any + Send + Sync>;
 
-/// What went wrong with a model call.
+/// The error of a model call.
 #[derive(Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct UppError {
-    /// Which of the twelve.
+    /// The kind of failure.
     pub code: ErrorCode,
-    /// What, where, and what to do. Never holds a key.
+    /// The description: place, cause and remedy. Never contains a key.
     pub message: String,
-    /// Whose model.
+    /// The provider's name.
     pub provider: String,
-    /// What kind of model.
+    /// The kind of model.
     pub modality: Modality,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if there was a response.
     pub status_code: Option<u16>,
-    /// Seconds the vendor asked us to wait.
+    /// Seconds to wait before a retry, from the vendor's `Retry-After`.
     pub retry_after: Option<f64>,
-    /// The vendor's id of the request, for its support.
+    /// The vendor's id of the request, for support.
     pub request_id: Option<String>,
-    /// What caused it.
+    /// The underlying error.
     #[source]
     pub cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
-    /// The caller's own exception, where that is the cause.
+    /// The caller's own exception, if that is the cause.
     pub host: Option<HostPayload>,
 }
 
 impl UppError {
-    /// An error of a provider's llm.
+    /// An error of a language model.
     pub fn new(code: ErrorCode, provider: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -148,34 +151,34 @@ impl UppError {
         }
     }
 
-    /// [`ErrorCode::InvalidRequest`].
+    /// An error with [`ErrorCode::InvalidRequest`].
     pub fn invalid_request(provider: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidRequest, provider, message)
     }
 
-    /// [`ErrorCode::InvalidResponse`].
+    /// An error with [`ErrorCode::InvalidResponse`].
     pub fn invalid_response(provider: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidResponse, provider, message)
     }
 
-    /// [`ErrorCode::Cancelled`].
+    /// An error with [`ErrorCode::Cancelled`].
     pub fn cancelled(provider: impl Into<String>) -> Self {
         Self::new(ErrorCode::Cancelled, provider, "the request was cancelled")
     }
 
-    /// With the HTTP status.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status_code: Some(status), ..self }
     }
 
-    /// With another kind of model.
+    /// Sets the kind of model.
     #[must_use]
     pub fn with_modality(self, modality: Modality) -> Self {
         Self { modality, ..self }
     }
 
-    /// With its cause.
+    /// Sets the underlying error.
     #[must_use]
     pub fn with_cause(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self { cause: Some(Arc::new(cause)), ..self }

@@ -1,7 +1,9 @@
-//! A dialect spoken over HTTP. UPP-1.2 §9, §12, §13.
+//! Runs a dialect over HTTP.
 //!
-//! Keys and bodies are made where the caller polls; sockets, framing and the dialect's stream decoder run in the
-//! background task that reads the body, so that only finished events change threads.
+//! Keys and bodies are created where the caller polls. The socket, the framing and the stream decoder run in the
+//! background task that reads the body, so only finished events cross threads.
+//!
+//! Spec: UPP-1.2 §9, §12, §13
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,29 +32,29 @@ use turntree_core::ids::{IdSource, RandomIds};
 use turntree_core::secret::Secret;
 use turntree_core::time::{Clock, SystemClock};
 
-/// Headers that carry a key: with one of them given, no other key is needed.
+/// Headers that carry a key. If the configuration sets one of them, no other key is required.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
-/// Keys shorter than this are not looked for in the vendor's words: they would be words themselves.
+/// Shorter keys are not removed from error messages: they could be ordinary words.
 const SHORTEST_HIDDEN_KEY: usize = 6;
 
-/// Largest answer of vectors or pictures: 2048 vectors of 3072 numbers take some 130 MB.
+/// Largest response of an embedding or image model: 2048 vectors of 3072 numbers take about 130 MB.
 const MAX_VECTORS_OR_PICTURES: usize = 512 * 1024 * 1024;
 
-/// A model behind a vendor's HTTP API. Cloning shares everything.
+/// A language model behind a vendor's HTTP API. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct HttpModel {
     dialect: Arc<dyn Dialect>,
     model_id: Arc<str>,
     config: Arc<ProviderConfig>,
-    /// Its own prices; else those of the process.
+    /// Prices of this model; default: those of the process.
     prices: Option<Arc<Prices>>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
 }
 
 impl HttpModel {
-    /// A model of this vendor, reached as the configuration says.
+    /// Creates a model of a vendor.
     pub fn new(dialect: Arc<dyn Dialect>, model_id: impl Into<Arc<str>>, config: ProviderConfig) -> Self {
         Self {
             dialect,
@@ -64,7 +66,7 @@ impl HttpModel {
         }
     }
 
-    /// With other sources of ids and time, for tests and replays.
+    /// Sets the sources of ids and time, for tests and replays.
     #[must_use]
     pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
         Self { ids, clock, ..self }
@@ -77,18 +79,18 @@ impl HttpModel {
         self
     }
 
-    /// With prices of its own, in place of those of the process.
+    /// Sets the prices of this model, instead of those of the process.
     #[must_use]
     pub fn with_prices(self, prices: Arc<Prices>) -> Self {
         Self { prices: Some(prices), ..self }
     }
 
-    /// How it is reached.
+    /// The configuration.
     pub fn config(&self) -> &ProviderConfig {
         &self.config
     }
 
-    /// The key of the next request; `None` where none is needed.
+    /// The key of the next request; `None` if no key is required.
     async fn key(&self) -> Result<Option<Secret>, UppError> {
         let key = match &self.config.api_key {
             Some(keys) => keys.key().await,
@@ -96,7 +98,7 @@ impl HttpModel {
             None => EnvironmentKey::new(self.dialect.endpoint().key_variables.iter().copied()).key().await,
         };
         match key {
-            // Keys that are read from files end with a line feed, which no header may hold.
+            // Keys from files end with a line feed, which headers cannot contain.
             Ok(key) if !key.is_empty() => Ok(Some(Secret::from(key.expose().trim()))),
             Ok(_) | Err(KeyError::NotFound { .. }) if self.dialect.endpoint().key_is_optional => Ok(None),
             Ok(_) => {
@@ -108,7 +110,7 @@ impl HttpModel {
         }
     }
 
-    /// The request as it is sent, and the keys in it.
+    /// Builds the request, and collects the keys in it.
     async fn prepare(
         &self,
         request: &ModelRequest,
@@ -127,7 +129,7 @@ impl HttpModel {
         self.address(ApiRequest::json(path, body), expect).await
     }
 
-    /// A request to one of the vendor's APIs, with key and headers.
+    /// Builds a request to one of the vendor's APIs, with key and headers.
     async fn address(&self, ask: ApiRequest, expect: ResponseType) -> Result<(HttpRequest, Keys), UppError> {
         let endpoint = self.dialect.endpoint();
         let base_url = self.config.base_url.as_deref().unwrap_or(&endpoint.base_url);
@@ -159,7 +161,7 @@ impl HttpModel {
         ModelIdentity { provider: self.dialect.provider(), model_id: &self.model_id }
     }
 
-    /// Adds to an answer what the wire does not tell: which model was asked for, and what the call cost.
+    /// Adds what the response does not contain: the requested model and the cost of the call.
     fn complete_answer(&self, request: &ModelRequest, response: &mut ModelResponse) {
         if response.usage.cost.is_none() {
             let prices = self.prices.clone().unwrap_or_else(Prices::current);
@@ -194,7 +196,7 @@ impl HttpModel {
         Ok(answer)
     }
 
-    /// Asks another API of the same vendor, reached in the same way: embeddings, images.
+    /// Sends a request to another API of the vendor (embeddings, images).
     pub(super) async fn exchange<T>(
         &self,
         ask: ApiRequest,
@@ -204,7 +206,7 @@ impl HttpModel {
         self.send(prepared, Some(MAX_VECTORS_OR_PICTURES), read).await
     }
 
-    /// As [`Self::exchange`], for an answer that comes as server-sent events.
+    /// As [`Self::exchange`], for a response of server-sent events.
     pub(super) async fn listen<S: BodyDecoder<Error = StreamError>>(
         self,
         ask: ApiRequest,
@@ -304,7 +306,9 @@ impl HttpModel {
     }
 }
 
-/// A failed request in the twelve codes. UPP-1.2 §12. Without its cause.
+/// Converts an HTTP error into one of the twelve codes, without its cause.
+///
+/// Spec: UPP-1.2 §12
 pub fn describe(provider: &str, error: &HttpError) -> UppError {
     let (code, message) = match error {
         HttpError::Status(refusal) => return of_status(provider, refusal, None),
@@ -328,7 +332,7 @@ pub fn describe(provider: &str, error: &HttpError) -> UppError {
     UppError::new(code, provider, message)
 }
 
-/// A refusal as the vendor tells it, or as its status does.
+/// Converts an error status; `told` is what the dialect read from the body.
 fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, String)>) -> UppError {
     let status = refusal.status.as_u16();
     let told =
@@ -341,7 +345,7 @@ fn of_status(provider: &str, refusal: &StatusError, told: Option<(ErrorCode, Str
     }
 }
 
-/// What one of a vendor's APIs is asked.
+/// A request to one of the vendor's APIs.
 #[derive(Debug)]
 pub(super) struct ApiRequest {
     /// The path under the prefix, with its leading slash.
@@ -375,19 +379,19 @@ impl Model for HttpModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        // The inner box goes once the stream is open: it is three times what the stream needs from then on.
+        // The outer box keeps only the open stream, which is a third of the size of the opening future.
         Box::pin(Box::pin(self.clone().open(request)).try_flatten_stream())
     }
 }
 
-/// The keys of a request: some vendors quote them in their errors.
+/// The keys of a request, to be removed from errors: some vendors quote them.
 struct Keys(Vec<Secret>);
 
 impl Keys {
-    /// The key of the provider, and those that the caller put into headers.
+    /// The provider's key, and keys in headers of the configuration.
     fn of(key: Option<Secret>, config: &ProviderConfig) -> Self {
         let headers = config.headers.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        // `Bearer sk-…`: the scheme is no secret, and vendors quote the rest alone.
+        // In `Bearer sk-…` only the second word is secret, and vendors quote only that.
         let in_headers = headers
             .filter(|(name, _)| KEY_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known)))
             .filter_map(|(_, value)| value.expose().split_whitespace().next_back().map(Secret::from));
@@ -396,7 +400,7 @@ impl Keys {
         Self(keys)
     }
 
-    /// Takes them out of an error.
+    /// Replaces the keys in an error's message.
     fn hide(&self, error: UppError) -> UppError {
         let quoted = self.0.iter().map(Secret::expose).filter(|key| error.message.contains(*key));
         let hidden = quoted.fold(None, |message: Option<String>, key| {
@@ -409,7 +413,7 @@ impl Keys {
     }
 }
 
-/// What ends a stream early.
+/// The error that ends a stream.
 #[derive(Debug)]
 pub(super) enum StreamError {
     Http(HttpError),
@@ -428,7 +432,7 @@ impl From<UppError> for StreamError {
     }
 }
 
-/// The reader, in the task that reads the socket.
+/// Feeds the response reader in the task that reads the socket.
 struct ResponseSink(ResponseReader);
 
 impl BodyDecoder for ResponseSink {

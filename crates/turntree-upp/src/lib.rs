@@ -1,12 +1,21 @@
-//! The provider layer: one request in ([`ModelRequest`]), events and one response out ([`ModelEvent`],
-//! [`ModelResponse`]), whoever serves the model. UPP-1.2 §9–13 and §19.
+//! The provider layer: a [`ModelRequest`] in; stream events ([`ModelEvent`]) and one [`ModelResponse`] out, the same
+//! for every vendor.
 //!
-//! [`provider`] is the door for anything that serves a model. [`dialect`] describes a vendor's wire without any I/O,
-//! [`http_model`] speaks a dialect over HTTP; `dialects/` holds the wires that several vendors share, `providers/` one
-//! file a vendor. Models are found by name in the [`registry`]; [`native`] has the vendors' own tools, [`producer`] what
-//! goes back to the model that made it alone, [`costs`] what calls cost; [`reader`] reads the body of a streamed answer.
-//! [`embedding`] and [`image`] are the other modalities, each with a door and wires of its own; [`middleware`] stands
-//! around calls.
+//! | module | content |
+//! |---|---|
+//! | [`provider`] | [`Model`], the trait that every provider implements |
+//! | [`dialect`], [`dialects`] | vendors' request and response formats, without I/O; several vendors share one |
+//! | [`endpoint`] | URL, key variables and headers of an API, as data |
+//! | [`http_model`] | runs a dialect over HTTP; [`response_reader`] decodes the streamed body |
+//! | [`providers`], [`registry`] | one file for each vendor; models by name |
+//! | [`provider_tools`] | tools that the vendor runs |
+//! | [`provenance`], [`omissions`] | which model made a message, and what is therefore left out of a request |
+//! | [`pricing`] | the cost of a call |
+//! | [`embedding`], [`image`] | the other modalities, run by [`result_call`] and [`result_stream`] |
+//! | [`middleware`] | hooks around calls |
+//! | [`telemetry`] | spans of calls |
+//!
+//! Spec: UPP-1.2 §9–§13, §19
 
 pub mod config;
 pub mod dialect;

@@ -6,43 +6,43 @@ use super::provenance::{ModelIdentity, Provenance, is_opaque};
 use turntree_core::json::RawObject;
 use turntree_core::message::message::History;
 
-/// Opaque parts of a message that a request leaves out, since another model made them.
+/// Opaque parts of a message that a request leaves out because another model made them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Omission {
-    /// Whose parts: the provider in whose namespace they are kept.
+    /// The provider in whose namespace the parts are stored.
     pub made_by: String,
-    /// The model that made them; empty where the message does not say.
+    /// The model that made them; empty if unknown.
     pub made_by_model: String,
-    /// The message.
+    /// The id of the message.
     pub message_id: String,
-    /// The provider that is asked.
+    /// The provider that is called.
     pub provider: String,
-    /// The model that is asked.
+    /// The model that is called.
     pub model_id: String,
 }
 
-/// Hears what requests leave out; for logs.
+/// Receives omissions, for logs.
 pub trait OmissionObserver: Send + Sync + 'static {
-    /// Whether it listens: where nobody does, nothing is looked for.
+    /// True if omissions are to be reported. If false, requests are not searched for them.
     fn is_enabled(&self) -> bool {
         true
     }
 
-    /// Parts were left out.
+    /// Called for each message with omitted parts.
     fn omitted(&self, omission: &Omission);
 }
 
 static OBSERVER: OnceLock<Box<dyn OmissionObserver>> = OnceLock::new();
 
-/// Sets who hears what requests leave out, once in a process. Gives the observer back where there is one already.
+/// Sets the observer, once for the whole process.
 ///
 /// # Errors
-/// The observer, where another was set before.
+/// Returns the observer if another one is set already.
 pub fn set_omission_observer(observer: Box<dyn OmissionObserver>) -> Result<(), Box<dyn OmissionObserver>> {
     OBSERVER.set(observer)
 }
 
-/// Tells the observer what a request leaves out.
+/// Reports the omissions of a request to the observer.
 pub(super) fn report(history: &History, producer: ModelIdentity<'_>) {
     let Some(observer) = OBSERVER.get().filter(|observer| observer.is_enabled()) else { return };
     for message in history {

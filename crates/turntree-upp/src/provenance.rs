@@ -1,12 +1,14 @@
-//! Who made a message: the provider and the model. Its opaque parts go back to them alone. UPP-1.2 §4, §14.
+//! Which model made a message. Opaque parts of a message are sent back to that model only.
 //!
-//! Signatures of thinking, encrypted reasoning, thought signatures and `reasoning_details` mean nothing to anybody but
-//! the model that made them; most vendors refuse a request that shows them another's. So the dialects leave them out
-//! when the model that is asked is another one, and the rest of the message goes as it is.
+//! Signatures of thinking, encrypted reasoning, thought signatures and `reasoning_details` are meaningless to any
+//! other model, and most vendors refuse requests that contain another model's. When a different model is called, the
+//! dialects leave these parts out and send the rest of the message.
 //!
-//! The same model has several names: an alias (`gpt-5`) is answered by a dated one (`gpt-5-2025-08-07`), and a gateway
-//! may answer under a name of its own. [`same_model`] knows the dates; for all other names the one that was asked for
-//! is kept on the message, as `requested_model` in the provider's namespace.
+//! One model has several names: an alias (`gpt-5`) answers under a dated name (`gpt-5-2025-08-07`), and a gateway may
+//! answer under its own name. [`same_model`] compares dated names. For all other names, the message stores the
+//! requested model as `requested_model` in the provider's namespace.
+//!
+//! Spec: UPP-1.2 §4, §14
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,10 +20,10 @@ use super::request::ModelResponse;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::Message;
 
-/// Under which name the model that was asked for is kept.
+/// The metadata member with the requested model.
 const REQUESTED_MODEL: &str = "requested_model";
 
-/// What tells in a namespace that something in it is opaque: parts of the names that the dialects give such things.
+/// Substrings that mark opaque parts in a namespace: parts of the names that the dialects use.
 const OPAQUE: [&str; 8] = [
     "thinkingSignature",
     "redacted_thinking",
@@ -33,7 +35,7 @@ const OPAQUE: [&str; 8] = [
     "reasoning_details",
 ];
 
-/// Variants of a model at a gateway; the model behind them is the same.
+/// Suffixes of model variants at a gateway; the model behind them is the same.
 const VARIANTS: [&str; 7] = [":free", ":nitro", ":floor", ":online", ":exacto", ":extended", ":beta"];
 
 /// A model of a provider.
@@ -41,11 +43,11 @@ const VARIANTS: [&str; 7] = [":free", ":nitro", ":floor", ":online", ":exacto", 
 pub struct ModelIdentity<'a> {
     /// The provider's name.
     pub provider: &'a str,
-    /// The model that is asked.
+    /// The model's id.
     pub model_id: &'a str,
 }
 
-/// What a namespace says of who made its message.
+/// The names of the model that made a message, as stored in a provider's namespace.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub struct Provenance<'a> {
     #[serde(borrow, default)]
@@ -55,13 +57,13 @@ pub struct Provenance<'a> {
 }
 
 impl<'a> Provenance<'a> {
-    /// Reads what a message says under a provider's name.
+    /// Reads the names from a message's metadata.
     pub fn of(message: &'a Message, provider: &str) -> Self {
         let raw = message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
         raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
     }
 
-    /// The names of the model, the one that was asked for first.
+    /// The names of the model, the requested one first.
     pub(super) fn names(self) -> impl Iterator<Item = Cow<'a, str>> {
         let text = |raw: &'a RawValue| serde_json::from_str::<Cow<'a, str>>(raw.get()).ok();
         [self.requested_model, self.model].into_iter().flatten().filter_map(text)
@@ -69,16 +71,16 @@ impl<'a> Provenance<'a> {
 }
 
 impl ModelIdentity<'_> {
-    /// Whether this model made what came from `origin`. What does not say counts as its own: it was made by hand, or by
-    /// an implementation that keeps no names.
+    /// True if this model made the message. Messages without a name count as made by this model: they were written by
+    /// hand or by an implementation that stores no names.
     pub fn made(&self, origin: Provenance<'_>) -> bool {
         let mut names = origin.names().peekable();
         names.peek().is_none() || names.any(|name| same_model(self.model_id, &name))
     }
 }
 
-/// Whether two names are of one model: equal but for the vendor before it, a variant of the gateway, and a date or
-/// `latest` that only one of them has. Two dates are two models.
+/// True if two names denote the same model: equal except for a vendor prefix, a gateway variant, or a date or `latest`
+/// that only one of them has. Two different dates denote two models.
 ///
 /// ```
 /// use turntree_upp::provenance::same_model;
@@ -98,7 +100,7 @@ pub fn same_model(one: &str, other: &str) -> bool {
     one == other && (version == other_version || version.is_empty() || other_version.is_empty())
 }
 
-/// A name without its vendor and variant, small, with `-` for `.`.
+/// Normalizes a name: no vendor prefix, no variant, lowercase, `-` instead of `.`.
 fn plain(name: &str) -> String {
     let name = name.trim().to_ascii_lowercase();
     let name = if name.starts_with("ft:") { &name } else { name.rsplit('/').next().unwrap_or_default() };
@@ -106,7 +108,7 @@ fn plain(name: &str) -> String {
     name.replace('.', "-")
 }
 
-/// The name and the date at its end; both are empty texts where there is none.
+/// Splits a name into base and version; the version is empty if there is none.
 fn split(name: &str) -> (&str, &str) {
     if let Some(name) = name.strip_suffix("-latest") {
         return (name, "");
@@ -116,7 +118,7 @@ fn split(name: &str) -> (&str, &str) {
     if base.is_empty() { (name, "") } else { (base, version) }
 }
 
-/// How many bytes at the end are a date or the number of a version, with the `-` before it.
+/// The length of the date or version number at the end of a name, including the `-` before it.
 fn version_length(name: &str) -> usize {
     let mut last = name.rsplit('-');
     let mut next = || last.next().unwrap_or_default();
@@ -143,7 +145,7 @@ fn version_length(name: &str) -> usize {
     }
 }
 
-/// Keeps on an answer with opaque parts which model was asked for, where the name that answered does not tell.
+/// Stores the requested model on a response with opaque parts, unless the model's own name matches it.
 pub(super) fn record_requested_model(response: &mut ModelResponse, producer: ModelIdentity<'_>) {
     let ModelIdentity { provider, model_id } = producer;
     let namespace = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));

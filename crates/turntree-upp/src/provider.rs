@@ -1,4 +1,4 @@
-//! Anything that serves a model: a vendor over HTTP, a script, a stranger's implementation.
+//! The trait of all language models: over HTTP, scripted, or implemented by the application.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,27 +10,29 @@ use super::error::UppError;
 use super::request::{ModelRequest, ModelResponse};
 use turntree_core::message::StreamEvent;
 
-/// What a model can take and do. Static facts of a provider. UPP-1.2 §10.
+/// What a model supports. The same for all models of a provider.
+///
+/// Spec: UPP-1.2 §10
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Answers piece by piece.
+    /// Streamed responses.
     pub streaming: bool,
-    /// Calls tools.
+    /// Tool calls.
     pub tools: bool,
-    /// Answers by a schema.
+    /// Structured output by a JSON Schema.
     pub structured_output: bool,
-    /// Reads images.
+    /// Images as input.
     pub image_input: bool,
-    /// Reads documents.
+    /// Documents as input.
     pub document_input: bool,
-    /// Watches films.
+    /// Video as input.
     pub video_input: bool,
-    /// Hears sound.
+    /// Audio as input.
     pub audio_input: bool,
 }
 
 impl Capabilities {
-    /// Text, tools, streams and structured answers, no media.
+    /// Text, tools, streams and structured output; no media.
     pub const TEXT: Self = Self {
         streaming: true,
         tools: true,
@@ -45,37 +47,37 @@ impl Capabilities {
         Self { image_input: true, document_input: true, video_input: true, audio_input: true, ..Self::TEXT };
 }
 
-/// One step of a streamed call.
+/// One item of a streamed call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// A piece arrived.
+    /// An event of the stream.
     Event(StreamEvent),
-    /// The answer is whole; the last item of every stream that does not fail.
+    /// The whole response; the last item of every stream that does not fail.
     Done(ModelResponse),
 }
 
-/// A streamed call: events, then [`ModelEvent::Done`]; or an error, which is the last item.
+/// A streamed call: events, then [`ModelEvent::Done`] or an error.
 ///
-/// Lazy: nothing is sent before the first poll. Dropping it stops the call. May be polled on any thread.
+/// Lazy: nothing is sent before the first poll. Dropping the stream cancels the call. It may be polled on any thread.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, UppError>> + Send>>;
 
-/// A model that can be called: a provider bound to a model id and a configuration.
+/// A model that can be called: provider, model id and configuration.
 pub trait Model: Send + Sync + fmt::Debug {
-    /// The vendor's name for it.
+    /// The vendor's name of the model.
     fn model_id(&self) -> &str;
 
     /// The provider's name; also the namespace of its metadata.
     fn provider(&self) -> &str;
 
-    /// What it can take and do.
+    /// What the model supports.
     fn capabilities(&self) -> Capabilities;
 
-    /// Calls the model and waits for the whole answer.
+    /// Calls the model and returns the whole response.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the call: its connection is given up.
+    /// Dropping the future cancels the call and closes its connection.
     fn complete(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelResponse, UppError>>;
 
-    /// Calls the model and gives its answer piece by piece.
+    /// Calls the model and streams the response.
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }

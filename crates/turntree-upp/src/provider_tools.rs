@@ -1,8 +1,10 @@
-//! Tools that a vendor owns: it runs them itself, or has trained its models on them. UPP-1.2 §19.1–19.8.
+//! Provider tools: tools that the vendor runs itself, or has trained its models on.
 //!
-//! They are asked for among the parameters (`params.tools`), in the vendor's own words. To stand beside functions in
-//! `tools`, such a tool carries those words in its metadata: `{provider: {"native": {…}}}`. [`settle`] moves them into
-//! the parameters where the provider that is asked is the one that owns them, and refuses them anywhere else.
+//! Requests ask for them in `params.tools`, in the vendor's format. To appear next to functions in `tools`, such a
+//! tool carries its definition in its metadata: `{provider: {"native": {…}}}`. [`settle`] moves the definition into
+//! the parameters for the provider that owns the tool, and refuses it for any other provider.
+//!
+//! Spec: UPP-1.2 §19.1–§19.8
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,12 +14,12 @@ use super::request::ModelRequest;
 use turntree_core::json::{Extra, RawJson, RawObject};
 use turntree_core::message::ToolDefinition;
 
-/// Under which name the vendor's words are kept.
+/// The metadata member with the vendor's definition.
 pub const MARK: &str = "native";
 
 const TOOLS: &str = "tools";
 
-/// A vendor's own tool, to stand in `tools`. `definition` is what the vendor wants to read.
+/// A provider tool for `tools`. `definition` is sent to the vendor as it is.
 ///
 /// ```
 /// use turntree_core::json::RawJson;
@@ -40,24 +42,24 @@ pub fn tool(provider: &str, name: &str, definition: RawJson) -> ToolDefinition {
     }
 }
 
-/// Whether a tool is some vendor's own.
+/// True if a tool is a provider tool.
 pub fn is_native(tool: &ToolDefinition) -> bool {
     owners(tool).next().is_some()
 }
 
-/// The vendors that own a tool, each with its words for it.
+/// The vendors that own a tool, each with its definition.
 fn owners(tool: &ToolDefinition) -> impl Iterator<Item = (&str, RawJson)> {
     let namespaces = tool.metadata.iter().flat_map(RawObject::iter);
     namespaces.filter_map(|(provider, facts)| Some((provider, RawObject::from_raw(facts)?.remove(MARK)?)))
 }
 
-/// The request with the vendor's own tools among its parameters, as dialects read them.
+/// Moves provider tools from `tools` to the parameters, where dialects expect them.
 ///
-/// `takes_native_tools` tells whether the provider's API has tools of its own at all.
+/// `takes_native_tools` is true if the provider's API supports provider tools.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a tool that somebody else owns, or an API
-/// that has none; and for `params.tools` that is no list.
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a tool of another provider, for an API without
+/// provider tools, and if `params.tools` is not a list.
 pub fn settle<'a>(
     request: &'a ModelRequest,
     provider: &str,

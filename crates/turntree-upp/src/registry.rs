@@ -1,7 +1,7 @@
-//! Providers by name: `"openai:gpt-5"` is a model.
+//! Providers by name: `"openai:gpt-5"` names a model.
 //!
-//! The vendors of this crate are there from the start; a provider that is implemented elsewhere is added by
-//! [`register`], once in a process. `docs/providers.md` has a whole one.
+//! The vendors of this crate are registered from the start. [`register`] adds a custom provider for the whole process;
+//! `docs/providers.md` shows one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -13,15 +13,14 @@ use super::http_model::HttpModel;
 use super::provider::Model;
 use super::providers as own;
 
-/// Makes the models of one provider, of every kind that it has.
+/// Creates the models of one provider, of every modality it supports.
 ///
-/// A kind that a provider does not have is refused by the default.
+/// The default methods report the modality as unsupported.
 pub trait ModelFactory: Send + Sync {
-    /// A model for text and tools.
+    /// Creates a language model.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a model or a configuration that cannot
-    /// be.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for an invalid model id or configuration.
     fn llm(
         &self,
         provider: &str,
@@ -33,7 +32,7 @@ pub trait ModelFactory: Send + Sync {
     }
 }
 
-/// A function from model id and configuration, for providers that serve text alone.
+/// A function from model id and configuration, for providers of language models only.
 impl<F> ModelFactory for F
 where
     F: Fn(&str, ProviderConfig) -> Result<Arc<dyn Model>, UppError> + Send + Sync,
@@ -52,7 +51,7 @@ type Factories = BTreeMap<String, Arc<dyn ModelFactory>>;
 
 static FACTORIES: LazyLock<RwLock<Factories>> = LazyLock::new(|| RwLock::new(built_in()));
 
-/// Adds a provider under a name, for the rest of the process.
+/// Registers a provider under a name, for the rest of the process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -69,7 +68,8 @@ static FACTORIES: LazyLock<RwLock<Factories>> = LazyLock::new(|| RwLock::new(bui
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a name that is taken, empty, or has a `:`.
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a name that is registered already, is empty, or
+/// contains `:` or whitespace.
 pub fn register(name: &str, factory: impl ModelFactory + 'static) -> Result<(), UppError> {
     if name.is_empty() || name.contains(':') || name.contains(char::is_whitespace) {
         let message = format!("a provider cannot be named \"{name}\": give a word without a colon");
@@ -89,12 +89,12 @@ pub fn names() -> Vec<String> {
     FACTORIES.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
 }
 
-/// The model that a text names, as `openai:gpt-5`: the provider, a colon, and the vendor's name of the model, which may
-/// have colons of its own.
+/// Creates the model that a reference such as `openai:gpt-5` names: the provider, a colon, and the vendor's name of
+/// the model, which may contain colons.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for a text of another form, or a provider that
-/// is not known; what the factory refuses.
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for an invalid reference or an unknown provider;
+/// errors of the factory.
 pub fn model(reference: &str, config: ProviderConfig) -> Result<Arc<dyn Model>, UppError> {
     let Some((provider, model_id)) = reference.split_once(':').filter(|(_, model_id)| !model_id.is_empty())
     else {
@@ -122,7 +122,7 @@ fn unsupported(provider: &str, modality: Modality) -> UppError {
     UppError { modality, ..error }
 }
 
-/// The vendors of this crate. One with several APIs has a name for each.
+/// The vendors of this crate. A vendor with several APIs has one name for each.
 fn built_in() -> Factories {
     type Make = fn(&ProviderConfig) -> Result<Arc<dyn Dialect>, UppError>;
     let vendors: [(&str, Make); 20] = [

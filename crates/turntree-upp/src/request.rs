@@ -1,4 +1,4 @@
-//! What a model is asked, and what it answers, in words that no vendor owns.
+//! Requests and responses of language models, independent of the vendor.
 
 use std::sync::Arc;
 
@@ -11,47 +11,51 @@ use turntree_core::message::{Message, TokenUsage, ToolDefinition};
 pub enum System {
     /// One text.
     Text(String),
-    /// Blocks, a JSON array; each has a `text`, and what else the vendor knows (as `cache_control`). UPP-1.3.
+    /// Blocks as a JSON array. Each has a `text` and vendor-specific members such as `cache_control`.
+    ///
+    /// Spec: UPP-1.3
     Blocks(RawJson),
 }
 
-/// One call of a model. Cheap to clone: everything large is shared.
+/// One call of a model. Cheap to clone: large members are shared.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
-    /// The conversation, oldest first.
+    /// The conversation, oldest message first.
     pub messages: History,
     /// The system prompt.
     pub system: Option<Arc<System>>,
-    /// The vendor's own parameters, passed on as they are.
+    /// The vendor's own parameters, passed through unchanged.
     pub params: Arc<RawObject>,
-    /// The tools it may call.
+    /// The tools that the model may call.
     pub tools: Arc<[ToolDefinition]>,
-    /// JSON Schema of the structured answer, when one is wanted.
+    /// The JSON Schema of the structured output, if requested.
     pub structure: Option<Arc<RawJson>>,
 }
 
-/// Why a model stopped, in the words of UPP-1.2 §19.0.
+/// Why a model stopped.
+///
+/// Spec: UPP-1.2 §19.0
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StopReason {
-    /// It was done.
+    /// The response is complete.
     #[default]
     EndTurn,
-    /// It ran out of tokens.
+    /// The token limit was reached.
     MaxTokens,
-    /// It met a stop sequence.
+    /// A stop sequence was generated.
     StopSequence,
-    /// It wants tools called.
+    /// The model calls tools.
     ToolUse,
-    /// It will go on when asked again.
+    /// The model paused; it continues when it is called again.
     PauseTurn,
-    /// It, or its guard, refused.
+    /// The model or a content filter refused.
     ContentFilter,
-    /// It failed.
+    /// The model failed.
     Error,
 }
 
 impl StopReason {
-    /// Its name.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",
@@ -65,15 +69,15 @@ impl StopReason {
     }
 }
 
-/// What a model answered.
+/// The response of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelResponse {
-    /// The assistant's message; its metadata hold the vendor's facts under the provider's name.
+    /// The assistant's message. Its metadata holds the vendor's values under the provider's name.
     pub message: Arc<Message>,
-    /// Tokens of this call.
+    /// The tokens of this call.
     pub usage: TokenUsage,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop_reason: StopReason,
-    /// The structured answer, when one was asked for and came.
+    /// The structured output, if it was requested and received.
     pub data: Option<RawJson>,
 }

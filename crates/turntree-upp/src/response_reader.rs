@@ -1,7 +1,9 @@
-//! The body of a streamed answer: bytes in, whatever their cut, the model's events out. UPP-1.2 §13.4.
+//! Decodes the body of a streamed response: bytes in, in chunks of any size; model events out.
 //!
-//! Framing and the dialect's stream decoder, without any I/O: what runs in the task that reads a socket, and what
-//! benchmarks and replays of recorded bodies run.
+//! Combines the framing and the dialect's stream decoder without I/O. The task that reads a socket runs it, and so do
+//! benchmarks and replays of recorded bodies.
+//!
+//! Spec: UPP-1.2 §13.4
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,22 +19,23 @@ use turntree_core::ndjson::{self, NdjsonError};
 use turntree_core::sse::{self, SseError};
 use turntree_core::time::Clock;
 
-/// JSON is UTF-8 (RFC 8259 §8.1): text with replaced characters would pass for what the model said.
+/// JSON is UTF-8 (RFC 8259 §8.1). Replacing invalid bytes would change what the model wrote, so they are an error.
 const NOT_UTF8: &str = "an event of the stream is not UTF-8; send the request again";
 
-/// Room kept for the events of the next frame; more is given back, since a process may read a thousand streams.
+/// Capacity that the event buffer keeps between frames. Larger buffers are freed, since a process may read a thousand
+/// streams.
 const KEPT_EVENTS: usize = 8;
 
-/// Reads one streamed answer.
+/// Decodes one streamed response.
 ///
 /// # Cancel safety
-/// All methods are synchronous; dropping the reader loses the unfinished answer only.
+/// All methods are synchronous. Dropping the reader loses only the unfinished response.
 pub struct ResponseReader {
     provider: Box<str>,
     frames: Frames,
-    /// Gone when the answer is whole.
+    /// `None` after the end of the response.
     decoder: Option<Box<dyn StreamDecoder>>,
-    /// Whether the answer is whole only once the dialect's end marker has come.
+    /// True if the response ends only with the dialect's end marker.
     needs_marker: bool,
     events: Vec<StreamEvent>,
     ids: Arc<dyn IdSource>,
@@ -48,7 +51,7 @@ impl fmt::Debug for ResponseReader {
 }
 
 impl ResponseReader {
-    /// A reader of the answer to `request`. Ids and times that the vendor does not give come from the sources.
+    /// Creates a reader of the response to `request`. The sources provide ids and times that the vendor does not send.
     pub fn new(
         dialect: &dyn Dialect,
         request: &ModelRequest,
@@ -66,12 +69,13 @@ impl ResponseReader {
         }
     }
 
-    /// Takes the next bytes and appends what they bring; tells whether the answer is whole, whatever still follows.
+    /// Decodes the next bytes and appends their events. Returns true when the response is complete, even if more bytes
+    /// follow.
     ///
     /// # Errors
     /// Those of [`StreamDecoder::frame`] and [`StreamDecoder::finish`], and
-    /// [`ErrorCode::InvalidResponse`](super::ErrorCode::InvalidResponse) for bytes that break the framing. What came
-    /// before the error is in `out`.
+    /// [`ErrorCode::InvalidResponse`](super::ErrorCode::InvalidResponse) for bytes that break the framing. Events
+    /// before the error are in `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
         let is_over = self.feed(Some(bytes), out)?;
         if is_over {
@@ -80,7 +84,7 @@ impl ResponseReader {
         Ok(is_over)
     }
 
-    /// The body has ended: appends the last events and the answer.
+    /// Ends the body: appends the last events and the response.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -91,7 +95,7 @@ impl ResponseReader {
         self.finish(out)
     }
 
-    /// Feeds the decoder; tells whether the vendor said that this was all.
+    /// Feeds the decoder. Returns true if the vendor marked the end of the response.
     fn feed(&mut self, bytes: Option<&[u8]>, out: &mut Vec<ModelEvent>) -> Result<bool, UppError> {
         let Self { frames, decoder, events, .. } = self;
         let Some(decoder) = decoder else { return Ok(true) };
@@ -102,7 +106,7 @@ impl ResponseReader {
                 return Ok(());
             }
             let read = decoder.frame(event, data, events);
-            // Frame by frame, so that a burst needs no room here.
+            // Events are moved after each frame, so the buffer stays small in a burst.
             out.extend(events.drain(..).map(ModelEvent::Event));
             read?;
             is_over = decoder.is_over();
@@ -122,7 +126,7 @@ impl ResponseReader {
     }
 }
 
-/// A body cut into what the vendor sent: events or lines.
+/// Splits a body into server-sent events or lines.
 pub(super) enum Frames {
     Events(sse::Decoder),
     Lines(ndjson::Decoder),
@@ -136,7 +140,7 @@ impl Frames {
         }
     }
 
-    /// Feeds the next bytes, or the end of them.
+    /// Feeds the next bytes, or the end of the body.
     pub(super) fn feed(
         &mut self,
         bytes: Option<&[u8]>,
@@ -166,14 +170,14 @@ impl Frames {
     }
 }
 
-/// What ends a stream early, before it is known whose stream it was.
+/// The error of a stream before its provider is known.
 pub(super) enum Failure {
     Model(Box<UppError>),
     Framing(String),
 }
 
 impl Failure {
-    /// As the error of a provider.
+    /// Converts it into the error of a provider.
     pub(super) fn of(self, provider: &str) -> UppError {
         match self {
             Self::Model(error) => *error,

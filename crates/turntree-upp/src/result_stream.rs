@@ -1,4 +1,6 @@
-//! Work that is listened to: events while it goes on, a result at its end. UPP-1.2 §15 and §16.
+//! Streams with a result: events while the call runs, then one result.
+//!
+//! Spec: UPP-1.2 §15, §16
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,27 +15,27 @@ use super::error::{ErrorCode, Modality, UppError};
 use super::middleware::call::Outcome;
 use super::middleware::{CallContext, MiddlewareStack, Response};
 
-/// One step of the work.
+/// One item of a running call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<E, R> {
-    /// Something happened.
+    /// An event.
     Event(E),
-    /// It is done; the last item of every stream that does not fail.
+    /// The result; the last item of every stream that does not fail.
     Done(Arc<R>),
 }
 
-/// The steps of the work; an error is the last item.
+/// The items of a running call; an error is the last item.
 pub type Steps<E, R> = Pin<Box<dyn Stream<Item = Result<Step<E, R>, UppError>> + Send>>;
 
-/// Events of some work, then its result.
+/// Events of a call, then its result.
 ///
-/// Lazy: nothing is sent before it is polled. May be polled on any executor. Ends after an error; an aborted one ends
-/// with [`ErrorCode::Cancelled`].
+/// Lazy: nothing is sent before the first poll. May be polled on any executor. Ends after an error; an aborted stream
+/// ends with [`ErrorCode::Cancelled`].
 ///
 /// # Cancel safety
-/// Polling may be interrupted anywhere; no event is lost. Dropping it stops the work.
+/// Polling may be interrupted at any point without losing events. Dropping the stream cancels the call.
 pub struct ResultStream<E, R> {
-    /// Gone when it is over.
+    /// `None` after the end.
     steps: Option<Steps<E, R>>,
     cancellation: CancellationToken,
     outcome: Option<Result<Arc<R>, UppError>>,
@@ -53,7 +55,7 @@ impl<E, R> fmt::Debug for ResultStream<E, R> {
 }
 
 impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
-    /// Work that has not started; `provider` and `modality` are those of its errors.
+    /// Creates a stream that has not started; `provider` and `modality` are used in its errors.
     pub fn new(steps: Steps<E, R>, provider: impl Into<Arc<str>>, modality: Modality) -> Self {
         Self::with_abort(steps, provider.into(), modality, CancellationToken::new())
     }
@@ -88,34 +90,34 @@ impl<E: Send + 'static, R: Send + Sync + 'static> ResultStream<E, R> {
 }
 
 impl<E, R> ResultStream<E, R> {
-    /// Stops the work: it ends with [`ErrorCode::Cancelled`]. No effect when it is over.
+    /// Aborts the call: it ends with [`ErrorCode::Cancelled`]. Has no effect after the end.
     pub fn abort(&self) {
         self.cancellation.cancel();
     }
 
-    /// What aborts the work from elsewhere: cancelling it is [`Self::abort`].
+    /// The token that aborts the call; cancelling it is the same as [`Self::abort`].
     pub const fn abort_token(&self) -> &CancellationToken {
         &self.cancellation
     }
 
-    /// The result, when it is over.
+    /// The result, after the end.
     pub const fn outcome(&self) -> Option<&Result<Arc<R>, UppError>> {
         self.outcome.as_ref()
     }
 
-    /// Drives the work to its end and gives its result. Events that nobody takes are dropped. May be asked again.
+    /// Runs the call to its end and returns the result. Remaining events are discarded. May be called again.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Those of the call.
     ///
     /// # Cancel safety
-    /// Interrupted, it drops the events that came meanwhile; the work goes on when it is polled again.
+    /// Dropping the future discards the events so far; the call continues at the next poll.
     pub async fn result(&mut self) -> Result<Arc<R>, UppError> {
         while self.next().await.is_some() {}
         self.outcome.clone().unwrap_or_else(|| Err(cancelled(&self.provider, self.modality)))
     }
 
-    /// Ends with an error, which is given to whoever iterates, and kept.
+    /// Ends the stream with an error, and stores it.
     fn fail(&mut self, error: UppError) -> Poll<Option<Result<E, UppError>>> {
         let error = error.with_modality(self.modality);
         self.steps = None;
@@ -124,7 +126,7 @@ impl<E, R> ResultStream<E, R> {
     }
 }
 
-// Steps are boxed; nothing is pinned in place.
+// Steps are boxed, so the struct needs no pinning.
 impl<E, R> Unpin for ResultStream<E, R> {}
 
 impl<E, R> Stream for ResultStream<E, R> {
@@ -159,7 +161,7 @@ fn without_result(provider: &str) -> UppError {
     UppError::new(ErrorCode::ProviderError, provider, message)
 }
 
-/// The steps until they are cancelled, which ends them with `error`.
+/// Ends the steps with `error` when `cancellation` is cancelled.
 fn until_cancelled<E: 'static, R: 'static>(
     steps: Steps<E, R>,
     cancellation: &CancellationToken,
@@ -175,9 +177,9 @@ fn until_cancelled<E: 'static, R: 'static>(
     }))
 }
 
-/// The steps of work that goes on inside its hooks.
+/// Runs the steps inside the middleware.
 ///
-/// The work hands over one event at a time and goes on when that was taken: it never runs ahead of its listener.
+/// The call passes one event at a time and waits until it is taken, so it never runs ahead of the reader.
 fn inside_middleware<E: Send + 'static, R: Send + Sync + 'static>(
     stack: MiddlewareStack,
     context: Arc<CallContext>,
@@ -220,7 +222,7 @@ where
     }))
 }
 
-/// Where an event waits for whoever polls the work.
+/// Holds one event until the stream is polled.
 struct EventSlot<E>(Mutex<Option<E>>);
 
 impl<E> EventSlot<E> {
@@ -228,7 +230,8 @@ impl<E> EventSlot<E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives an event and waits until it was taken. Nobody need be woken: taking is what polls the work again.
+    /// Stores an event and waits until it is taken. No wakeup is needed: the poll that takes the event also polls the
+    /// call.
     async fn put(&self, event: E) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(event);
         poll_fn(|_| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeSeq as _, Serializer};
 
 use super::common::{BodyWriter, VendorError};
-use crate::embedding::wire::read_vectors;
+use crate::embedding::dialect::read_vectors;
 use crate::embedding::{
     Embedding, EmbeddingDialect, EmbeddingInput, EmbeddingLimits, EmbeddingRequest, EmbeddingResult,
     EmbeddingUsage, Vector,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::common::{BodyWriter, VendorError, cut_short, read_body, read_frame};
 use super::embeddings::{facts, namespaced};
 use crate::error::UppError;
-use crate::image::wire::ImageBody;
+use crate::image::dialect::ImageBody;
 use crate::image::{
     GeneratedImage, ImageCapabilities, ImageComplete, ImageDecoder, ImageDialect, ImageEvent, ImagePreview,
     ImageRequest, ImageResult, ImageUsage,

@@ -1,15 +1,17 @@
-//! Embeddings: texts in, vectors out. UPP-1.2 §15.
+//! Embeddings: texts and images in, vectors out.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | this one | what is asked and answered, and [`EmbeddingModel`], the door for whatever makes vectors |
-//! | `vector` | the numbers |
-//! | `wire` | a vendor's format without I/O, and the model that speaks it over HTTP |
-//! | `run` | inputs in batches: the one place where a call starts and ends |
+//! | this file | request, result, and the trait [`EmbeddingModel`] |
+//! | `vector` | the numbers of an embedding |
+//! | `dialect` | vendors' formats without I/O, and the model that uses one over HTTP |
+//! | `batches` | splits inputs into batches and runs the call |
+//!
+//! Spec: UPP-1.2 §15
 
-pub mod run;
+pub mod batches;
+pub mod dialect;
 pub mod vector;
-pub mod wire;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,21 +23,21 @@ use turntree_core::json::object::Field;
 use turntree_core::json::{RawObject, json_object};
 use turntree_core::message::content::ImageBlock;
 
-pub use run::{EmbedOptions, EmbeddingStream, embed};
+pub use batches::{EmbedOptions, EmbeddingStream, embed};
+pub use dialect::{EmbeddingDialect, HttpEmbeddingModel};
 pub use vector::Vector;
-pub use wire::{EmbeddingDialect, HttpEmbeddingModel};
 
-/// What a vector is wanted of.
+/// One input.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmbeddingInput {
     /// A text.
     Text(Arc<str>),
-    /// A picture.
+    /// An image.
     Image(Box<ImageBlock>),
 }
 
 impl EmbeddingInput {
-    /// The text, if it is one.
+    /// The text, if the input is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -56,17 +58,19 @@ impl From<String> for EmbeddingInput {
     }
 }
 
-/// What the vectors are for; some models make others of what is searched and of what searches. UPP-1.3.
+/// The purpose of the vectors. Some models embed documents and search queries differently.
+///
+/// Spec: UPP-1.3
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EmbeddingInputType {
-    /// The inputs will be searched.
+    /// The inputs are documents to be searched.
     Document,
-    /// The inputs search.
+    /// The inputs are search queries.
     Query,
 }
 
 impl EmbeddingInputType {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Document => "document",
@@ -75,52 +79,52 @@ impl EmbeddingInputType {
     }
 }
 
-/// One call of a model. Cheap to clone.
+/// One request to a model. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EmbeddingRequest {
-    /// At least one, at most [`EmbeddingLimits::batch_size`].
+    /// At least one input, at most [`EmbeddingLimits::batch_size`].
     pub inputs: Arc<[EmbeddingInput]>,
-    /// The vendor's own parameters, passed on as they are.
+    /// The vendor's own parameters, passed through unchanged.
     pub params: Arc<RawObject>,
-    /// What the vectors are for, where the caller says so.
+    /// The purpose of the vectors, if the caller set it.
     pub input_type: Option<EmbeddingInputType>,
 }
 
-/// What a model takes and gives, as far as it is known.
+/// The limits of a model, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EmbeddingLimits {
-    /// Most inputs of one call; `None` where nobody knows.
+    /// Maximum inputs of one request; `None` if unknown.
     pub batch_size: Option<usize>,
-    /// Most tokens of one input.
+    /// Maximum tokens of one input.
     pub input_length: Option<usize>,
-    /// Numbers of a vector, unless parameters say otherwise.
+    /// Numbers in a vector, unless a parameter sets another number.
     pub dimensions: Option<usize>,
-    /// Whether it takes pictures.
+    /// True if images are supported.
     pub image_input: bool,
 }
 
 json_object! {
-    /// A vector of one input.
+    /// The vector of one input.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Embedding {
         /// The numbers.
         pub vector: Vector = "vector",
-        /// How many numbers.
+        /// How many numbers the vector has.
         pub dimensions: u64 = "dimensions",
-        /// Which of the inputs, from 0.
+        /// The position of the input, from 0.
         pub index: u64 = "index",
-        /// Tokens of the input, where the vendor says.
+        /// Tokens of the input, if the vendor reports them.
         pub tokens: Option<u64> = "tokens",
-        /// What else the vendor says of it, under the provider's name.
+        /// Other values from the vendor, under the provider's name.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// What embedding cost.
+    /// The token usage of an embedding call.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct EmbeddingUsage {
-        /// Tokens of all inputs; 0 where the vendor does not say.
+        /// Tokens of all inputs; 0 if the vendor does not report them.
         pub total_tokens: u64 = "totalTokens", default,
     }
 }
@@ -131,32 +135,32 @@ json_object! {
     /// The vectors of all inputs.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct EmbeddingResult {
-        /// One an input, in the order of the inputs.
+        /// One embedding for each input, in the order of the inputs.
         pub embeddings: Vec<Arc<Embedding>> = "embeddings",
-        /// What they cost.
+        /// The token usage.
         pub usage: EmbeddingUsage = "usage", default,
-        /// What else the vendor says, under the provider's name.
+        /// Other values from the vendor, under the provider's name.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// One batch of a chunked call is done.
+    /// Reported after each batch of a chunked call.
     #[derive(Debug, Clone, PartialEq)]
     pub struct EmbeddingProgress {
-        /// Its vectors; their `index` counts over all inputs.
+        /// The embeddings of the batch; their `index` counts over all inputs.
         pub embeddings: Vec<Arc<Embedding>> = "embeddings",
-        /// Inputs done so far.
+        /// Inputs completed so far.
         pub completed: u64 = "completed",
         /// All inputs.
         pub total: u64 = "total",
-        /// Done so far, from 0 to 100.
+        /// Share of the inputs completed so far, from 0 to 100.
         pub percent: f64 = "percent",
     }
 }
 
 impl Embedding {
-    /// A vector at a place.
+    /// An embedding without metadata.
     pub fn new(vector: Vector, index: usize) -> Self {
         let dimensions = vector.len() as u64;
         Self {
@@ -170,22 +174,22 @@ impl Embedding {
     }
 }
 
-/// A model that makes vectors: a provider bound to a model id and a configuration.
+/// An embedding model: provider, model id and configuration.
 ///
-/// [`embed`] is how it is called: it checks inputs and keeps to the limits.
+/// Applications call it with [`embed`], which checks the inputs and respects the limits.
 pub trait EmbeddingModel: Send + Sync + fmt::Debug {
-    /// The vendor's name for it.
+    /// The vendor's name of the model.
     fn model_id(&self) -> &str;
 
     /// The provider's name; also the namespace of its metadata.
     fn provider(&self) -> &str;
 
-    /// What it takes and gives.
+    /// The model's limits.
     fn limits(&self) -> EmbeddingLimits;
 
-    /// Makes a vector of each input, in any order; `index` tells whose it is.
+    /// Embeds each input. The embeddings may be in any order; `index` is the position of the input.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the call.
+    /// Dropping the future cancels the request.
     fn embed(&self, request: EmbeddingRequest) -> BoxFuture<'static, Result<EmbeddingResult, UppError>>;
 }

@@ -1,4 +1,4 @@
-//! The numbers of an embedding, at the precision in which they came.
+//! The numbers of an embedding, in the precision that the vendor sent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use turntree_core::json::object::Field;
 use turntree_core::json::schema::{Definitions, JsonSchema};
 use turntree_core::message::media::Binary;
 
-/// Numbers, shared, at the precision in which the vendor sent them: base64 holds single precision, JSON double.
+/// Numbers in the precision that the vendor sent: base64 holds single precision, JSON double. Clones share the
+/// numbers.
 ///
-/// Reads a list of numbers, or base64 of little-endian `f32`. Compares and writes as double precision, which holds
-/// either exactly.
+/// Deserializes from a list of numbers, or from base64 of little-endian `f32`. Comparison and serialization use double
+/// precision, which represents both exactly.
 ///
 /// ```
 /// use turntree_upp::embedding::Vector;
@@ -32,25 +33,25 @@ pub enum Vector {
     Double(Arc<[f64]>),
 }
 
-/// A text that is no vector.
+/// A string that does not encode a vector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
-    /// It is not base64.
+    /// Not base64.
     #[error("the vector is {0}")]
     Base64(#[from] turntree_core::message::media::Base64Error),
-    /// It does not divide into numbers.
+    /// The length is not a multiple of four bytes.
     #[error("the vector has {0} bytes, which are no whole number of 32-bit floats")]
     Length(usize),
-    /// Infinity, or not a number.
+    /// A number is infinite or NaN.
     #[error("the vector's number {0} is not finite")]
     NotFinite(usize),
 }
 
 impl Vector {
-    /// Reads base64 of little-endian 32-bit floats.
+    /// Decodes base64 of little-endian 32-bit floats.
     ///
     /// # Errors
-    /// [`VectorError`] for what is not base64, for bytes that are left over, and for numbers that are not finite.
+    /// [`VectorError`] for invalid base64, for remaining bytes, and for numbers that are not finite.
     pub fn from_base64(text: &str) -> Result<Self, VectorError> {
         let bytes = Binary::from_base64(text)?;
         let (numbers, rest) = bytes.as_slice().as_chunks::<4>();
@@ -64,7 +65,7 @@ impl Vector {
         }
     }
 
-    /// How many numbers.
+    /// How many numbers the vector has.
     pub fn len(&self) -> usize {
         match self {
             Self::Single(numbers) => numbers.len(),
@@ -72,7 +73,7 @@ impl Vector {
         }
     }
 
-    /// Whether there are none.
+    /// True if the vector is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -83,14 +84,14 @@ impl Vector {
             Self::Single(numbers) => (&**numbers, &[][..]),
             Self::Double(numbers) => (&[][..], &**numbers),
         };
-        // One of the two is empty; `chain` would not know its length.
+        // One of the two slices is empty; `chain` would not know its length.
         (0..self.len()).map(move |place| {
             let single = single.get(place).map(|number| f64::from(*number));
             single.or_else(|| double.get(place).copied()).unwrap_or_default()
         })
     }
 
-    /// Bytes of one number: 4 or 8.
+    /// The size of one number in bytes: 4 or 8.
     pub const fn width(&self) -> usize {
         match self {
             Self::Single(_) => size_of::<f32>(),
@@ -98,7 +99,7 @@ impl Vector {
         }
     }
 
-    /// Appends the numbers as the machine writes them, each of [`Self::width`] bytes.
+    /// Appends the numbers in the machine's byte order, each of [`Self::width`] bytes.
     pub fn write_native(&self, out: &mut Vec<u8>) {
         match self {
             Self::Single(numbers) => numbers.iter().for_each(|number| out.extend(number.to_ne_bytes())),

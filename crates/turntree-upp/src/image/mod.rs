@@ -1,13 +1,15 @@
-//! Pictures made and changed by models. UPP-1.2 §16.
+//! Image generation and editing.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | this one | what is asked and answered, and [`ImageModel`], the door for whatever makes pictures |
-//! | `wire` | a vendor's format without I/O, and the model that speaks it over HTTP |
-//! | `run` | the one place where a call starts and ends |
+//! | this file | request, result, and the trait [`ImageModel`] |
+//! | `dialect` | vendors' formats without I/O, and the model that uses one over HTTP |
+//! | `calls` | checks and runs a call |
+//!
+//! Spec: UPP-1.2 §16
 
-pub mod run;
-pub mod wire;
+pub mod calls;
+pub mod dialect;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,115 +23,115 @@ use turntree_core::json::union::tagged_union;
 use turntree_core::json::{Extra, RawObject, json_object};
 use turntree_core::message::content::ImageBlock;
 
-pub use run::{ImageStream, edit, generate, stream};
-pub use wire::{HttpImageModel, ImageDecoder, ImageDialect};
+pub use calls::{ImageStream, edit, generate, stream};
+pub use dialect::{HttpImageModel, ImageDecoder, ImageDialect};
 
-/// What a model can do. Static facts of a provider and a model id.
+/// What a model supports. Depends on the provider and the model id only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageCapabilities {
-    /// Makes pictures.
+    /// Image generation.
     pub generate: bool,
-    /// Shows previews while it makes them.
+    /// Previews while an image is generated.
     pub streaming: bool,
-    /// Changes pictures.
+    /// Image editing.
     pub edit: bool,
-    /// Most pictures of one call, where it is known.
+    /// Maximum images of one request, if known.
     pub max_images: Option<u32>,
 }
 
-/// A picture to be changed.
+/// The image to edit.
 ///
-/// The mask says where: by the convention of the vendor, as `OpenAI`'s "the transparent part of the mask is drawn anew".
+/// What the mask means depends on the vendor: `OpenAI` replaces the part where the mask is transparent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EditSource {
-    /// The picture; its data must be here, not at a URL.
+    /// The image; as data, not as a URL.
     pub image: ImageBlock,
-    /// Where to change it; everywhere without one.
+    /// Where to change the image; the whole image if there is no mask.
     pub mask: Option<ImageBlock>,
 }
 
-/// One call of a model. Cheap to clone.
+/// One request to a model. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ImageRequest {
-    /// What to draw, or what to change.
+    /// What to generate or change.
     pub prompt: Arc<str>,
-    /// The picture to change, when it is an edit.
+    /// The image to edit; `None` for generation.
     pub source: Option<Arc<EditSource>>,
-    /// The vendor's own parameters, passed on as they are.
+    /// The vendor's own parameters, passed through unchanged.
     pub params: Arc<RawObject>,
 }
 
 json_object! {
-    /// A finished picture.
+    /// A finished image.
     #[derive(Debug, Clone, PartialEq)]
     pub struct GeneratedImage {
-        /// The picture.
+        /// The image.
         pub image: ImageBlock = "image",
-        /// What else the vendor says of it, under the provider's name.
+        /// Other values from the vendor, under the provider's name.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// What pictures cost, as far as the vendor says.
+    /// The usage of an image call, as far as the vendor reports it.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ImageUsage {
-        /// How many pictures.
+        /// How many images were generated.
         pub images_generated: Option<u64> = "imagesGenerated",
-        /// Tokens of prompt and pictures that were read.
+        /// Input tokens: prompt and images.
         pub input_tokens: Option<u64> = "inputTokens",
-        /// Tokens of the pictures that were made.
+        /// Output tokens: generated images.
         pub output_tokens: Option<u64> = "outputTokens",
-        /// Money, in the vendor's currency.
+        /// The cost, in the vendor's currency.
         pub cost: Option<f64> = "cost",
     }
 }
 
 json_object! {
-    /// The pictures of a call.
+    /// The images of a call.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct ImageResult {
-        /// The pictures, in the vendor's order.
+        /// The images, in the vendor's order.
         pub images: Vec<GeneratedImage> = "images",
-        /// What else the vendor says, under the provider's name.
+        /// Other values from the vendor, under the provider's name.
         pub metadata: Option<RawObject> = "metadata",
-        /// What they cost.
+        /// The usage.
         pub usage: Option<ImageUsage> = "usage",
     }
 }
 
 json_object! {
-    /// A picture that is not finished.
+    /// A preview of an unfinished image.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ImagePreview {
         tag "type" = "preview",
-        /// As far as it is.
+        /// The image so far.
         pub image: ImageBlock = "image",
-        /// Which preview, from 0.
+        /// The number of the preview, from 0.
         pub index: u32 = "index",
-        /// What else the vendor says, under the provider's name.
+        /// Other values from the vendor, under the provider's name.
         pub metadata: Option<RawObject> = "metadata",
     }
 }
 
 json_object! {
-    /// A picture that is finished.
+    /// A finished image of a stream.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ImageComplete {
         tag "type" = "complete",
-        /// The picture.
+        /// The image.
         pub image: GeneratedImage = "image",
-        /// Which picture of the call, from 0.
+        /// The number of the image in the call, from 0.
         pub index: u32 = "index",
     }
 }
 
 tagged_union! {
-    /// One step of a streamed call.
+    /// An event of a streamed call.
     pub enum ImageEvent by "type" {
-        /// Not finished.
+        /// A preview.
         Preview(ImagePreview) = "preview",
-        /// Finished.
+        /// A finished image.
         Complete(ImageComplete) = "complete",
     }
 }
@@ -138,34 +140,34 @@ impl Field for GeneratedImage {}
 impl Field for ImageUsage {}
 
 impl GeneratedImage {
-    /// A picture of which nothing more is said.
+    /// An image without metadata.
     pub fn new(image: ImageBlock) -> Self {
         Self { image, metadata: None, extra: Extra::new() }
     }
 }
 
-/// The steps of a streamed call.
+/// The items of a streamed call.
 pub type ImageSteps = Steps<ImageEvent, ImageResult>;
 
-/// A model that makes pictures: a provider bound to a model id and a configuration.
+/// An image model: provider, model id and configuration.
 ///
-/// [`generate`], [`edit`] and [`stream`] are how it is called: they check what it can do.
+/// Applications call it with [`generate`], [`edit`] and [`stream`], which check what the model supports.
 pub trait ImageModel: Send + Sync + fmt::Debug {
-    /// The vendor's name for it.
+    /// The vendor's name of the model.
     fn model_id(&self) -> &str;
 
     /// The provider's name; also the namespace of its metadata.
     fn provider(&self) -> &str;
 
-    /// What it can do.
+    /// What the model supports.
     fn capabilities(&self) -> ImageCapabilities;
 
-    /// Makes pictures, or changes the one of the request.
+    /// Generates images, or edits the image of the request.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the call.
+    /// Dropping the future cancels the request.
     fn generate(&self, request: ImageRequest) -> BoxFuture<'static, Result<ImageResult, UppError>>;
 
-    /// Makes pictures and shows them on the way.
+    /// Generates images with previews.
     fn stream(&self, request: ImageRequest) -> ImageSteps;
 }

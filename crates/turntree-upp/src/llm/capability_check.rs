@@ -1,14 +1,16 @@
-//! Gates: what a model cannot do is refused before anything is sent. UPP-1.2 §10.
+//! Refuses requests that the model does not support, before anything is sent.
+//!
+//! Spec: UPP-1.2 §10
 
 use crate::error::UppError;
 use crate::provider::{Capabilities, Model};
 use turntree_core::message::{ContentBlock, Message, MessageKind};
 
-/// Checks what every request of a run will ask for, whatever is said in it.
+/// Checks structured output and tools, which are the same for every request of a run.
 ///
 /// # Errors
-/// [`crate::ErrorCode::InvalidRequest`] when a structured answer or tools are wanted that the model does not
-/// have.
+/// [`crate::ErrorCode::InvalidRequest`] if structured output or tools are requested and the model does not support
+/// them.
 pub fn check_features(model: &dyn Model, structure: bool, tools: bool) -> Result<(), UppError> {
     let capabilities = model.capabilities();
     if structure && !capabilities.structured_output {
@@ -20,18 +22,18 @@ pub fn check_features(model: &dyn Model, structure: bool, tools: bool) -> Result
     Ok(())
 }
 
-/// Checks that the model can answer piece by piece.
+/// Checks that the model supports streams.
 ///
 /// # Errors
-/// [`crate::ErrorCode::InvalidRequest`] when it cannot.
+/// [`crate::ErrorCode::InvalidRequest`] if it does not.
 pub fn check_streaming(model: &dyn Model) -> Result<(), UppError> {
     if model.capabilities().streaming { Ok(()) } else { Err(unsupported(model, "streaming")) }
 }
 
-/// Checks the media in user messages, history included.
+/// Checks the media in all user messages.
 ///
 /// # Errors
-/// [`crate::ErrorCode::InvalidRequest`] naming the first kind of media that the model does not take.
+/// [`crate::ErrorCode::InvalidRequest`] with the first kind of media that the model does not support.
 pub fn check_media<'a>(
     model: &dyn Model,
     messages: impl IntoIterator<Item = &'a Message>,
@@ -51,7 +53,7 @@ pub fn check_media<'a>(
     Ok(())
 }
 
-/// A model that takes everything spares the walk through a long history.
+/// True if the model supports all media: the history need not be searched.
 const fn takes_all_media(capabilities: Capabilities) -> bool {
     capabilities.image_input
         && capabilities.document_input

@@ -1,8 +1,9 @@
-//! Inputs become messages. UPP-1.2 §10.1.
+//! Converts a call's inputs into messages.
 //!
-//! Which argument is history and which is input is told apart where the language has no types for it; here each has
-//! its own. A message stays the message it is; texts and blocks that follow each other become one user's message, as the
-//! specification's flow reads ("convert input to `UserMessage`") and vendors prefer.
+//! History and input are separate arguments here. Messages are used as they are. Consecutive texts and blocks become
+//! one user message, as the specification requires ("convert input to `UserMessage`") and vendors prefer.
+//!
+//! Spec: UPP-1.2 §10.1
 
 use std::sync::Arc;
 
@@ -11,14 +12,14 @@ use turntree_core::ids::IdSource;
 use turntree_core::message::{Body, ContentBlock, Message};
 use turntree_core::time::Clock;
 
-/// What a caller says to a model.
+/// One input of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A text: becomes part of a user message.
     Text(String),
-    /// One block: becomes part of a user message.
+    /// A block: becomes part of a user message.
     Block(ContentBlock),
-    /// A message: used as it is, with its id and time.
+    /// A message: used as it is, with its id and timestamp.
     Message(Arc<Message>),
 }
 
@@ -52,11 +53,12 @@ impl From<Message> for Input {
     }
 }
 
-/// The messages that inputs are: messages as they are, and one user's message for each run of texts and blocks. Ids and
-/// times of new ones come from the given sources.
+/// Converts inputs into messages: messages as they are, and one user message for each run of texts and blocks. The
+/// sources provide ids and timestamps of new messages.
 ///
 /// # Errors
-/// [`crate::ErrorCode::InvalidRequest`] for a block that no user can send (reasoning, or an unknown kind).
+/// [`crate::ErrorCode::InvalidRequest`] for a block that a user message cannot contain (reasoning, or an unknown
+/// kind).
 pub fn into_messages(
     inputs: impl IntoIterator<Item = Input>,
     provider: &str,

@@ -1,4 +1,6 @@
-//! The way of one call through its stack: in, out, or off the road. UPP-1.2 §17.
+//! Runs one call through the middleware: success, error and abort paths.
+//!
+//! Spec: UPP-1.2 §17
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,9 +16,9 @@ use crate::error::{ErrorCode, Modality, UppError};
 use crate::image::ImageResult;
 use turntree_core::message::Turn;
 
-/// What a call comes to.
+/// The result of a call.
 pub trait Outcome {
-    /// The turn, where a language model was called.
+    /// The turn, if a language model was called.
     fn turn(&self) -> Option<&Arc<Turn>> {
         None
     }
@@ -32,19 +34,20 @@ impl Outcome for Arc<Turn> {
 }
 
 impl MiddlewareStack {
-    /// Makes a call with its hooks around it: start, request, `work`, the end of the stream, response, turn, end.
+    /// Runs a call with its hooks: start, request, `work`, end of the stream, response, turn, end.
     ///
-    /// `work` begins after the hooks of the request and reads what is asked from the context. It emits through
-    /// [`MiddlewareStack::stream_event`]. When `cancellation` fires before `work` begins, the call ends with
-    /// [`ErrorCode::Cancelled`]; once it has begun, `work` heeds it. Hooks of the end are not interrupted.
+    /// `work` starts after the request hooks and reads the request from the context. It emits events through
+    /// [`MiddlewareStack::stream_event`]. If `cancellation` is cancelled before `work` starts, the call ends with
+    /// [`ErrorCode::Cancelled`]; from then on, `work` must observe the token itself. The hooks at the end are not
+    /// interrupted.
     ///
     /// # Errors
-    /// What `work` or a hook failed with. `on_error` has heard of it; of the cancellation of a stream `on_abort` has,
-    /// once, and `on_error` has not.
+    /// The error of `work` or of a hook. `on_error` was called with it; for a cancelled stream `on_abort` was called
+    /// instead.
     ///
     /// # Cancel safety
-    /// Dropped after it began and before its end, the call counts as cancelled: the hooks of that are run by the
-    /// stack's [`super::CleanupExecutor`]. Dropped before it began, no hook has been called and none is.
+    /// Dropping the future after its first poll cancels the call: the stack's [`super::CleanupExecutor`] runs the
+    /// hooks for it. Dropped before the first poll, no hook runs.
     pub async fn call<T: Outcome, F: Future<Output = Result<T, UppError>>>(
         &self,
         context: &Arc<CallContext>,
@@ -77,7 +80,7 @@ impl MiddlewareStack {
         until(cancellation, context, inwards).await?;
         let outcome = work().await?;
         context.finish();
-        // Events of other modalities are no `StreamEvent`s: the hooks of streams belong to language models.
+        // Embeddings and images emit no `StreamEvent`, so the stream hooks are for language models only.
         if context.streaming && context.modality == Modality::Llm {
             self.stream_end(context).await?;
         }
@@ -99,7 +102,7 @@ impl MiddlewareStack {
     }
 }
 
-/// Runs `hooks` unless they are cancelled first.
+/// Runs `hooks` until they end or the call is cancelled.
 async fn until(
     cancellation: Option<&CancellationToken>,
     context: &CallContext,
@@ -121,7 +124,7 @@ fn cancelled_call(context: &CallContext) -> UppError {
     UppError { modality: context.modality, ..error }
 }
 
-/// A call on its way; dropped there, it counts as cancelled.
+/// Reports the call as cancelled when it is dropped before its end.
 struct AbortGuard(Option<(MiddlewareStack, Arc<CallContext>)>);
 
 impl Drop for AbortGuard {
@@ -132,7 +135,7 @@ impl Drop for AbortGuard {
     }
 }
 
-/// The hooks of a failed call. Dropped before they are through, they go on without it.
+/// The hooks after a failure. If dropped before their end, the cleanup executor runs the rest.
 struct FailureHooks {
     stack: MiddlewareStack,
     rest: Option<BoxFuture<'static, ()>>,

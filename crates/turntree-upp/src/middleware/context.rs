@@ -1,4 +1,4 @@
-//! What a hook sees of a call, and may change.
+//! What hooks can read and change of a call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,14 +11,14 @@ use turntree_core::message::Message;
 use turntree_core::message::message::History;
 use turntree_core::time::{Clock, Timestamp};
 
-/// What is asked. Cheap to clone.
+/// The request of a call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// Of a language model. Changes of all members take effect.
+    /// To a language model. All members may be changed.
     Llm(ModelRequest),
-    /// Of a model that makes vectors: all inputs of the call, before they are cut into batches.
+    /// To an embedding model: all inputs of the call, before they are split into batches.
     Embedding(EmbeddingRequest),
-    /// Of a model that makes pictures.
+    /// To an image model.
     Image(ImageRequest),
 }
 
@@ -34,14 +34,14 @@ impl From<ImageRequest> for Request {
     }
 }
 
-/// What was answered. Cheap to clone, except that of a language model.
+/// The response of a call. Cheap to clone, except that of a language model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Response {
-    /// By a language model: its last answer.
+    /// The last response of a language model.
     Llm(ModelResponse),
-    /// By a model that makes vectors: those of all inputs.
+    /// The embeddings of all inputs.
     Embedding(Arc<EmbeddingResult>),
-    /// By a model that makes pictures.
+    /// The images.
     Image(Arc<ImageResult>),
 }
 
@@ -57,20 +57,22 @@ impl From<Arc<ImageResult>> for Response {
     }
 }
 
-/// One call of a model, as its middleware sees it. UPP-1.2 §17.
+/// One call of a model, as middleware sees it.
+///
+/// Spec: UPP-1.2 §17
 #[derive(Debug)]
 pub struct CallContext {
-    /// What kind of model.
+    /// The kind of model.
     pub modality: Modality,
-    /// The vendor's name for it.
+    /// The vendor's name of the model.
     pub model_id: Arc<str>,
-    /// Whose model.
+    /// The provider's name.
     pub provider: Arc<str>,
-    /// Whether somebody listens.
+    /// True if the caller reads a stream.
     pub streaming: bool,
     /// When the call began.
     pub start_time: Timestamp,
-    /// What middlewares keep with the call.
+    /// State that middleware stores with the call.
     pub state: State,
     clock: Arc<dyn Clock>,
     request: Mutex<Request>,
@@ -84,41 +86,41 @@ struct Outcome {
     end_time: Option<Timestamp>,
 }
 
-/// The conversation as the caller gave it: history, then inputs. See [`super::turn_start`].
+/// The conversation as the caller passed it: history, then inputs. See [`super::turn_start`].
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub(super) messages: History,
     pub(super) history: usize,
-    /// What a middleware has put before it, as older than this call.
+    /// Messages that middleware has inserted before the history.
     pub(super) stored: Mutex<Vec<Arc<Message>>>,
 }
 
-/// Who is called, and how.
+/// Model and mode of a call.
 #[derive(Debug, Clone)]
 pub struct Called {
-    /// What kind of model.
+    /// The kind of model.
     pub modality: Modality,
-    /// The vendor's name for it.
+    /// The vendor's name of the model.
     pub model_id: Arc<str>,
-    /// Whose model.
+    /// The provider's name.
     pub provider: Arc<str>,
-    /// Whether somebody listens.
+    /// True if the caller reads a stream.
     pub streaming: bool,
 }
 
 impl CallContext {
-    /// The context of a call of a language model; the first `history` messages of the request are not new.
+    /// The context of a language model call; the first `history` messages of the request are not new.
     pub fn llm(called: Called, request: ModelRequest, history: usize, clock: Arc<dyn Clock>) -> Self {
         let given = Given { messages: request.messages.clone(), history, stored: Mutex::default() };
         Self::with_request(called, Request::Llm(request), given, clock)
     }
 
-    /// The context of a call of a model that makes vectors.
+    /// The context of an embedding call.
     pub fn embedding(called: Called, request: EmbeddingRequest, clock: Arc<dyn Clock>) -> Self {
         Self::of_request(called, Request::Embedding(request), clock)
     }
 
-    /// The context of a call of a model that makes pictures.
+    /// The context of an image call.
     pub fn image(called: Called, request: ImageRequest, clock: Arc<dyn Clock>) -> Self {
         Self::of_request(called, Request::Image(request), clock)
     }
@@ -149,17 +151,17 @@ impl CallContext {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is asked, as it stands.
+    /// The current request.
     pub fn request(&self) -> Request {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes what is asked. Takes effect until the call is sent: in `on_start` and `on_request`.
+    /// Replaces the request. Has an effect before the call is sent: in `on_start` and `on_request`.
     pub fn set_request(&self, request: Request) {
         *self.request.lock().unwrap_or_else(PoisonError::into_inner) = request;
     }
 
-    /// What a language model is asked; `None` for other models.
+    /// The request to a language model; `None` for other models.
     pub fn llm_request(&self) -> Option<ModelRequest> {
         match self.request() {
             Request::Llm(request) => Some(request),
@@ -167,7 +169,7 @@ impl CallContext {
         }
     }
 
-    /// What a model that makes vectors is asked; `None` for other models.
+    /// The request to an embedding model; `None` for other models.
     pub fn embedding_request(&self) -> Option<EmbeddingRequest> {
         match self.request() {
             Request::Embedding(request) => Some(request),
@@ -175,7 +177,7 @@ impl CallContext {
         }
     }
 
-    /// What a model that makes pictures is asked; `None` for other models.
+    /// The request to an image model; `None` for other models.
     pub fn image_request(&self) -> Option<ImageRequest> {
         match self.request() {
             Request::Image(request) => Some(request),
@@ -183,12 +185,12 @@ impl CallContext {
         }
     }
 
-    /// The last answer, once there is one.
+    /// The last response, if there is one.
     pub fn response(&self) -> Option<Response> {
         self.outcome().response.clone()
     }
 
-    /// Why a language model stopped last.
+    /// Why the language model stopped last.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match &self.outcome().response {
             Some(Response::Llm(response)) => Some(response.stop_reason),
@@ -196,17 +198,17 @@ impl CallContext {
         }
     }
 
-    /// When the call was over.
+    /// When the call ended.
     pub fn end_time(&self) -> Option<Timestamp> {
         self.outcome().end_time
     }
 
-    /// Remembers an answer; the last one counts.
+    /// Stores a response; the last one counts.
     pub fn set_response(&self, response: Response) {
         self.outcome().response = Some(response);
     }
 
-    /// Remembers when the call was over; the first time counts.
+    /// Stores the end time; the first call counts.
     pub(super) fn finish(&self) {
         let now = self.clock.now();
         self.outcome().end_time.get_or_insert(now);

@@ -11,65 +11,66 @@ use crate::error::UppError;
 use turntree_core::json::RawJson;
 use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
 
-/// What a hook awaits.
+/// The future of a hook.
 pub type HookFuture<'a> = BoxFuture<'a, Result<(), UppError>>;
 
-/// Something around the calls of a model. Every hook has a default that does nothing. UPP-1.2 §17.
+/// Hooks around the calls of a model. Every hook has a default that does nothing.
 ///
-/// One middleware serves any number of calls at once; what belongs to one call is kept in its
-/// [`CallContext::state`].
+/// One middleware serves any number of calls at once. State of one call belongs in [`CallContext::state`].
 ///
 /// # Errors
-/// What a hook fails with ends the call, and [`Self::on_error`] of every middleware hears of it. A failed tool hook
-/// counts as the tool's failure. Failures of `on_error` and [`Self::on_abort`] are logged and go no further.
+/// An error of a hook ends the call, and [`Self::on_error`] of every middleware is called with it. An error of a tool
+/// hook counts as an error of the tool. Errors of `on_error` and [`Self::on_abort`] are only logged.
 ///
 /// # Cancel safety
-/// The future of any hook may be dropped: the call was cancelled.
+/// The future of any hook may be dropped when the call is cancelled.
+///
+/// Spec: UPP-1.2 §17
 pub trait Middleware: Send + Sync + fmt::Debug {
-    /// The hooks that it has; the others are not called, and nothing is prepared for them.
+    /// The hooks that this middleware implements. The others are not called.
     fn hooks(&self) -> Hooks {
         Hooks::all()
     }
-    /// A call begins.
+    /// Called when a call begins.
     fn on_start<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The request is about to be sent: it may be changed.
+    /// Called before the request is sent. May change the request.
     fn on_request<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The last answer is there. Called in reverse order.
+    /// Called with the last response. In reverse order.
     fn on_response<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The turn is whole; only for language models. Called in reverse order.
+    /// Called with the complete turn, for language models only. In reverse order.
     fn on_turn<'a>(&'a self, _turn: &'a Arc<Turn>, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The call has succeeded. Called in reverse order.
+    /// Called when the call has succeeded. In reverse order.
     fn on_end<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The call has failed; a cancelled call without a stream too.
+    /// Called when the call has failed; also when a call without a stream was cancelled.
     fn on_error<'a>(&'a self, _error: &'a UppError, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The stream was aborted or dropped before its end. `on_error` is not called then.
+    /// Called when a stream was aborted or dropped before its end, instead of `on_error`.
     fn on_abort<'a>(&'a self, _error: &'a UppError, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// An event on its way to the listener, as the middleware before this one left it. Must not block.
+    /// Called with each event, as the middleware before this one returned it. Must not block.
     ///
     /// # Errors
-    /// Ends the call.
+    /// An error ends the call.
     fn on_stream_event(&self, event: StreamEvent, _context: &Arc<CallContext>) -> Result<Emitted, UppError> {
         Ok(Emitted::One(event))
     }
-    /// The model has said its last and no more events come; not after an error or an abort.
+    /// Called after the last event of a stream; not after an error or an abort.
     fn on_stream_end<'a>(&'a self, _context: &'a Arc<CallContext>) -> HookFuture<'a> {
         done()
     }
-    /// The model wants a tool called.
+    /// Called when the model calls a tool.
     fn on_tool_call<'a>(
         &'a self,
         _tool: &'a ToolDefinition,
@@ -78,7 +79,7 @@ pub trait Middleware: Send + Sync + fmt::Debug {
     ) -> HookFuture<'a> {
         done()
     }
-    /// A tool has answered.
+    /// Called with the result of a tool.
     fn on_tool_result<'a>(
         &'a self,
         _tool: &'a ToolDefinition,
@@ -89,19 +90,19 @@ pub trait Middleware: Send + Sync + fmt::Debug {
     }
 }
 
-/// Nothing to wait for.
+/// A future that is ready.
 pub(super) fn done<'a>() -> HookFuture<'a> {
     Box::pin(ready(Ok(())))
 }
 
-/// What becomes of an event.
+/// What a middleware emits for an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Emitted {
-    /// It goes no further.
+    /// Nothing: the event is dropped.
     Nothing,
-    /// It goes on, or another in its place.
+    /// One event: the same one or a replacement.
     One(StreamEvent),
-    /// Several go on in its place, in this order.
+    /// Several events, in this order.
     Many(Vec<StreamEvent>),
 }
 
@@ -117,7 +118,7 @@ impl From<Vec<StreamEvent>> for Emitted {
     }
 }
 
-/// The events in order.
+/// Iterates over the events in order.
 impl IntoIterator for Emitted {
     type Item = StreamEvent;
     type IntoIter = std::iter::Chain<std::option::IntoIter<StreamEvent>, std::vec::IntoIter<StreamEvent>>;

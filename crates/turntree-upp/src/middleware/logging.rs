@@ -1,4 +1,4 @@
-//! Says what happens: when calls begin and end, how long they take, which tools are called.
+//! Logs calls: start, end, duration, tool calls, errors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use crate::error::UppError;
 use turntree_core::json::{RawJson, RawObject};
 use turntree_core::message::{StreamEvent, ToolDefinition, Turn};
 
-/// How much a line matters.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Level {
     /// Every event.
     Debug,
-    /// What happens.
+    /// Calls and tool calls.
     #[default]
     Info,
-    /// What was stopped.
+    /// Aborted calls.
     Warning,
-    /// What failed.
+    /// Failed calls.
     Error,
 }
 
 impl Level {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 4] = [Self::Debug, Self::Info, Self::Warning, Self::Error];
 
-    /// Its name.
+    /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -39,27 +39,27 @@ impl Level {
     }
 }
 
-/// Where lines go: level, message, data.
+/// Receives log lines: level, message, data.
 pub type Sink = Arc<dyn Fn(Level, &str, &RawObject) + Send + Sync>;
 
-/// Logs calls. Never a key; what is said (messages, arguments, results) only with [`Self::contents`].
+/// Logs calls. Never logs a key. Logs contents (messages, arguments, results) only with [`Self::contents`].
 #[derive(Clone)]
 pub struct Logging {
-    /// Lines of less weight are not written; [`Level::Info`] by default.
+    /// The lowest level that is logged. Default: [`Level::Info`].
     pub level: Level,
-    /// What every line starts with.
+    /// The prefix of every line.
     pub prefix: String,
-    /// Whether events of streams are logged, at [`Level::Debug`]; not by default.
+    /// Logs stream events at [`Level::Debug`]. Default: false.
     pub stream_events: bool,
-    /// Whether tool calls are logged; by default they are.
+    /// Logs tool calls. Default: true.
     pub tool_calls: bool,
-    /// Whether the data hold what is said; not by default.
+    /// Includes contents in the data. Default: false.
     pub contents: bool,
     sink: Sink,
 }
 
 impl Default for Logging {
-    /// Lines go to the `log` crate, target `turntree`.
+    /// Logs to the `log` crate with target `turntree`.
     fn default() -> Self {
         Self::new(Arc::new(to_log))
     }
@@ -110,7 +110,7 @@ impl Logging {
     }
 }
 
-/// Who is called.
+/// Modality, provider, model and mode of a call.
 fn facts(context: &CallContext) -> RawObject {
     let mut data = RawObject::new();
     data.insert("modality", RawJson::from_str_value(context.modality.as_str()));
@@ -189,7 +189,7 @@ impl Middleware for Logging {
                 data.insert("stopReason", RawJson::from_str_value(response.stop_reason.as_str()));
                 self.contents_of(&mut data, "contents", RawJson::from_value(&response.message).ok());
             }
-            // Vectors and pictures are for machines: how many, never what.
+            // Vectors and images are only counted.
             Some(Response::Embedding(result)) => {
                 put(&mut data, "embeddings", &result.embeddings.len());
                 put(&mut data, "totalTokens", &result.usage.total_tokens);

@@ -1,4 +1,4 @@
-//! Adds what the JSON of a stream says so far: `delta.parsed`.
+//! Adds the partial JSON of a stream to its events, as `delta.parsed`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use crate::error::UppError;
 use turntree_core::json::{PartialJson, RawJson};
 use turntree_core::message::{Delta, StreamEvent};
 
-/// Reads structured answers and tool arguments while they arrive.
+/// Parses structured output and tool arguments while they are streamed.
 ///
-/// Every `object_delta` and `tool_call_delta` gets a member `parsed`: the JSON of its block so far, its open ends
-/// closed. Where nothing can be read yet, it has none.
+/// Every `object_delta` and `tool_call_delta` gets a member `parsed`: the JSON of its block so far, with open strings,
+/// lists and objects closed. There is no member if nothing can be parsed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedObject {
-    /// Whether structured answers are read; by default they are.
+    /// Parses structured output. Default: true.
     pub objects: bool,
-    /// Whether tool arguments are read; by default they are.
+    /// Parses tool arguments. Default: true.
     pub tool_calls: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for ParsedObject {
     }
 }
 
-/// The documents so far, by block.
+/// The text of each block so far.
 #[derive(Default)]
 struct Documents(Mutex<HashMap<(Kind, u32), PartialJson>>);
 
@@ -68,7 +68,7 @@ impl Middleware for ParsedObject {
         context: &Arc<CallContext>,
     ) -> Result<Emitted, UppError> {
         match &mut event.delta {
-            // Another message begins: its blocks are counted anew.
+            // A new message starts: its blocks are numbered anew.
             Delta::MessageStart(_) => self.documents(context).clear(),
             Delta::Object(delta) if self.objects => {
                 if let Some(parsed) = self.documents(context).parsed(Kind::Object, event.index, &delta.text) {

@@ -1,4 +1,4 @@
-//! Keeps conversations in a store: what is stored goes before what is asked, and the turn is added to it.
+//! Stores conversations: loads stored messages before each request and appends the new turn.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,30 +15,31 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Message, Thread, Turn};
 use turntree_core::time::{Clock, SystemClock};
 
-/// Where one conversation is kept.
+/// The store of one conversation.
 pub trait PersistenceAdapter: Send + Sync {
-    /// The conversation's name in the store.
+    /// The id of the conversation in the store.
     fn id(&self) -> &str;
 
-    /// The conversation so far; `None` when nothing is stored yet.
+    /// Loads the conversation; `None` if nothing is stored yet.
     fn load(&self) -> BoxFuture<'_, Result<Option<Thread>, UppError>>;
 
-    /// Stores the whole conversation in the place of what is there.
+    /// Stores the whole conversation and replaces the previous one.
     fn save(&self, thread: Thread) -> BoxFuture<'_, Result<(), UppError>>;
 }
 
-/// Puts the stored messages before each request and stores each turn.
+/// Inserts the stored messages before each request and stores each turn.
 ///
-/// Calls at once of one conversation are safe within one process: each turn is added to what is stored then.
+/// Concurrent calls of one conversation are safe within one process: each turn is appended to the conversation as it
+/// is stored at that time.
 ///
 /// # Errors
-/// A conversation that cannot be read ends the call before anything is sent. One that cannot be written ends it with
-/// the error of the store; what is stored stays as it was, and the error carries the turn.
+/// An error while loading ends the call before anything is sent. An error while storing ends the call with the store's
+/// error; the stored conversation is unchanged, and the error carries the turn.
 pub struct Persistence {
     adapter: Arc<dyn PersistenceAdapter>,
     ids: Arc<dyn IdSource>,
     clock: Arc<dyn Clock>,
-    /// One turn is added at a time.
+    /// Serializes the appends.
     writing: AsyncMutex<()>,
 }
 
@@ -48,25 +49,25 @@ impl fmt::Debug for Persistence {
     }
 }
 
-/// The messages that were asked, as this middleware left them.
+/// The messages of the request, as this middleware left them.
 #[derive(Default)]
 struct Asked(Mutex<History>);
 
 impl Persistence {
-    /// Keeps the conversation of `adapter`.
+    /// Stores the conversation of `adapter`.
     pub fn new(adapter: Arc<dyn PersistenceAdapter>) -> Self {
         let (ids, clock) = (Arc::new(RandomIds), Arc::new(SystemClock));
         Self { adapter, ids, clock, writing: AsyncMutex::new(()) }
     }
 
-    /// With other sources of ids and times, for a conversation that is new.
+    /// Sets the sources of ids and timestamps of new conversations.
     #[must_use]
     pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
         Self { ids, clock, ..self }
     }
 
     async fn prepend(&self, context: &CallContext) -> Result<(), UppError> {
-        // A conversation is what language models have.
+        // Only language models have conversations.
         let Some(mut request) = context.llm_request() else { return Ok(()) };
         let stored = self.adapter.load().await.map_err(|error| self.failed("load", error, context))?;
         let older: Vec<Arc<Message>> = match &stored {
@@ -107,7 +108,7 @@ impl Persistence {
         Thread { id: self.adapter.id().to_owned(), ..thread }
     }
 
-    /// A failure of the store, as an error of the call. What failed is its cause.
+    /// Converts an error of the store into an error of the call, with the original as its cause.
     fn failed(&self, what: &str, error: UppError, context: &CallContext) -> UppError {
         let words = format!("persistence could not {what} \"{}\": {}", self.adapter.id(), error.message);
         let failed = UppError::new(ErrorCode::ProviderError, &*context.provider, words);
@@ -115,7 +116,7 @@ impl Persistence {
     }
 }
 
-/// The messages whose ids are not among `known`.
+/// The messages whose ids are not in `known`.
 fn unseen<'a>(
     messages: impl IntoIterator<Item = &'a Arc<Message>>,
     known: impl Iterator<Item = &'a Arc<Message>>,

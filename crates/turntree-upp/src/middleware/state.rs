@@ -1,4 +1,4 @@
-//! What middlewares keep with a call: named values that all of them see, and each one's own by type.
+//! State of a call: named values that all middlewares share, and private values by type.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use turntree_core::json::RawJson;
 /// A named value.
 #[derive(Clone)]
 pub enum StateValue {
-    /// Data.
+    /// JSON data.
     Json(RawJson),
     /// An object of the application.
     Host(HostPayload),
@@ -26,7 +26,7 @@ impl fmt::Debug for StateValue {
     }
 }
 
-/// The state of one call; its hooks and its stream share it.
+/// The state of one call, shared by its hooks and its stream.
 #[derive(Default)]
 pub struct State {
     named: Mutex<BTreeMap<String, StateValue>>,
@@ -44,17 +44,17 @@ impl State {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value under a name.
+    /// The value of a name.
     pub fn get(&self, name: &str) -> Option<StateValue> {
         self.named().get(name).cloned()
     }
 
-    /// Puts a value under a name and gives the one that stood there.
+    /// Stores a value under a name and returns the previous one.
     pub fn insert(&self, name: impl Into<String>, value: StateValue) -> Option<StateValue> {
         self.named().insert(name.into(), value)
     }
 
-    /// Takes the value under a name away.
+    /// Removes a name and returns its value.
     pub fn remove(&self, name: &str) -> Option<StateValue> {
         self.named().remove(name)
     }
@@ -64,10 +64,10 @@ impl State {
         self.named().keys().cloned().collect()
     }
 
-    /// Shows each named value to `see`, until it fails. While another thread changes the state, nothing is shown.
+    /// Calls `see` with each named value, until it fails. Does nothing while another thread changes the state.
     ///
     /// # Errors
-    /// That of `see`.
+    /// The error of `see`.
     pub fn look<E>(&self, mut see: impl FnMut(&StateValue) -> Result<(), E>) -> Result<(), E> {
         match self.named.try_lock() {
             Ok(named) => named.values().try_for_each(&mut see),
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Takes all named values away.
+    /// Removes all named values.
     pub fn clear(&self) {
         let named = std::mem::take(&mut *self.named());
         drop(named);
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// What `owner` keeps with this call, made at first use. Two middlewares of one type have each their own.
+    /// The private value of `owner`, created at its first use. Two middlewares of one type have one value each.
     pub fn of<T: Default + Send + Sync + 'static, O>(&self, owner: &O) -> Arc<T> {
         let key = (TypeId::of::<T>(), std::ptr::from_ref(owner).addr());
         let mut typed = self.typed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,6 @@
-//! Where the new messages of a call begin, when a middleware has rewritten the conversation. UPP-1.2 §10.2.
+//! Finds the first new message of a call after middleware has rewritten the conversation.
+//!
+//! Spec: UPP-1.2 §10.2
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -7,20 +9,20 @@ use super::context::CallContext;
 use turntree_core::message::Message;
 use turntree_core::message::message::History;
 
-/// Where a middleware says in [`CallContext::state`] that the new messages begin, if it knows better.
+/// The name in [`CallContext::state`] under which middleware may store the position of the first new message.
 pub const TURN_START: &str = "llm:turnStartIndex";
 
 impl CallContext {
-    /// Counts messages that a middleware has put before the conversation as older than this call.
+    /// Marks messages that middleware has inserted before the conversation as older than this call.
     pub fn add_history(&self, messages: impl IntoIterator<Item = Arc<Message>>) {
         self.given.stored.lock().unwrap_or_else(PoisonError::into_inner).extend(messages);
     }
 
-    /// Where in `messages`, the conversation as it is sent, the new messages begin.
+    /// The position of the first new message in `messages`, the conversation as it is sent.
     ///
-    /// Untouched, it is after the history. Else it is after the last message that is known to be older; where none is
-    /// left, what a middleware put under [`TURN_START`]; else the first input that is left; else there are as many new
-    /// messages as there were inputs.
+    /// In an unchanged conversation, it follows the history. Otherwise it follows the last message that is known to be
+    /// older. If none is left, it is the value of [`TURN_START`]; else the first input that is left; else there are as
+    /// many new messages as there were inputs.
     pub fn turn_start(&self, messages: &History) -> usize {
         let given = &self.given;
         if messages.ptr_eq(&given.messages) {

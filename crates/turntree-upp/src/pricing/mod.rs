@@ -1,8 +1,9 @@
-//! What a call costs, where the price is known for certain.
+//! The cost of a call, if the price is known for certain.
 //!
-//! `prices.json` holds list prices with their date and their source; a row that a caller adds goes before it. Nothing is
-//! guessed: a model without a row, tokens of a kind without a price, a prompt past the length that the price is for, a
-//! tier of service, the vendor's own tools or sound make the cost unknown. What a vendor says itself wins.
+//! `prices.json` holds list prices with date and source; rows added by the caller take precedence. Nothing is
+//! estimated: the cost is unknown for a model without a row, for tokens without a price, for a prompt beyond the
+//! length that the price covers, and for service tiers, provider tools and audio. A cost that the vendor reports takes
+//! precedence.
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -16,40 +17,40 @@ use turntree_core::message::{ContentBlock, TokenUsage};
 
 const BUILT_IN: &str = include_str!("prices.json");
 
-/// Tokens that a price is for.
+/// The number of tokens that a price is for.
 const MILLION: f64 = 1e6;
 
-/// Prices of one or several models of a provider, in US dollars for a million tokens.
+/// Prices of one or several models of a provider, in US dollars per million tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// The provider's name.
     pub provider: String,
-    /// The vendor's names of the models; a `*` at the end stands for anything.
+    /// The vendor's names of the models; a trailing `*` matches any suffix.
     pub models: Vec<String>,
-    /// When the prices were read, as `2025-12-01`.
+    /// The date of the prices, as `2025-12-01`.
     #[serde(default)]
     pub date: Option<String>,
-    /// Where they were read.
+    /// The source of the prices.
     #[serde(default)]
     pub source: Option<String>,
     /// The currency: `USD`.
     #[serde(default = "dollars")]
     pub currency: String,
-    /// Of what is read.
+    /// Price of input tokens.
     pub input: f64,
-    /// Of what is written, thoughts included.
+    /// Price of output tokens, reasoning included.
     pub output: f64,
-    /// Of what is read from a cache.
+    /// Price of tokens read from a cache.
     #[serde(default)]
     pub cache_read: Option<f64>,
-    /// Of what is written to a cache for the vendor's usual time.
+    /// Price of tokens written to a cache for the vendor's default lifetime.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// Of what is written to a cache for an hour.
+    /// Price of tokens written to a cache for an hour.
     #[serde(default)]
     pub cache_write_1h: Option<f64>,
-    /// The longest prompt that these prices are for.
+    /// The longest prompt that these prices cover, in tokens.
     #[serde(default)]
     pub up_to_input_tokens: Option<u64>,
 }
@@ -67,9 +68,10 @@ impl Price {
         self.provider == provider && self.models.iter().any(is_named)
     }
 
-    /// What these tokens cost; `None` where a price is missing for some of them.
+    /// The cost of a call; `None` if the price of some tokens is unknown.
     ///
-    /// `cache_apart` tells whether the vendor counts cached tokens beside the input (Anthropic) or as part of it.
+    /// `cache_apart` is true if the vendor counts cached tokens in addition to the input tokens (Anthropic), not as
+    /// part of them.
     pub fn cost(&self, usage: &TokenUsage, cache_apart: bool) -> Option<f64> {
         let (read, written) = (usage.cache_read_tokens, usage.cache_write_tokens);
         let cached = read.saturating_add(written);
@@ -96,12 +98,12 @@ impl Price {
                 let tokens = tokens as f64;
                 price.map(|price| tokens.mul_add(price, sum))
             });
-        // Twelve places, so that a sum of decimals shows no dust.
+        // Rounded to twelve places, so that sums of decimals show no rounding error.
         sum.map(|sum| (sum / MILLION * 1e12).round() / 1e12)
     }
 }
 
-/// Rows of prices; the first that fits counts.
+/// A price list; the first matching row applies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prices(Vec<Price>);
@@ -112,27 +114,27 @@ static BUILT_IN_PRICES: LazyLock<Arc<Prices>> =
 static CURRENT: LazyLock<RwLock<Arc<Prices>>> = LazyLock::new(|| RwLock::new(Arc::clone(&BUILT_IN_PRICES)));
 
 impl Prices {
-    /// These rows alone.
+    /// A list of only these rows.
     pub const fn new(rows: Vec<Price>) -> Self {
         Self(rows)
     }
 
-    /// The rows of this crate.
+    /// The list of this crate.
     pub fn built_in() -> Arc<Self> {
         Arc::clone(&BUILT_IN_PRICES)
     }
 
-    /// The rows that calls use unless they bring their own: of this crate, until [`Self::set_current`].
+    /// The list that calls use by default: that of this crate, until [`Self::set_current`] replaces it.
     pub fn current() -> Arc<Self> {
         Arc::clone(&CURRENT.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sets what calls use, for the whole process.
+    /// Sets the list that calls use, for the whole process.
     pub fn set_current(prices: Arc<Self>) {
         *CURRENT.write().unwrap_or_else(PoisonError::into_inner) = prices;
     }
 
-    /// With these rows before the others.
+    /// Adds rows before the others.
     #[must_use]
     pub fn with(&self, rows: Vec<Price>) -> Self {
         Self(rows.into_iter().chain(self.0.iter().cloned()).collect())
@@ -149,7 +151,7 @@ impl Prices {
     }
 }
 
-/// What an answer to a request cost; `None` unless it is certain.
+/// The cost of a call; `None` unless it is certain.
 pub(super) fn cost_of(
     prices: &Prices,
     producer: ModelIdentity<'_>,
@@ -167,7 +169,7 @@ pub(super) fn cost_of(
     let ModelIdentity { provider, model_id } = producer;
     let facts = response.message.metadata.as_ref().and_then(|metadata| metadata.get(provider));
     let facts: Facts = facts.and_then(|raw| raw.to().ok()).unwrap_or_default();
-    // What answered is what is billed; a name of the gateway's own is no name of a price.
+    // The vendor bills the model that answered. A gateway's own name for it matches no row.
     let answered = facts.model.as_deref().filter(|model| !model.is_empty());
     let price = prices.find(provider, answered.unwrap_or(model_id))?;
     let is_usual = facts.service_tier.as_deref().is_none_or(is_usual_tier) && has_list_price(request);
@@ -178,11 +180,11 @@ fn is_usual_tier(tier: &str) -> bool {
     matches!(tier, "auto" | "default" | "standard" | "standard_only" | "on_demand")
 }
 
-/// Parameters that change the price: the vendor's own tools, what is written as sound or pictures, speed and place.
+/// Parameters that change the price: provider tools, audio or image output, speed and region.
 const PRICED_APART: [&str; 6] =
     ["tools", "audio", "modalities", "responseModalities", "speed", "inference_geo"];
 
-/// Whether nothing in a request has a price of its own.
+/// True if no part of the request has a price of its own.
 fn has_list_price(request: &ModelRequest) -> bool {
     let params = &request.params;
     let is_set = |name: &str| params.get(name).is_some_and(|value| !matches!(value.get(), "null" | "[]"));

@@ -1,4 +1,6 @@
-//! Anthropic. UPP-1.2 §19.1.
+//! Anthropic.
+//!
+//! Spec: UPP-1.2 §19.1
 
 use crate::config::ProviderConfig;
 use crate::dialects::messages::{BETA_HEADER, MessagesDialect, MessagesOptions};
@@ -6,10 +8,10 @@ use turntree_core::secret::Secret;
 
 /// `anthropic(model)`: `https://api.anthropic.com/v1/messages`, key in `ANTHROPIC_API_KEY`.
 ///
-/// `betas` are sent as the `anthropic-beta` header; with
-/// [`STRUCTURED_OUTPUTS_BETA`](crate::dialects::messages::STRUCTURED_OUTPUTS_BETA) among them the vendor follows a
-/// schema by itself. A header of that name in the configuration replaces them all, and the configuration's
-/// `api_version` the version of the wire.
+/// `betas` are sent as the `anthropic-beta` header. With
+/// [`STRUCTURED_OUTPUTS_BETA`](crate::dialects::messages::STRUCTURED_OUTPUTS_BETA) the vendor enforces schemas. The
+/// header of that name in the configuration replaces all betas, and `api_version` of the configuration sets the
+/// version of the API.
 ///
 /// ```
 /// use turntree_upp::ProviderConfig;

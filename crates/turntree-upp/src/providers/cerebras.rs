@@ -1,8 +1,10 @@
-//! Cerebras. UPP-1.2 §19.8.
+//! Cerebras.
+//!
+//! Spec: UPP-1.2 §19.8
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
 
-/// `cerebras(model)`: `https://api.cerebras.ai/v1/chat/completions`, key in `CEREBRAS_API_KEY`. Text alone.
+/// `cerebras(model)`: `https://api.cerebras.ai/v1/chat/completions`, key in `CEREBRAS_API_KEY`. Text only.
 pub fn cerebras() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         reasoning_is_kept_as: Some("reasoning"),

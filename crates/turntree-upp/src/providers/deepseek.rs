@@ -8,10 +8,10 @@ const PROVIDER: &str = "deepseek";
 const BASE_URL: &str = "https://api.deepseek.com";
 const KEY_VARIABLES: &[&str] = &["DEEPSEEK_API_KEY"];
 
-/// `deepseek(model)`: `https://api.deepseek.com/chat/completions`, key in `DEEPSEEK_API_KEY`. Text alone.
+/// `deepseek(model)`: `https://api.deepseek.com/chat/completions`, key in `DEEPSEEK_API_KEY`. Text only.
 ///
-/// While it thinks it refuses calls without their `reasoning_content`, even an empty one. A schema it only follows when
-/// it is told of it.
+/// In thinking mode the API refuses assistant messages with tool calls that lack `reasoning_content`, even an empty
+/// one. It does not enforce schemas, so the schema is part of the system prompt.
 pub fn deepseek() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         reasoning: Replay::RequiredWithCalls("reasoning_content"),

@@ -1,4 +1,6 @@
-//! Google's Gemini API. UPP-1.2 §19.4.
+//! Google's Gemini API.
+//!
+//! Spec: UPP-1.2 §19.4
 
 use crate::config::ProviderConfig;
 use crate::dialects::gemini::embedding::GeminiEmbeddings;
@@ -8,8 +10,8 @@ use crate::dialects::gemini::{GeminiDialect, GeminiOptions};
 /// `google(model)`: `https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent`, key in
 /// `GOOGLE_API_KEY`, or else in `GEMINI_API_KEY`.
 ///
-/// The configuration's `api_version` replaces the version. With the base URL
-/// `https://aiplatform.googleapis.com/v1/publishers/google` the same wire reaches Vertex AI by its express keys.
+/// `api_version` of the configuration replaces the version. With the base URL
+/// `https://aiplatform.googleapis.com/v1/publishers/google` the same dialect works for Vertex AI with express keys.
 ///
 /// ```
 /// use turntree_upp::ProviderConfig;
@@ -27,12 +29,16 @@ pub fn google(config: &ProviderConfig) -> GeminiDialect {
     }
 }
 
-/// Its embeddings: `/models/{model}:batchEmbedContents`. UPP-1.2 §15.
+/// Embeddings: `/models/{model}:batchEmbedContents`.
+///
+/// Spec: UPP-1.2 §15
 pub const fn google_embedding() -> GeminiEmbeddings {
     GeminiEmbeddings { provider: GeminiOptions::GOOGLE.provider }
 }
 
-/// Imagen: `/models/{model}:predict`. UPP-1.2 §16.
+/// Imagen: `/models/{model}:predict`.
+///
+/// Spec: UPP-1.2 §16
 pub const fn google_image() -> Imagen {
     Imagen { provider: GeminiOptions::GOOGLE.provider }
 }

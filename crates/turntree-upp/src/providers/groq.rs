@@ -1,11 +1,13 @@
-//! Groq. UPP-1.2 §19.8.
+//! Groq.
+//!
+//! Spec: UPP-1.2 §19.8
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
 use crate::provider::Capabilities;
 
 /// `groq(model)`: `https://api.groq.com/openai/v1/chat/completions`, key in `GROQ_API_KEY`.
 ///
-/// The tools that it runs itself are asked for in `params.tools` and told in the metadata as `executed_tools`.
+/// Provider tools are requested in `params.tools`; their results are in the metadata as `executed_tools`.
 pub fn groq() -> ChatDialect {
     let base_url = "https://api.groq.com/openai/v1";
     ChatDialect::new(ChatOptions {

@@ -7,9 +7,9 @@ use crate::provider::Capabilities;
 
 /// `mistral(model)`: `https://api.mistral.ai/v1/chat/completions`, key in `MISTRAL_API_KEY`.
 ///
-/// Its dialect of the wire: thinking stands among the parts of the content, in both directions; documents are links;
-/// ids of calls have nine letters or digits, and those of other vendors are sent under such a name; a user who speaks
-/// right after tool results is answered with "OK" first; streams tell their usage unasked.
+/// Differences from Chat Completions: reasoning is part of the content, in both directions; documents are links; call
+/// ids have nine letters or digits, so ids of other vendors are replaced; a message "OK" of the assistant is inserted
+/// between tool results and a user message; streams report their usage without `stream_options`.
 pub fn mistral() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: Capabilities {
@@ -27,7 +27,7 @@ pub fn mistral() -> ChatDialect {
     })
 }
 
-/// Its embeddings: `/embeddings` under the same prefix. It bounds the tokens of a call, not its inputs.
+/// Embeddings: `/embeddings` under the same prefix. The tokens of a request are limited, not its inputs.
 pub const fn mistral_embedding() -> EmbeddingsDialect {
     EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed("mistral"),

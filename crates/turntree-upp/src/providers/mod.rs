@@ -1,4 +1,4 @@
-//! One file a vendor: its dialect, or the data in which it differs from one that several share.
+//! One file for each vendor: its dialect, or the options of a shared dialect.
 
 pub mod anthropic;
 pub mod cerebras;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use super::embedding::EmbeddingDialect;
 use super::image::ImageDialect;
 
-/// The embeddings of a provider, by its name; `None` where it has none.
-pub fn embedding_wire(provider: &str) -> Option<Arc<dyn EmbeddingDialect>> {
+/// The embedding dialect of a provider; `None` if it has no embeddings.
+pub fn embedding_dialect(provider: &str) -> Option<Arc<dyn EmbeddingDialect>> {
     Some(match provider {
         "openai" => Arc::new(openai::openai_embedding()),
         "google" => Arc::new(google::google_embedding()),
@@ -34,8 +34,8 @@ pub fn embedding_wire(provider: &str) -> Option<Arc<dyn EmbeddingDialect>> {
     })
 }
 
-/// The pictures of a provider, by its name; `None` where it makes none.
-pub fn image_wire(provider: &str) -> Option<Arc<dyn ImageDialect>> {
+/// The image dialect of a provider; `None` if it has no images.
+pub fn image_dialect(provider: &str) -> Option<Arc<dyn ImageDialect>> {
     Some(match provider {
         "openai" => Arc::new(openai::openai_image()),
         "google" => Arc::new(google::google_image()),

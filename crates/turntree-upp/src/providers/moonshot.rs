@@ -1,11 +1,14 @@
-//! Moonshot, who make Kimi. UPP-1.2 §19.8.
+//! Moonshot (Kimi).
+//!
+//! Spec: UPP-1.2 §19.8
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Replay};
 use crate::provider::Capabilities;
 
 /// `moonshot(model)`: `https://api.moonshot.ai/v1/chat/completions`, key in `MOONSHOT_API_KEY` or `KIMI_API_KEY`.
 ///
-/// Its thinking models want their `reasoning_content` back: from the metadata, or from the reasoning blocks.
+/// Thinking models require their `reasoning_content` back: it is taken from the metadata, or from the reasoning
+/// blocks.
 pub fn moonshot() -> ChatDialect {
     let key_variables = &["MOONSHOT_API_KEY", "KIMI_API_KEY"];
     ChatDialect::new(ChatOptions {

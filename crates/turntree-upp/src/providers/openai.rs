@@ -1,4 +1,6 @@
-//! `OpenAI`. UPP-1.2 §19.2; its Chat Completions are in [`super::openai_chat`].
+//! `OpenAI`'s Responses API, embeddings and images. Chat Completions are in [`super::openai_chat`].
+//!
+//! Spec: UPP-1.2 §19.2
 
 use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions, openai_limits};
 use crate::dialects::images::{ImagesDialect, ImagesOptions};
@@ -10,7 +12,9 @@ pub const fn openai() -> ResponsesDialect {
     ResponsesDialect::new(ResponsesOptions::OPENAI)
 }
 
-/// Its embeddings: `/embeddings` under the same prefix. UPP-1.2 §15.
+/// Embeddings: `/embeddings` under the same prefix.
+///
+/// Spec: UPP-1.2 §15
 pub const fn openai_embedding() -> EmbeddingsDialect {
     EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed("openai"),
@@ -19,7 +23,9 @@ pub const fn openai_embedding() -> EmbeddingsDialect {
     })
 }
 
-/// Its pictures: `/images/generations` and `/images/edits` under the same prefix. UPP-1.2 §16.
+/// Images: `/images/generations` and `/images/edits` under the same prefix.
+///
+/// Spec: UPP-1.2 §16
 pub const fn openai_image() -> ImagesDialect {
     ImagesDialect::new(ImagesOptions { provider: "openai", capabilities: images_of, media_type: "image/png" })
 }

@@ -1,4 +1,6 @@
-//! `OpenAI`'s Chat Completions. UPP-1.2 §19.3.
+//! `OpenAI`'s Chat Completions.
+//!
+//! Spec: UPP-1.2 §19.3
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Documents};
 use crate::endpoint::Endpoint;

@@ -1,4 +1,6 @@
-//! `OpenRouter`: Chat Completions, or Responses. UPP-1.2 §19.6.
+//! `OpenRouter`: Chat Completions, or Responses.
+//!
+//! Spec: UPP-1.2 §19.6
 
 use crate::dialects::chat::{ChatDialect, ChatOptions, Documents, Member};
 use crate::dialects::embeddings::{EmbeddingsDialect, EmbeddingsOptions, openai_limits};
@@ -11,8 +13,8 @@ const KEY_VARIABLES: &[&str] = &["OPENROUTER_API_KEY"];
 
 /// `openrouter(model)`: `https://openrouter.ai/api/v1/chat/completions`, key in `OPENROUTER_API_KEY`.
 ///
-/// Takes every kind of media, keeps `reasoning_details` and sends them back, marks texts, tools and the system prompt
-/// for caches, and shows the pictures that models draw.
+/// Supports all media, sends `reasoning_details` back, marks texts, tools and the system prompt for caches, and
+/// returns images that models generate.
 pub fn openrouter() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: Capabilities::ALL,
@@ -42,7 +44,9 @@ pub fn openrouter_responses() -> ResponsesDialect {
     })
 }
 
-/// Its embeddings: `/embeddings` under the same prefix. UPP-1.2 §15.
+/// Embeddings: `/embeddings` under the same prefix.
+///
+/// Spec: UPP-1.2 §15
 pub const fn openrouter_embedding() -> EmbeddingsDialect {
     EmbeddingsDialect::new(EmbeddingsOptions {
         provider: std::borrow::Cow::Borrowed(PROVIDER),

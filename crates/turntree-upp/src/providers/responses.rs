@@ -1,14 +1,16 @@
-//! Any host that speaks Responses, as the Open Responses specification describes it. UPP-1.2 §19.9.
+//! Any host with the Responses API, as the Open Responses specification describes it.
+//!
+//! Spec: UPP-1.2 §19.9
 
 use crate::dialects::responses::{Documents, Media, ResponsesDialect, ResponsesOptions};
 use crate::endpoint::Endpoint;
 use crate::error::UppError;
 use crate::provider::Capabilities;
 
-/// The name of the provider, and of its metadata's namespace.
+/// The provider's name; also the namespace of its metadata.
 pub const PROVIDER: &str = "responses";
 
-/// The environment variable that may hold the key, when no other is named.
+/// The default environment variable of the key.
 pub const KEY_VARIABLE: &str = "OPENRESPONSES_API_KEY";
 
 /// `responses(model, host=…)`: `{host}/responses`, key in `OPENRESPONSES_API_KEY`.

@@ -1,5 +1,5 @@
-//! A model from a script: for tests, examples and benches. No network, no chance: the same script and the same requests
-//! give the same answers.
+//! A scripted model for tests, examples and benchmarks. It uses no network and is deterministic: the same script and
+//! requests give the same responses.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,17 +26,17 @@ use turntree_core::message::{
 use turntree_core::runtime;
 use turntree_core::time::{Clock, SystemClock};
 
-/// The name of the provider, and of its metadata's namespace.
+/// The provider's name; also the namespace of its metadata.
 pub const PROVIDER: &str = "scripted";
 
-/// Longest piece of a streamed text, in characters.
+/// The longest chunk of a streamed text, in characters.
 const PIECE: usize = 8;
 
-/// Gives the reply to a request. Called where the model's future is polled.
+/// Returns the reply to a request. Called where the model's future is polled.
 pub type ReplyFunction =
     Arc<dyn Fn(&ModelRequest) -> BoxFuture<'static, Result<Reply, UppError>> + Send + Sync>;
 
-/// One answer of a script.
+/// One reply of a script.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,29 +47,29 @@ pub type ReplyFunction =
 /// ```
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// What is answered.
+    /// The content of the reply.
     pub says: Says,
-    /// Waited before the answer begins.
+    /// The delay before the reply begins.
     pub delay: Duration,
-    /// Waited before each further event of a stream.
+    /// The delay before each further event of a stream.
     pub pace: Duration,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, Clone)]
 pub enum Says {
-    /// Blocks and calls. A call with an empty id gets one: `call_<request>_<place>`, both from 1.
+    /// Blocks and tool calls. A call with an empty id gets the id `call_<request>_<place>`, both from 1.
     Message {
-        /// The blocks; reasoning is put first.
+        /// The blocks; reasoning is moved to the front.
         content: Vec<ContentBlock>,
-        /// The calls.
+        /// The tool calls.
         tool_calls: Vec<ToolCall>,
     },
-    /// These events, in this order; a missing start or stop of the message is added.
+    /// These events, in this order. A missing start or stop of the message is added.
     Events {
         /// The events.
         events: Vec<StreamEvent>,
-        /// What breaks the stream after them.
+        /// The error after the events, if any.
         error: Option<UppError>,
     },
     /// The call fails.
@@ -77,34 +77,34 @@ pub enum Says {
 }
 
 impl Reply {
-    /// Blocks and calls.
+    /// A reply of blocks and tool calls.
     pub fn message(content: Vec<ContentBlock>, tool_calls: Vec<ToolCall>) -> Self {
         Self::from(Says::Message { content, tool_calls })
     }
 
-    /// One call and no text.
+    /// A reply of one tool call and no text.
     pub fn tool_call(name: impl Into<String>, arguments: RawJson) -> Self {
         let (tool_call_id, tool_name, extra) = (String::new(), name.into(), Extra::new());
         Self::message(Vec::new(), vec![ToolCall { tool_call_id, tool_name, arguments, extra }])
     }
 
-    /// These events.
+    /// A reply of these events.
     pub fn events(events: Vec<StreamEvent>) -> Self {
         Self::from(Says::Events { events, error: None })
     }
 
-    /// These events, and then a failure.
+    /// A reply of these events, then an error.
     pub fn broken(events: Vec<StreamEvent>, error: UppError) -> Self {
         Self::from(Says::Events { events, error: Some(error) })
     }
 
-    /// After a wait.
+    /// Sets the delay before the reply begins.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// With a wait between the events of a stream.
+    /// Sets the delay between the events of a stream.
     #[must_use]
     pub fn paced(self, pace: Duration) -> Self {
         Self { pace, ..self }
@@ -135,7 +135,7 @@ impl From<UppError> for Reply {
     }
 }
 
-/// A model from a script. Cloning shares the script and the record of requests.
+/// A scripted model. Clones share the script and the recorded requests.
 #[derive(Clone)]
 pub struct Scripted {
     model_id: Arc<str>,
@@ -148,7 +148,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Answers the first request with the first reply, and so on; a request past the last reply fails with
+    /// Replies to the first request with the first reply, and so on. A request after the last reply fails with
     /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest).
     pub fn new<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
         let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
@@ -160,7 +160,7 @@ impl Scripted {
         }))
     }
 
-    /// Asks a function for every reply.
+    /// Calls a function for every reply.
     pub fn function(script: ReplyFunction) -> Self {
         Self {
             model_id: PROVIDER.into(),
@@ -173,25 +173,25 @@ impl Scripted {
         }
     }
 
-    /// Under another model id.
+    /// Sets the model id.
     #[must_use]
     pub fn named(self, model_id: impl Into<Arc<str>>) -> Self {
         Self { model_id: model_id.into(), ..self }
     }
 
-    /// As a model that can do less.
+    /// Sets the capabilities.
     #[must_use]
     pub fn with_capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// With other sources of message ids and times.
+    /// Sets the sources of message ids and timestamps.
     #[must_use]
     pub fn with_sources(self, ids: Arc<dyn IdSource>, clock: Arc<dyn Clock>) -> Self {
         Self { ids, clock, ..self }
     }
 
-    /// What was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -202,7 +202,7 @@ impl Scripted {
         requests.len()
     }
 
-    /// Takes the next reply and plays it as far as it can be without showing it to anybody.
+    /// Takes the next reply and prepares its events and response.
     async fn perform(self, request: ModelRequest) -> Result<Performance, UppError> {
         let number = self.record(&request);
         let reply = (self.script)(&request).await?;
@@ -304,7 +304,7 @@ impl Model for Scripted {
     }
 }
 
-/// A reply, ready to be shown.
+/// A reply that is ready to be sent.
 struct Performance {
     events: Vec<StreamEvent>,
     end: Result<ModelResponse, UppError>,
@@ -332,7 +332,7 @@ fn with_ids(mut tool_calls: Vec<ToolCall>, number: usize) -> Vec<ToolCall> {
     tool_calls
 }
 
-/// The events of a message: each block under its place, the calls after them.
+/// The events of a message: each block with its index, then the calls.
 pub fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structured: bool) -> Vec<StreamEvent> {
     let mut events = vec![StreamEvent::message_start()];
     let mut indices = 0_u32..;
@@ -374,7 +374,7 @@ pub fn events_of(content: &[ContentBlock], tool_calls: &[ToolCall], is_structure
     events
 }
 
-/// Data that arrives in one piece.
+/// An event with all of a block's data.
 fn whole(data: Binary) -> DataDelta {
     DataDelta { data, extra: Extra::new() }
 }
@@ -387,7 +387,8 @@ fn image_data(source: &ImageSource) -> Option<Binary> {
     }
 }
 
-/// A text in several pieces: a word with what stands before it, long words in parts; a single short word in two.
+/// Splits a text into chunks: one word with the whitespace before it each; long words in parts, a single short word in
+/// two.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let count = text.chars().count();
     let longest = if count <= PIECE { count.div_ceil(2).max(1) } else { PIECE };
@@ -408,7 +409,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// With the start and the stop that every stream has.
+/// Adds the start and stop events that every stream has.
 fn complete(mut events: Vec<StreamEvent>, is_broken: bool) -> Vec<StreamEvent> {
     if !events.iter().any(|event| matches!(event.delta, Delta::MessageStart(_))) {
         events.insert(0, StreamEvent::message_start());
@@ -419,12 +420,13 @@ fn complete(mut events: Vec<StreamEvent>, is_broken: bool) -> Vec<StreamEvent> {
     events
 }
 
-/// Tokens are words here.
+/// One word counts as one token.
 fn words(text: &str) -> u64 {
     u64::try_from(text.split_whitespace().count()).unwrap_or(u64::MAX)
 }
 
-/// The messages of the request before, with their words: in a long conversation each text is read once.
+/// The messages of the previous request with their word counts, so that each text of a long conversation is counted
+/// once.
 #[derive(Default)]
 struct Counted(Vec<(Arc<Message>, u64)>);
 

@@ -1,4 +1,6 @@
-//! xAI: Chat Completions, Responses, or Messages. UPP-1.2 §19.7.
+//! xAI: Chat Completions, Responses, or Messages.
+//!
+//! Spec: UPP-1.2 §19.7
 
 use crate::config::ProviderConfig;
 use crate::dialects::chat::{ChatDialect, ChatOptions, Member};
@@ -13,7 +15,7 @@ const BASE_URL: &str = "https://api.x.ai/v1";
 const KEY_VARIABLES: &[&str] = &["XAI_API_KEY"];
 const CAPABILITIES: Capabilities = Capabilities { image_input: true, ..Capabilities::TEXT };
 
-/// `xai(model)`: `https://api.x.ai/v1/chat/completions`, key in `XAI_API_KEY`. Keeps the citations of an answer.
+/// `xai(model)`: `https://api.x.ai/v1/chat/completions`, key in `XAI_API_KEY`. Stores the citations of a response.
 pub fn xai() -> ChatDialect {
     ChatDialect::new(ChatOptions {
         capabilities: CAPABILITIES,
@@ -22,7 +24,7 @@ pub fn xai() -> ChatDialect {
     })
 }
 
-/// `xai(model, api="responses")`: `https://api.x.ai/v1/responses`. Keeps the citations of an answer.
+/// `xai(model, api="responses")`: `https://api.x.ai/v1/responses`. Stores the citations of a response.
 pub fn xai_responses() -> ResponsesDialect {
     ResponsesDialect::new(ResponsesOptions {
         capabilities: CAPABILITIES,
@@ -36,7 +38,7 @@ pub fn xai_responses() -> ResponsesDialect {
 
 /// `xai(model, api="messages")`: `https://api.x.ai/v1/messages`, the key as `x-api-key`.
 ///
-/// The configuration's `api_version` is that of the wire.
+/// `api_version` of the configuration sets the version of the API.
 pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
     let dialect = MessagesDialect::new(MessagesOptions {
         provider: PROVIDER,
@@ -53,7 +55,9 @@ pub fn xai_messages(config: &ProviderConfig) -> MessagesDialect {
     }
 }
 
-/// Its pictures: `/images/generations` under the same prefix. UPP-1.2 §16.
+/// Images: `/images/generations` under the same prefix.
+///
+/// Spec: UPP-1.2 §16
 pub const fn xai_image() -> ImagesDialect {
     ImagesDialect::new(ImagesOptions {
         provider: PROVIDER,

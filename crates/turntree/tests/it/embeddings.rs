@@ -17,7 +17,7 @@ use turntree::upp::embedding::{
     EmbeddingRequest, EmbeddingResult, EmbeddingUsage, HttpEmbeddingModel, embed,
 };
 use turntree::upp::providers::openai::{openai, openai_embedding};
-use turntree::upp::providers::{embedding_wire, openai_compatible::openai_compatible_embedding};
+use turntree::upp::providers::{embedding_dialect, openai_compatible::openai_compatible_embedding};
 use turntree::upp::{ErrorCode, Modality, ProviderConfig, UppError};
 
 use crate::dialects::{cases, exchanges};
@@ -39,7 +39,7 @@ fn texts(count: usize) -> Vec<EmbeddingInput> {
 fn requests_become_each_vendors_wire() {
     for case in cases("embeddings/requests.json") {
         let name = &case["name"];
-        let wire = embedding_wire(case["vendor"].as_str().unwrap()).unwrap();
+        let wire = embedding_dialect(case["vendor"].as_str().unwrap()).unwrap();
         let inputs = case["inputs"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().into());
         let request = EmbeddingRequest {
             inputs: inputs.collect(),
@@ -62,7 +62,7 @@ fn requests_become_each_vendors_wire() {
 fn answers_become_vectors() {
     for case in cases("embeddings/answers.json") {
         let name = &case["name"];
-        let wire = embedding_wire(case["vendor"].as_str().unwrap()).unwrap();
+        let wire = embedding_dialect(case["vendor"].as_str().unwrap()).unwrap();
 
         let result = wire.decode(&case["body"].to_string());
 

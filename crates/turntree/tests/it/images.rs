@@ -11,7 +11,7 @@ use turntree::upp::image::{
 };
 use turntree::upp::providers::openai::{openai, openai_image};
 use turntree::upp::providers::xai::{xai, xai_image};
-use turntree::upp::providers::{embedding_wire, image_wire};
+use turntree::upp::providers::{embedding_dialect, image_dialect};
 use turntree::upp::{CallLayers, ErrorCode, Modality, ProviderConfig};
 
 use crate::dialects::cases;
@@ -33,7 +33,7 @@ fn request_of(case: &Value) -> ImageRequest {
 fn requests_become_each_vendors_wire() {
     for case in cases("images/requests.json") {
         let name = &case["name"];
-        let wire = image_wire(case["vendor"].as_str().unwrap()).unwrap();
+        let wire = image_dialect(case["vendor"].as_str().unwrap()).unwrap();
         let request = request_of(&case);
 
         let body = wire.encode("model-1", &request, case["streaming"] == true);
@@ -63,7 +63,7 @@ fn requests_become_each_vendors_wire() {
 fn answers_become_pictures() {
     for case in cases("images/answers.json") {
         let name = &case["name"];
-        let wire = image_wire(case["vendor"].as_str().unwrap()).unwrap();
+        let wire = image_dialect(case["vendor"].as_str().unwrap()).unwrap();
 
         match (wire.decode(&case["body"].to_string(), &request_of(&case)), case["code"].as_str()) {
             (Ok(result), None) => {
@@ -163,7 +163,7 @@ async fn what_a_model_cannot_do_is_refused_before_anything_is_sent() {
 #[test]
 fn each_vendor_has_its_limits() {
     let of = |provider: &str, model_id: &str| {
-        let can = image_wire(provider).unwrap().capabilities(model_id);
+        let can = image_dialect(provider).unwrap().capabilities(model_id);
         (can.streaming, can.edit, can.max_images)
     };
     assert_eq!(of("openai", "gpt-image-1"), (true, true, Some(10)));
@@ -171,9 +171,9 @@ fn each_vendor_has_its_limits() {
     assert_eq!(of("openai", "dall-e-3"), (false, false, Some(1)));
     assert_eq!(of("google", "imagen-4"), (false, false, Some(4)));
     assert_eq!(of("xai", "grok-2-image"), (false, false, Some(10)));
-    assert!(image_wire("anthropic").is_none() && embedding_wire("anthropic").is_none());
+    assert!(image_dialect("anthropic").is_none() && embedding_dialect("anthropic").is_none());
     let limits = |provider: &str, model_id: &str| {
-        let limits = embedding_wire(provider).unwrap().limits(model_id);
+        let limits = embedding_dialect(provider).unwrap().limits(model_id);
         (limits.batch_size, limits.input_length, limits.dimensions)
     };
     assert_eq!(limits("openai", "text-embedding-3-large"), (Some(2048), Some(8191), Some(3072)));

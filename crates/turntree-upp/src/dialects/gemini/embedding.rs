@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::dialects::common::BodyWriter;
 use crate::dialects::embeddings::{facts, namespaced, no_vectors};
-use crate::embedding::wire::read_vectors;
+use crate::embedding::dialect::read_vectors;
 use crate::embedding::{
     Embedding, EmbeddingDialect, EmbeddingInputType, EmbeddingLimits, EmbeddingRequest, EmbeddingResult,
     EmbeddingUsage, Vector,

@@ -3,7 +3,7 @@
 use crate::dialects::common::{BodyWriter, VendorError, read_body};
 use crate::dialects::embeddings::{facts, namespaced};
 use crate::error::{ErrorCode, UppError};
-use crate::image::wire::ImageBody;
+use crate::image::dialect::ImageBody;
 use crate::image::{GeneratedImage, ImageCapabilities, ImageDialect, ImageRequest, ImageResult, ImageUsage};
 use turntree_core::json::{Extra, RawObject, json_object};
 use turntree_core::message::content::{Base64Source, ImageBlock, ImageSource};

@@ -1,4 +1,4 @@
-//! One stream, kept: whoever publishes appends, whoever subscribes reads at a place of its own.
+//! The buffer of one published stream. Publishers append; each subscriber reads at its own position.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use crate::error::UppError;
 use turntree_core::message::{StreamEvent, Turn};
 
-/// How a stream ended: with its turn (none where no language model was called), or with an error.
+/// How a stream ended: with a turn (`None` if no language model was called) or with an error.
 pub(super) type End = Result<Option<Arc<Turn>>, UppError>;
 
 /// The buffer of one stream.
@@ -22,7 +22,7 @@ struct Buffer {
     subscribers: u64,
 }
 
-/// What a subscriber finds at its place.
+/// What a subscriber finds at its position.
 pub(super) enum Found {
     Event(Arc<StreamEvent>),
     End(End),
@@ -33,20 +33,20 @@ impl Channel {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key to wait with.
+    /// A new key to wait with.
     pub(super) fn join(&self) -> u64 {
         let mut buffer = self.lock();
         buffer.subscribers += 1;
         buffer.subscribers
     }
 
-    /// Forgets who waited.
+    /// Removes a waiting subscriber.
     pub(super) fn leave(&self, key: u64) {
         let waker = self.lock().waiting.remove(&key);
         drop(waker);
     }
 
-    /// Appends an event, unless the stream is over.
+    /// Appends an event, unless the stream has ended.
     pub(super) fn publish(&self, event: StreamEvent) {
         let mut buffer = self.lock();
         if buffer.end.is_some() {
@@ -71,7 +71,7 @@ impl Channel {
         self.lock().end.is_some()
     }
 
-    /// What stands at `place`; waits for it as `key`.
+    /// The item at `place`; waits for it under `key`.
     pub(super) fn poll(&self, place: usize, key: u64, context: &Context<'_>) -> Poll<Found> {
         let mut buffer = self.lock();
         if let Some(event) = buffer.events.get(place) {
@@ -86,7 +86,7 @@ impl Channel {
         Poll::Pending
     }
 
-    /// How it ended; waits for it as `key`.
+    /// The end of the stream; waits for it under `key`.
     pub(super) fn poll_end(&self, key: u64, context: &Context<'_>) -> Poll<End> {
         match self.poll(usize::MAX, key, context) {
             Poll::Ready(Found::End(end)) => Poll::Ready(end),
@@ -95,7 +95,7 @@ impl Channel {
     }
 }
 
-/// Wakes whoever waits, after the lock is given back: a waker may run anything.
+/// Wakes all waiting subscribers after the lock is released, since a waker may run any code.
 fn wake(mut buffer: MutexGuard<'_, Buffer>) {
     let waiting = std::mem::take(&mut buffer.waiting);
     drop(buffer);

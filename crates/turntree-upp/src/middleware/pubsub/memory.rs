@@ -1,4 +1,4 @@
-//! The streams of one process, by name.
+//! Published streams of one process, by name.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -9,15 +9,15 @@ use super::subscription::Subscription;
 use crate::error::UppError;
 use turntree_core::message::StreamEvent;
 
-/// How many streams are kept, when nobody says.
+/// The default number of ended streams to keep.
 pub const MAX_STREAMS: usize = 1_000;
 
-/// Streams of this process, kept in memory. Cloning shares them.
+/// Streams in the memory of this process. Clones share them.
 ///
-/// Each event is held once, however many subscribe: a subscriber is a place in the stream's buffer, so a slow one
-/// costs no more than a fast one. A stream is kept after its end, to be replayed, until more than `max_streams` are
-/// held; then those that ended first are let go. A stream that runs is never let go, and whoever reads one that was
-/// reads it to its end.
+/// Each event is stored once, whatever the number of subscribers: a subscriber is a position in the buffer, so a slow
+/// one costs no more than a fast one. An ended stream is kept for replay until more than `max_streams` are stored;
+/// then the oldest ones are removed. Running streams are never removed, and a subscriber of a removed stream can still
+/// read it to its end.
 #[derive(Clone)]
 pub struct MemoryPubsub(Arc<Hub>);
 
@@ -29,18 +29,18 @@ struct Hub {
 #[derive(Default)]
 struct Streams {
     by_id: HashMap<Arc<str>, Slot>,
-    /// Those that are over, the longest first.
+    /// Ended streams, the oldest first.
     over: VecDeque<(Arc<str>, Arc<Channel>)>,
     live: usize,
 }
 
 enum Slot {
-    /// Subscribed to before it began; forgotten when the last subscriber goes.
+    /// The stream has subscribers but no publisher yet. It is removed with its last subscriber.
     Awaited(Weak<Channel>),
     Begun(Arc<Channel>),
 }
 
-/// The end at which a stream is written. Dropped before the stream is over, it ends it as cancelled.
+/// The publisher of a stream. Dropping it before the end of the stream ends the stream as cancelled.
 pub(super) struct Publisher {
     id: Arc<str>,
     channel: Arc<Channel>,
@@ -49,7 +49,7 @@ pub(super) struct Publisher {
 }
 
 impl Default for MemoryPubsub {
-    /// Keeps [`MAX_STREAMS`] streams.
+    /// Keeps [`MAX_STREAMS`] ended streams.
     fn default() -> Self {
         Self::new(MAX_STREAMS)
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for MemoryPubsub {
 }
 
 impl MemoryPubsub {
-    /// Keeps as many streams, those that run not counted in; 0 keeps none after its end.
+    /// Sets how many ended streams are kept; running ones do not count. With 0, a stream is removed at its end.
     pub fn new(max_streams: usize) -> Self {
         Self(Arc::new(Hub { max_streams, streams: Mutex::default() }))
     }
@@ -75,27 +75,27 @@ impl MemoryPubsub {
         self.0.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many streams are kept at most.
+    /// The maximum number of ended streams.
     pub fn max_streams(&self) -> usize {
         self.0.max_streams
     }
 
-    /// Whether a stream of this name has begun and is still kept.
+    /// True if a stream of this name has begun and is still stored.
     pub fn exists(&self, stream_id: &str) -> bool {
         matches!(self.lock().by_id.get(stream_id), Some(Slot::Begun(_)))
     }
 
-    /// How many streams are kept.
+    /// The number of stored streams.
     pub fn len(&self) -> usize {
         self.lock().live
     }
 
-    /// Whether no stream is kept.
+    /// True if no stream is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Lets go of a stream that is over. Tells whether there was one.
+    /// Removes an ended stream. Returns true if there was one.
     pub fn remove(&self, stream_id: &str) -> bool {
         let mut streams = self.lock();
         let Some(Slot::Begun(channel)) = streams.by_id.get(stream_id) else { return false };
@@ -106,7 +106,8 @@ impl MemoryPubsub {
         true
     }
 
-    /// Reads a stream from its start; then what comes, live. One that has not begun is waited for.
+    /// Subscribes to a stream from its start; events that are not published yet follow live. Waits for a stream that
+    /// has not begun.
     pub fn subscribe(&self, stream_id: &str) -> Subscription {
         let mut streams = self.lock();
         let found = match streams.by_id.get(stream_id) {
@@ -116,7 +117,7 @@ impl MemoryPubsub {
         };
         let channel = found.unwrap_or_else(|| {
             let channel = Arc::new(Channel::default());
-            // Whoever waited in vain and left is forgotten here.
+            // Removes the entries of subscribers that stopped waiting.
             streams
                 .by_id
                 .retain(|_, slot| !matches!(slot, Slot::Awaited(waited) if waited.strong_count() == 0));
@@ -127,10 +128,10 @@ impl MemoryPubsub {
         Subscription::new(channel)
     }
 
-    /// Begins a stream. One of this name that is over makes way.
+    /// Begins a stream. Replaces an ended stream of the same name.
     ///
     /// # Errors
-    /// [`crate::ErrorCode::InvalidRequest`] while a stream of this name runs.
+    /// [`crate::ErrorCode::InvalidRequest`] while a stream of this name is running.
     pub(super) fn begin(&self, id: Arc<str>, provider: &Arc<str>) -> Result<Publisher, UppError> {
         let mut streams = self.lock();
         let awaited = match streams.by_id.get(&id) {
@@ -165,7 +166,7 @@ impl MemoryPubsub {
 }
 
 impl Streams {
-    /// Lets go of a stream that is over, where there is one of this name.
+    /// Removes an ended stream, if there is one of this name.
     fn forget_over(&mut self, id: &str) {
         let before = self.over.len();
         self.over.retain(|(known, _)| &**known != id);
@@ -175,7 +176,7 @@ impl Streams {
         }
     }
 
-    /// Lets go of what ended first, until there is room. What it gives is dropped without the lock.
+    /// Removes the oldest ended streams beyond the limit. Returns them, to be dropped without the lock.
     fn evict(&mut self, max_streams: usize) -> Vec<Arc<Channel>> {
         let mut dropped = Vec::new();
         while self.live > max_streams

@@ -1,8 +1,8 @@
-//! A stream that others may read too, at any time: from its start, each at its own speed.
+//! Publishes a stream to further subscribers, each from its start and at its own speed.
 //!
-//! [`Pubsub`] publishes what passes it into a [`MemoryPubsub`], [`MemoryPubsub::subscribe`] reads. When the first
-//! reader aborts the stream or drops it, the call stops, and every subscriber gets what had come and then the error.
-//! A subscriber that leaves stops nothing.
+//! [`Pubsub`] publishes events into a [`MemoryPubsub`]; [`MemoryPubsub::subscribe`] reads them. When the caller aborts
+//! or drops the stream, the call stops, and every subscriber receives the events so far and then the error. A
+//! subscriber that leaves has no effect on the call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,10 +24,11 @@ pub use subscription::Subscription;
 
 use memory::Publisher;
 
-/// Where [`CallContext::state`] has the stream's name.
+/// The name in [`CallContext::state`] of the stream's id.
 pub const STREAM_ID: &str = "pubsub:streamId";
 
-/// Publishes streams. What it publishes is what the middlewares before it left: put it last to publish all they do.
+/// Publishes streams. It publishes events as the middlewares before it left them: put it last to publish the final
+/// events.
 pub struct Pubsub {
     adapter: MemoryPubsub,
     stream_id: Option<Arc<str>>,
@@ -41,7 +42,7 @@ impl fmt::Debug for Pubsub {
     }
 }
 
-/// What is published of one call.
+/// The published stream of one call.
 #[derive(Default)]
 struct Published(Mutex<(Option<Publisher>, Option<Arc<Turn>>)>);
 
@@ -52,12 +53,12 @@ impl Published {
 }
 
 impl Pubsub {
-    /// Publishes into `adapter`. Without an id each call takes the one under [`STREAM_ID`], else a fresh one.
+    /// Publishes into `adapter`. Without an id, each call uses the id under [`STREAM_ID`], or a new one.
     pub fn new(adapter: MemoryPubsub, stream_id: Option<Arc<str>>) -> Self {
         Self { adapter, stream_id, ids: Arc::new(RandomIds) }
     }
 
-    /// Where it publishes.
+    /// The store of published streams.
     pub const fn adapter(&self) -> &MemoryPubsub {
         &self.adapter
     }
@@ -82,7 +83,7 @@ impl Pubsub {
     fn end(&self, context: &CallContext, failure: Option<&UppError>) {
         let (publisher, turn) = std::mem::take(&mut *self.published(context).lock());
         if let Some(publisher) = publisher {
-            // An exception of the caller's belongs to the caller: it would keep its frames alive with the stream.
+            // Subscribers do not get the caller's own exception: it would keep its frames alive with the stream.
             let end = failure.map_or(Ok(turn), |error| Err(UppError { host: None, ..error.clone() }));
             publisher.end(end);
         }

@@ -1,4 +1,4 @@
-//! The end at which a stream is read.
+//! The reading side of a published stream.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,11 +12,11 @@ use super::channel::{Channel, Found};
 use crate::error::UppError;
 use turntree_core::message::{StreamEvent, Turn};
 
-/// A stream, read from its start: what was buffered, then what comes. Ends as the stream does; its error is the last
-/// item.
+/// Reads a stream from its start: buffered events, then live ones. Ends with the stream; an error is the last item.
 ///
 /// # Cancel safety
-/// Polling may be interrupted anywhere; no event is lost. Dropping it stops nobody else, and not the call.
+/// Polling may be interrupted at any point without losing events. Dropping the subscription affects neither the call
+/// nor other subscribers.
 pub struct Subscription {
     channel: Arc<Channel>,
     place: usize,
@@ -35,26 +35,26 @@ impl Subscription {
         Self { key: channel.join(), channel, place: 0, reported: false }
     }
 
-    /// The same stream, read once more from its start.
+    /// A second subscription of the same stream, from its start.
     #[must_use]
     pub fn again(&self) -> Self {
         Self::new(Arc::clone(&self.channel))
     }
 
-    /// Waits for the end and gives the turn; `None` where no language model was called. Takes no event from the reader.
+    /// Waits for the end and returns the turn; `None` if no language model was called. Consumes no events.
     ///
     /// # Errors
-    /// What the call ended with.
+    /// The error of the call.
     ///
     /// # Cancel safety
-    /// Dropping it stops nothing.
+    /// Dropping the future has no effect.
     pub fn turn(&self) -> impl Future<Output = Result<Option<Arc<Turn>>, UppError>> + Send + use<> {
         let waiting = Waiting { key: self.channel.join(), channel: Arc::clone(&self.channel) };
         poll_fn(move |context| waiting.channel.poll_end(waiting.key, context))
     }
 }
 
-/// A place among those who wait, given back when dropped.
+/// A registered waiter, removed when dropped.
 struct Waiting {
     channel: Arc<Channel>,
     key: u64,

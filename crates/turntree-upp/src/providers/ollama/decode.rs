@@ -83,7 +83,7 @@ impl Function<'_> {
     }
 }
 
-/// Reads the body of a whole answer.
+/// Reads the body of a whole response.
 pub(super) fn response(
     body: &str,
     request: &ModelRequest,

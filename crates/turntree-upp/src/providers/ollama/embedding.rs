@@ -1,22 +1,24 @@
-//! `/api/embed`. UPP-1.2 §15.
+//! Embeddings: `/api/embed`.
+//!
+//! Spec: UPP-1.2 §15
 
 use std::sync::Arc;
 
 use super::PROVIDER;
 use crate::dialects::common::BodyWriter;
 use crate::dialects::embeddings::{Texts, facts, namespaced, no_vectors};
-use crate::embedding::wire::read_vectors;
+use crate::embedding::dialect::read_vectors;
 use crate::embedding::{
     Embedding, EmbeddingDialect, EmbeddingLimits, EmbeddingRequest, EmbeddingResult, EmbeddingUsage, Vector,
 };
 use crate::error::UppError;
 use turntree_core::json::{Extra, RawJson, json_object};
 
-/// Ollama's embeddings.
+/// Ollama's embedding dialect.
 #[derive(Debug, Clone, Copy)]
 pub struct OllamaEmbeddings;
 
-/// Ollama's embeddings, for [`HttpEmbeddingModel`](crate::embedding::HttpEmbeddingModel).
+/// Ollama's embedding dialect, for [`HttpEmbeddingModel`](crate::embedding::HttpEmbeddingModel).
 pub const fn ollama_embedding() -> OllamaEmbeddings {
     OllamaEmbeddings
 }
@@ -65,11 +67,11 @@ json_object! {
     struct ResponseBody {
         /// The vectors.
         pub embeddings: Option<Vec<Vector>> = "embeddings",
-        /// Tokens.
+        /// Input tokens.
         pub prompt_eval_count: Option<u64> = "prompt_eval_count",
-        /// Nanoseconds.
+        /// In nanoseconds.
         pub total_duration: Option<RawJson> = "total_duration",
-        /// Nanoseconds.
+        /// In nanoseconds.
         pub load_duration: Option<RawJson> = "load_duration",
     }
 }

@@ -1,4 +1,4 @@
-//! Requests, written straight into bytes.
+//! Writes requests, without intermediate JSON values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use turntree_core::message::content::ContentBlock;
 use turntree_core::message::message::History;
 use turntree_core::message::{Body, ImageSource, ToolCall, ToolDefinition, ToolResult};
 
-/// Parameters of the request itself; all others are options of the model.
+/// Parameters of the request. All others are options of the model.
 const REQUEST_PARAMETERS: [&str; 5] = ["format", "keep_alive", "think", "logprobs", "top_logprobs"];
 
-/// Members that no parameter may set.
+/// Members that parameters cannot set.
 const OWN_MEMBERS: [&str; 4] = ["model", "messages", "stream", "tools"];
 
 /// Writes the body of a request.
@@ -30,7 +30,7 @@ pub(super) fn body(model_id: &str, request: &ModelRequest, streaming: bool) -> R
     let mut body = BodyWriter::new(PROVIDER, &of_request);
     body.member("model", model_id)?;
     body.member("messages", &Conversation { system: system.as_deref(), history: &request.messages })?;
-    // Always: Ollama streams unless told not to.
+    // Always sent: Ollama streams by default.
     body.member("stream", &streaming)?;
     if !options.is_empty() {
         body.member("options", &options)?;
@@ -44,7 +44,7 @@ pub(super) fn body(model_id: &str, request: &ModelRequest, streaming: bool) -> R
     Ok(body.finish())
 }
 
-/// The parameters of the request, and the options of the model; what stands under `options` already stays there.
+/// Splits the parameters into those of the request and the options of the model. Members of `options` stay there.
 fn sort(params: &RawObject) -> (RawObject, RawObject) {
     let mut of_request = RawObject::new();
     let mut options = params.get("options").and_then(RawObject::from_raw).unwrap_or_default();
@@ -58,7 +58,7 @@ fn sort(params: &RawObject) -> (RawObject, RawObject) {
     (of_request, options)
 }
 
-/// Finds content that the wire cannot take, before anything is written.
+/// Refuses unsupported content before anything is written.
 fn check(history: &History) -> Result<(), UppError> {
     const REMEDY: &str = "send text or an image instead";
     for (message_place, message) in history.iter().enumerate() {
@@ -158,7 +158,7 @@ fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
     }
 }
 
-/// Models that think in their text must not read their old thoughts again.
+/// Models that write their reasoning into the text must not receive old reasoning.
 fn without_thoughts(text: Cow<'_, str>) -> Cow<'_, str> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
@@ -201,7 +201,7 @@ struct Returned<'a> {
 }
 
 impl<'a> Returned<'a> {
-    /// The wire wants the tool's name; the call that is answered knows it.
+    /// The API requires the tool's name, which is taken from the call.
     fn new(result: &'a ToolResult, names: &HashMap<&'a str, &'a str>) -> Self {
         let id = result.tool_call_id.as_str();
         let tool_name = names.get(id).copied().unwrap_or(id);

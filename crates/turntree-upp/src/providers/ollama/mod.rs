@@ -1,10 +1,14 @@
-//! Ollama's own API: `/api/chat`, one JSON a line. UPP-1.2 §19.5.
+//! Ollama's own API: `/api/chat`, one JSON document a line.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `to_wire` | requests, written straight into bytes |
-//! | `from_wire` | answers, whole and line by line |
-//! | `embedding` | vectors |
+//! | `encode` | writes requests |
+//! | `decode` | reads whole responses |
+//! | `stream` | reads streamed responses |
+//! | `metadata` | collects provider metadata |
+//! | `embedding` | embeddings |
+//!
+//! Spec: UPP-1.2 §19.5
 
 mod decode;
 pub mod embedding;
@@ -22,10 +26,10 @@ use crate::provider::Capabilities;
 use crate::request::{ModelRequest, ModelResponse};
 use turntree_core::ids::{IdSource, RandomIds};
 
-/// The name of the provider, and of its metadata's namespace.
+/// The provider's name; also the namespace of its metadata.
 pub const PROVIDER: &str = "ollama";
 
-/// A model on a machine of one's own: `http://localhost:11434/api/chat`, usually without a key.
+/// A model on the user's own machine: `http://localhost:11434/api/chat`, usually without a key.
 #[derive(Debug, Clone)]
 pub struct OllamaDialect {
     endpoint: Endpoint,
@@ -42,7 +46,7 @@ pub fn ollama() -> OllamaDialect {
 }
 
 impl OllamaDialect {
-    /// With another source of ids for tool calls: Ollama gives them none.
+    /// Sets the source of ids for tool calls, which Ollama does not send.
     #[must_use]
     pub fn with_ids(self, ids: Arc<dyn IdSource>) -> Self {
         Self { ids, ..self }

@@ -19,7 +19,7 @@ use turntree_core::message::{StreamEvent, TokenUsage, ToolCall};
 /// The index of the text block. Thinking and calls take the next free index from 1 (UPP-1.2 §11.1).
 const TEXT: u32 = 0;
 
-/// One stream in the making.
+/// Decodes one stream.
 pub(super) struct OllamaStreamDecoder {
     run: ResponseAccumulator,
     ids: Arc<dyn IdSource>,
@@ -59,7 +59,7 @@ impl StreamDecoder for OllamaStreamDecoder {
     }
 }
 
-/// What a run of the model has brought so far.
+/// Accumulates one response.
 pub(super) struct ResponseAccumulator {
     is_structured: bool,
     is_started: bool,
@@ -67,9 +67,9 @@ pub(super) struct ResponseAccumulator {
     fold: Fold,
     text: String,
     thinking: String,
-    /// The block of the thinking.
+    /// The index of the reasoning block.
     reasoning: Option<u32>,
-    /// How many blocks other than the text there are.
+    /// The number of blocks other than the text.
     blocks: u32,
     tool_calls: Vec<ToolCall>,
     metadata: MetadataCollector,

@@ -1,4 +1,4 @@
-//! A vendor's embeddings without any I/O, and the model that adds the sockets.
+//! Vendors' embedding formats without I/O, and the model that uses one over HTTP.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::http_model::{ApiRequest, HttpModel};
 use turntree_core::http::TransportLayer;
 use turntree_core::limits::Limits;
 
-/// Vectors are many small values: 2048 of 3072 numbers are 6 million, more than any other answer has.
+/// Embeddings are many small values: 2048 vectors of 3072 numbers are 6 million, more than in any other response.
 const LIMITS: Limits = Limits { bytes: 1 << 30, depth: 160, values: 50_000_000 };
 
-/// A vendor's embeddings on the wire. Name, address, key and errors are those of its [`Dialect`].
+/// A vendor's format of embeddings. Name, URL, key and errors are those of its [`Dialect`].
 pub trait EmbeddingDialect: Send + Sync + fmt::Debug + 'static {
-    /// What a model of the vendor takes and gives.
+    /// The limits of a model.
     fn limits(&self, model_id: &str) -> EmbeddingLimits;
 
     /// The path under the vendor's prefix, with its leading slash.
@@ -28,18 +28,18 @@ pub trait EmbeddingDialect: Send + Sync + fmt::Debug + 'static {
     /// Writes the body of a request.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for what the vendor cannot take.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for inputs that the vendor does not support.
     fn encode(&self, model_id: &str, request: &EmbeddingRequest) -> Result<Vec<u8>, UppError>;
 
-    /// Reads the body of an answer.
+    /// Reads the body of a response.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when it is not the vendor's format; the
-    /// vendor's own error when it tells one.
+    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) if the body does not follow the vendor's
+    /// format; the vendor's own error if the body reports one.
     fn decode(&self, body: &str) -> Result<EmbeddingResult, UppError>;
 }
 
-/// A model behind a vendor's HTTP API. Cloning shares everything.
+/// An embedding model behind a vendor's HTTP API. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct HttpEmbeddingModel {
     vendor: HttpModel,
@@ -47,7 +47,7 @@ pub struct HttpEmbeddingModel {
 }
 
 impl HttpEmbeddingModel {
-    /// A model of this vendor, reached as the configuration says.
+    /// Creates a model of a vendor.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,7 +75,7 @@ impl HttpEmbeddingModel {
         Self { vendor: self.vendor.with_transport(transport), ..self }
     }
 
-    /// How it is reached.
+    /// The configuration.
     pub fn config(&self) -> &ProviderConfig {
         self.vendor.config()
     }
@@ -107,11 +107,11 @@ impl EmbeddingModel for HttpEmbeddingModel {
     }
 }
 
-/// Reads the body of an answer with vectors.
+/// Reads the body of a response with embeddings.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when it is empty, not JSON, of another shape
-/// or larger than any such answer.
+/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) if the body is empty, invalid JSON, of another
+/// shape or too large.
 pub(crate) fn read_vectors<'de, T: Deserialize<'de>>(provider: &str, body: &'de str) -> Result<T, UppError> {
     if body.trim().is_empty() {
         return Err(UppError::invalid_response(provider, "Empty response body"));

@@ -1,4 +1,6 @@
-//! Calls of image models: what a model cannot do is refused before anything is sent. UPP-1.2 §16.
+//! Checks and runs calls of image models.
+//!
+//! Spec: UPP-1.2 §16
 
 use std::sync::Arc;
 
@@ -8,10 +10,10 @@ use crate::middleware::CallContext;
 use crate::result_call::{CallLayers, ResultCall, ResultRequest};
 use crate::result_stream::ResultStream;
 
-/// A call that is listened to: previews and finished pictures, then all of them.
+/// A running call: previews and finished images, then the result.
 pub type ImageStream = ResultStream<ImageEvent, ImageResult>;
 
-/// What is wanted of a model.
+/// What the caller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Generate,
@@ -19,14 +21,14 @@ enum Operation {
     Stream,
 }
 
-/// Makes pictures.
+/// Generates images.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) when the model makes none or the prompt is
-/// empty; those of the model and of the middleware.
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) if the model does not support generation or the
+/// prompt is empty; errors of the model and of the middleware.
 ///
 /// # Cancel safety
-/// Dropping the future stops the call.
+/// Dropping the future cancels the request.
 pub async fn generate(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
@@ -35,13 +37,13 @@ pub async fn generate(
     complete(model, ImageRequest { source: None, ..request }, Operation::Generate, layers.into()).await
 }
 
-/// Changes a picture, which is the request's `source`.
+/// Edits the image in the request's `source`.
 ///
 /// # Errors
-/// As [`generate`]; also without a source.
+/// As [`generate`]; also if there is no source.
 ///
 /// # Cancel safety
-/// Dropping the future stops the call.
+/// Dropping the future cancels the request.
 pub async fn edit(
     model: Arc<dyn ImageModel>,
     request: ImageRequest,
@@ -50,13 +52,14 @@ pub async fn edit(
     complete(model, request, Operation::Edit, layers.into()).await
 }
 
-/// Makes pictures and shows them on the way.
+/// Generates images with previews.
 ///
-/// Pictures are no [`StreamEvent`](turntree_core::message::StreamEvent)s: middleware hears of the call, not of its events.
+/// Image events are not [`StreamEvent`](turntree_core::message::StreamEvent)s, so `on_stream_event` of the middleware
+/// does not see them.
 ///
 /// # Errors
-/// As [`generate`]; with middleware they come from the stream, because hooks may change the prompt and hear of what is
-/// refused. The model's own errors come from the stream.
+/// As [`generate`]. With middleware, which may change the prompt and sees all errors, they come from the stream. The
+/// model's own errors always come from the stream.
 pub fn stream(
     model: &Arc<dyn ImageModel>,
     request: ImageRequest,

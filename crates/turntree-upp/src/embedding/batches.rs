@@ -1,4 +1,6 @@
-//! Inputs in batches, several at a time, results in order. UPP-1.2 §15.
+//! Splits the inputs of a call into batches, runs several at a time, and returns the results in order.
+//!
+//! Spec: UPP-1.2 §15
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,19 +18,19 @@ use crate::result_call::{CallLayers, ResultCall, ResultRequest};
 use crate::result_stream::{ResultStream, Step, Steps};
 use turntree_core::json::{Extra, RawJson, RawObject};
 
-/// A call that is listened to: a [`EmbeddingProgress`] each batch, then all vectors.
+/// A running call: one [`EmbeddingProgress`] for each batch, then all embeddings.
 pub type EmbeddingStream = ResultStream<EmbeddingProgress, EmbeddingResult>;
 
-/// How inputs are batches into calls, and what is around them.
+/// How inputs are split into requests, and what surrounds the call.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
-    /// Most inputs of one call. Default, and at most, the model's limit.
+    /// Maximum inputs of one request. Default and upper bound: the model's limit.
     pub batch_size: Option<NonZeroUsize>,
-    /// Calls that are under way at a time. Default 1.
+    /// Maximum concurrent requests. Default: 1.
     pub concurrency: NonZeroUsize,
-    /// What the vectors are for.
+    /// The purpose of the vectors.
     pub input_type: Option<EmbeddingInputType>,
-    /// Whether somebody listens to the batches: middleware is told so, and aborts are its `on_abort`.
+    /// True if the caller reads the progress. Middleware then sees a streaming call, and an abort calls `on_abort`.
     pub chunked: bool,
     /// Middleware and telemetry. They see one call, however many batches it has.
     pub layers: CallLayers,
@@ -46,16 +48,16 @@ impl Default for EmbedOptions {
     }
 }
 
-/// Makes a vector of each input: the one place where an embedding call starts and ends.
+/// Embeds each input.
 ///
-/// More inputs than the model takes become several calls. Their vectors come in the order of the inputs, batch by batch,
-/// and their usage is added up. For the result alone ask [`ResultStream::result`].
+/// Inputs beyond the model's limit are split into several requests. The embeddings are returned in the order of the
+/// inputs, batch by batch, and the usage is summed. [`ResultStream::result`] returns the result without the progress.
 ///
 /// # Errors
-/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for no inputs, for an empty text, and for a
-/// picture where the model takes none; with middleware they come from the stream, because hooks may change the inputs
-/// and hear of what is refused. From the stream: those of the model, and
-/// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when vectors and inputs do not match.
+/// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for no inputs, an empty text, and an image that the
+/// model does not support. With middleware, which may change the inputs and sees all errors, these come from the
+/// stream. From the stream: errors of the model, and [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse)
+/// if embeddings and inputs do not match.
 pub fn embed(
     model: Arc<dyn EmbeddingModel>,
     inputs: Vec<EmbeddingInput>,
@@ -83,7 +85,7 @@ impl ResultRequest for EmbeddingRequest {
     }
 }
 
-/// The calls, and what they come to.
+/// The requests of a call, and their combined result.
 fn steps(
     model: Arc<dyn EmbeddingModel>,
     request: EmbeddingRequest,
@@ -132,7 +134,7 @@ fn check(model: &dyn EmbeddingModel, inputs: &[EmbeddingInput]) -> Result<(), Up
     Ok(())
 }
 
-/// Inputs of each call, with the place of the first among all.
+/// Splits inputs into batches; each has the position of its first input.
 fn batches(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[EmbeddingInput]>)> {
     if inputs.len() <= size {
         return vec![(0, inputs)];
@@ -141,7 +143,7 @@ fn batches(inputs: Arc<[EmbeddingInput]>, size: usize) -> Vec<(usize, Arc<[Embed
     chunks.map(|(place, batch)| (place * size, batch.into())).collect()
 }
 
-/// The vectors of a batch in the order of its inputs, numbered over all inputs.
+/// Sorts the embeddings of a batch and numbers them over all inputs.
 fn numbered_batch(
     provider: &str,
     batch: EmbeddingResult,
@@ -167,7 +169,7 @@ fn numbered_batch(
     Ok(EmbeddingResult { embeddings, ..batch })
 }
 
-/// What has come so far.
+/// Combines the results of the batches.
 struct BatchCollector {
     calls: BoxStream<'static, Result<EmbeddingResult, UppError>>,
     embeddings: Vec<Arc<Embedding>>,
@@ -218,7 +220,7 @@ impl BatchCollector {
     }
 }
 
-/// What the calls say together: a fact on which all agree as it is, any other as the list of what each says.
+/// Merges the metadata of all requests: a value on which all agree as it is, any other as the list of all values.
 fn merged(mut calls: Vec<RawObject>) -> Option<RawObject> {
     if calls.len() < 2 {
         return calls.pop();

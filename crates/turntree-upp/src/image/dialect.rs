@@ -1,4 +1,4 @@
-//! A vendor's pictures without any I/O, and the model that adds the sockets.
+//! Vendors' image formats without I/O, and the model that uses one over HTTP.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,68 +19,70 @@ use crate::result_stream::Step;
 use turntree_core::http::{BodyDecoder, Flow, TransportLayer};
 use turntree_core::sse;
 
-/// Largest event of a stream: a picture of 4096 by 4096 pixels as base64 stays below it.
+/// The largest event of a stream. A 4096 × 4096 image in base64 is smaller.
 const MAX_EVENT: usize = 128 * 1024 * 1024;
 
 /// The body of a request.
 #[derive(Debug, Clone)]
 pub struct ImageBody {
-    /// Its media type.
+    /// The media type.
     pub content_type: String,
-    /// Its bytes.
+    /// The bytes.
     pub bytes: Bytes,
 }
 
 impl ImageBody {
-    /// A JSON document.
+    /// A JSON body.
     pub fn json(bytes: Vec<u8>) -> Self {
         Self { content_type: "application/json".to_owned(), bytes: bytes.into() }
     }
 }
 
-/// A vendor's pictures on the wire. Name, address, key and errors are those of its [`Dialect`].
+/// A vendor's format of images. Name, URL, key and errors are those of its [`Dialect`].
 pub trait ImageDialect: Send + Sync + fmt::Debug + 'static {
-    /// What a model of the vendor can do.
+    /// What a model supports.
     fn capabilities(&self, model_id: &str) -> ImageCapabilities;
 
     /// The path under the vendor's prefix, with its leading slash.
     fn path(&self, model_id: &str, request: &ImageRequest) -> String;
 
-    /// Writes the body of a request; it is an edit when it has a source.
+    /// Writes the body of a request; it is an edit if it has a source.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for what the vendor cannot take.
+    /// [`ErrorCode::InvalidRequest`](crate::ErrorCode::InvalidRequest) for content that the vendor does not support.
     fn encode(&self, model_id: &str, request: &ImageRequest, streaming: bool) -> Result<ImageBody, UppError>;
 
-    /// Reads the body of an answer.
+    /// Reads the body of a response.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) when it is not the vendor's format; the
-    /// vendor's own error when it tells one.
+    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) if the body does not follow the vendor's
+    /// format; the vendor's own error if the body reports one.
     fn decode(&self, body: &str, request: &ImageRequest) -> Result<ImageResult, UppError>;
 
-    /// Starts to read a stream; `None` where the vendor has none.
+    /// Creates the decoder of one stream; `None` if the vendor has no streams.
     fn stream_decoder(&self, _request: &ImageRequest) -> Option<Box<dyn ImageDecoder>> {
         None
     }
 }
 
-/// Reads one stream of server-sent events.
+/// Decodes one stream of server-sent events.
 pub trait ImageDecoder: Send {
-    /// Reads the data of one event and appends what it brings.
+    /// Decodes the data of one event and appends its events.
     ///
     /// # Errors
-    /// An error that the vendor tells inside the stream; an event that is not the vendor's format.
+    /// An error that the vendor reports inside the stream;
+    /// [`ErrorCode::InvalidResponse`](crate::ErrorCode::InvalidResponse) for an event that does not follow the
+    /// vendor's format.
     fn frame(&mut self, data: &str, events: &mut Vec<ImageEvent>) -> Result<(), UppError>;
 
-    /// The stream has ended: all its pictures.
+    /// Ends the stream and returns all images.
     ///
     /// # Errors
-    /// When no picture is finished.
+    /// If no image was finished.
     fn finish(self: Box<Self>) -> Result<ImageResult, UppError>;
 }
 
-/// A model behind a vendor's HTTP API. Cloning shares everything.
+/// An image model behind a vendor's HTTP API. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct HttpImageModel {
     vendor: HttpModel,
@@ -88,7 +90,7 @@ pub struct HttpImageModel {
 }
 
 impl HttpImageModel {
-    /// A model of this vendor, reached as the configuration says.
+    /// Creates a model of a vendor.
     pub fn new(
         vendor: Arc<dyn Dialect>,
         wire: Arc<dyn ImageDialect>,
@@ -104,7 +106,7 @@ impl HttpImageModel {
         Self { vendor: self.vendor.with_transport(transport), ..self }
     }
 
-    /// How it is reached.
+    /// The configuration.
     pub fn config(&self) -> &ProviderConfig {
         self.vendor.config()
     }
@@ -167,11 +169,11 @@ impl ImageModel for HttpImageModel {
     }
 }
 
-/// Reads a body: bytes in, steps out.
+/// Decodes a body: bytes in, steps out.
 struct Reader {
     provider: Box<str>,
     frames: Frames,
-    /// Gone when the pictures are whole.
+    /// `None` after the end.
     decoder: Option<Box<dyn ImageDecoder>>,
     events: Vec<ImageEvent>,
 }
