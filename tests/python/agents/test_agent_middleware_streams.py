@@ -217,7 +217,7 @@ def test_a_hook_that_runs_its_own_session_is_refused_instead_of_waiting_for_ever
 
     sess = session(agent(model=scripted(["x"]), middleware=[hook_object(before=again)]))
 
-    with pytest.raises(TurntreeError, match="inside a run of its own"):
+    with pytest.raises(TurntreeError, match="from inside its own run"):
         run(asyncio.wait_for(sess.run("hello"), 10))
 
 

@@ -102,7 +102,7 @@ async def test_a_handler_lets_some_calls_through_and_leaves_others_to_a_person()
 async def test_text_that_is_not_ask_is_no_yes(answer):
     helper, done = bank(lambda _: answer)
 
-    with pytest.raises(TypeError, match=r'approval must give True, False or "ask"'):
+    with pytest.raises(TypeError, match=r'approval must return True, False or "ask"'):
         await session(helper).run("pay")
 
     assert done == [("look", 1)]
@@ -289,7 +289,7 @@ async def test_wrong_decisions_change_nothing():
     sess.approve(first)
     before = sess.to_json()
 
-    with pytest.raises(SessionError, match="decided about before"):
+    with pytest.raises(SessionError, match="is already decided"):
         sess.deny(first)
     with pytest.raises(SessionError, match=r"these do: pay \(" + second.tool_call_id):
         sess.deny("x")
@@ -366,7 +366,7 @@ async def test_resume_from_inside_a_tool_of_the_session_is_refused():
     await sess.run("look")
 
     assert len(refused) == 2
-    assert all("from inside a run of its own" in words for words in refused)
+    assert all("from inside its own run" in words for words in refused)
 
 
 async def test_runs_in_line_are_told_and_resumes_go_on_in_order():

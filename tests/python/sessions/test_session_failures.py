@@ -203,7 +203,7 @@ async def test_a_run_from_inside_a_tool_of_the_same_session_is_refused(kind):
 
     inner = other.tree.history()[2].results[0] if kind == "nested" else turn.tool_executions[0]
     assert inner.is_error
-    assert "from inside a run of its own" in inner.result
+    assert "from inside its own run" in inner.result
     assert turn.response.text == "told"
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from support.sub_agent_family import call, calling, chain, echo, kept_places, once, results
@@ -297,7 +298,7 @@ CHILD_PROCESS = """
 
 def test_a_killed_process_loses_nothing_that_was_saved(run, tmp_path, root):
     saved = tmp_path / "session.json"
-    folder = str(root / "tests" / "python")
+    folder = str(Path(__file__).parent)
     killed = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CHILD_PROCESS), str(saved), folder],
         capture_output=True,

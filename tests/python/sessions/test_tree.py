@@ -232,7 +232,7 @@ def test_diff_names_ancestor_and_sides():
     ],
 )
 def test_an_unknown_id_is_a_key_error_that_names_it(call):
-    with pytest.raises(KeyError, match='no node \\\\?"nobody\\\\?"'):
+    with pytest.raises(KeyError, match='no node has the id \\\\?"nobody\\\\?"'):
         call(ThreadTree())
 
 
