@@ -487,7 +487,7 @@ class Session:
 
 
 _REENTRANT = (
-    'session "{}" was asked from inside a run of its own, which it would wait for for ever; use `query`, another '
+    'session "{}" cannot start a run from inside its own run, which it would wait for forever; use `query`, another '
     "session, or `fork`"
 )
 

@@ -343,7 +343,7 @@ async def test_a_run_under_way_takes_no_decisions():
     await stopped(sess)
 
     assert len(inside) == 2
-    assert all("is under way" in words for words in inside)
+    assert all("is active" in words for words in inside)
 
 
 async def test_resume_from_inside_a_tool_of_the_session_is_refused():

@@ -274,7 +274,7 @@ def test_what_a_helper_kept_with_its_run_is_there_when_it_goes_on(run):
 
 CHILD_PROCESS = """
     import asyncio, os, sys
-    sys.path.insert(0, sys.argv[2])
+    sys.path[:0] = sys.argv[2:]
     from test_sub_agent_sessions import World
     from turntree import session
 
@@ -298,9 +298,9 @@ CHILD_PROCESS = """
 
 def test_a_killed_process_loses_nothing_that_was_saved(run, tmp_path, root):
     saved = tmp_path / "session.json"
-    folder = str(Path(__file__).parent)
+    folders = [str(Path(__file__).parent), str(root / "tests" / "python")]
     killed = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(CHILD_PROCESS), str(saved), folder],
+        [sys.executable, "-c", textwrap.dedent(CHILD_PROCESS), str(saved), *folders],
         capture_output=True,
         text=True,
         timeout=60,
