@@ -1,4 +1,4 @@
-//! The native half of `turntree.Agent`: options to a core agent, inputs to messages, runs to coroutines.
+//! The methods of `turntree.Agent`: construction, runs and streams.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ use turntree_core::message::ToolDefinition;
 use turntree_core::message::message::History;
 use turntree_upp::llm::Input;
 
-/// What a run is started with: history and input.
+/// The history and the input of a run.
 struct Start {
     history: History,
     input: Input,

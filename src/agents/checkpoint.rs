@@ -1,4 +1,6 @@
-//! Checkpoints as a Python class. UAP-1.0 §6.4.
+//! `turntree.Checkpoint`.
+//!
+//! Spec: UAP-1.0 §6.4.
 
 use std::sync::Arc;
 
@@ -32,10 +34,10 @@ impl Checkpoint {
     }
 }
 
-/// Sessions of sub-agents as plain data, by the tool calls that started them.
+/// Returns sessions of sub-agents as plain data, by the ids of the tool calls that started them.
 ///
 /// # Errors
-/// `turntree.SerializationError`; or when Python fails, as out of memory.
+/// `turntree.SerializationError`, or if Python fails, for example out of memory.
 pub(super) fn sub_agents<'py>(py: Python<'py>, states: &SubAgentStates) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     for (call, state) in states.iter() {

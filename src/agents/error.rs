@@ -58,7 +58,7 @@ fn budget_exception<'py>(
     message: &str,
     partial: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // What is counted is a whole number.
+    // Tokens and steps are integers.
     let is_counted = matches!(error.resource, Resource::Tokens | Resource::Steps);
     let number = |value: f64| -> PyResult<Bound<'py, PyAny>> {
         let float = value.into_pyobject(py)?.into_any();

@@ -1,7 +1,8 @@
-//! The application behind a run, in Python: its tools, its approval handlers, its hooks.
+//! Calls the Python application for a run: tools, approval handlers and hooks.
 //!
-//! Functions are held once, by the object that was given them, which shows them to the garbage collector and which every
-//! run keeps alive; a run shares them. All of it runs where the run is polled: on the caller's event loop, or on the thread of `run_sync`.
+//! The object that received the functions owns them and shows them to the garbage collector. Each run keeps that object
+//! alive and shares its functions. All code here runs where the run is polled: on the caller's event loop, or on the thread
+//! of `run_sync`.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -18,7 +19,7 @@ use super::host_values::{
 };
 use super::run_metadata::RunMetadata;
 use super::state::PyExecutionState;
-use super::strategy::{Lease, StrategyContext, arguments, performed};
+use super::strategy::{Lease, StrategyContext, arguments, strategy_outcome_from};
 use super::tool_context::ToolContext;
 use super::tracing::PyTracer;
 use crate::bridge::call::{Arguments, Call, call};
@@ -51,18 +52,18 @@ type Violations = Vec<(String, String, String)>;
 pub(crate) struct PyHost {
     functions: Arc<Mutex<Functions>>,
     call_site: CallSite,
-    /// The place as tools see it, once one was called.
+    /// The call site of tools, created for the first tool call.
     inside: OnceLock<CallSite>,
     hooks: HookSet,
     metadata: RunMetadata,
-    /// Who watches; found when the run begins.
+    /// The tracer, found when the run begins.
     tracer: OnceLock<Arc<PyTracer>>,
-    /// Where what middleware sees is kept, once it is made.
-    seen_by_middleware: Mutex<Option<usize>>,
+    /// The index of the middleware context in the run's roots, once it is created.
+    middleware_context: Mutex<Option<usize>>,
 }
 
 impl PyHost {
-    /// The host of a run with these functions; locked for a lookup, never while one is called.
+    /// Creates the host of a run. The functions are locked for lookups only, never during a call.
     pub(crate) fn new(functions: &Arc<Mutex<Functions>>, call_site: CallSite, metadata: RunMetadata) -> Self {
         let hooks = lock(functions).set | HookSet::METADATA;
         Self {
@@ -72,16 +73,16 @@ impl PyHost {
             hooks,
             metadata,
             tracer: OnceLock::new(),
-            seen_by_middleware: Mutex::default(),
+            middleware_context: Mutex::default(),
         }
     }
 
-    /// Where functions of the application are called.
+    /// Returns the context that functions are called in.
     fn caller(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>) -> PyResult<CallerContext> {
         Ok(self.within(py, span, self.call_site.caller(py)?))
     }
 
-    /// The same place inside the span, where somebody watches.
+    /// Returns the context with the span as the current span, if the run is traced.
     fn within(&self, py: Python<'_>, span: Option<&Arc<dyn Span>>, caller: CallerContext) -> CallerContext {
         match self.tracer.get() {
             Some(tracer) => tracer.within(py, span, caller),
@@ -89,7 +90,7 @@ impl PyHost {
         }
     }
 
-    /// Where a tool is called.
+    /// Returns the context that a tool is called in.
     fn inside(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<CallerContext> {
         let caller = match (&invocation.parent_run, self.inside.get()) {
             (None, _) => self.call_site.caller(py)?,
@@ -102,7 +103,7 @@ impl PyHost {
         Ok(self.within(py, invocation.span.as_ref(), caller))
     }
 
-    /// The host of an agent that is a tool: it shares the place, and has its own functions and metadata.
+    /// Creates the host of a sub-agent. It shares the call site and has its own functions and metadata.
     fn host_of(
         &self,
         py: Python<'_>,
@@ -119,35 +120,35 @@ impl PyHost {
         Ok(Self::new(agent.get().functions(), call_site, metadata))
     }
 
-    /// Where the functions of the run are called.
+    /// Returns where the functions of the run are called.
     pub(super) const fn call_site(&self) -> &CallSite {
         &self.call_site
     }
 
-    /// The agent whose run it is.
+    /// Returns the Python agent of the run.
     pub(super) fn agent(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let owner = self.look(|functions| functions.owner.as_ref().map(|owner| owner.clone_ref(py)))?;
         owner.call0(py)
     }
 
-    /// What all middleware of the run sees; made at first use and kept with the run.
-    pub(super) fn seen_by_middleware<'py>(
+    /// Returns the context that all middleware of the run receives. Creates it at the first call.
+    pub(super) fn middleware_context<'py>(
         &self,
         py: Python<'py>,
         make: impl FnOnce() -> PyResult<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let kept = *lock(&self.seen_by_middleware);
-        if let Some(seen) = kept.and_then(|index| self.metadata.roots().get(py, index).ok()) {
-            return Ok(seen);
+        let index = *lock(&self.middleware_context);
+        if let Some(context) = index.and_then(|index| self.metadata.roots().get(py, index).ok()) {
+            return Ok(context);
         }
-        let seen = make()?;
-        self.show_middleware(seen.clone_ref(py));
-        Ok(seen.into_bound(py))
+        let context = make()?;
+        self.set_middleware_context(context.clone_ref(py));
+        Ok(context.into_bound(py))
     }
 
-    /// Shows something else to the middleware from now on.
-    pub(super) fn show_middleware(&self, seen: Py<PyAny>) {
-        *lock(&self.seen_by_middleware) = Some(self.metadata.roots().add(seen));
+    /// Replaces the context that middleware receives.
+    pub(super) fn set_middleware_context(&self, context: Py<PyAny>) {
+        *lock(&self.middleware_context) = Some(self.metadata.roots().add(context));
     }
 
     /// Converts a turn of this run.
@@ -155,18 +156,18 @@ impl PyHost {
         turn_to_python(py, &self.functions, turn)
     }
 
-    /// `state` as hooks see it.
+    /// Converts the state for hooks.
     fn state_of(&self, py: Python<'_>, state: &ExecutionState) -> PyResult<Py<PyAny>> {
         PyExecutionState::live(py, state.clone(), self.metadata.dict(py)?)
     }
 
-    /// Looks something up among the agent's functions.
+    /// Looks up one of the agent's functions.
     fn look<T>(&self, find: impl FnOnce(&Functions) -> Option<T>) -> PyResult<T> {
         let found = find(&lock(&self.functions));
-        found.ok_or_else(|| PyTypeError::new_err("the agent has no such function any more"))
+        found.ok_or_else(|| PyTypeError::new_err("the agent no longer has this function"))
     }
 
-    /// Starts a hook; its arguments are made by `arguments`.
+    /// Starts a hook with the arguments that `arguments` returns.
     fn hook(
         &self,
         name: &'static str,
@@ -203,7 +204,7 @@ impl PyHost {
         })
     }
 
-    /// Asks the function that approves a tool's calls; none where a person does.
+    /// Starts the approval handler of a tool. Returns `None` if a person decides.
     fn approval_call(&self, invocation: &Arc<ToolInvocation>) -> PyResult<Option<Call>> {
         gil::require_held(|py| {
             let approver = self.look(|functions| {
@@ -221,7 +222,7 @@ impl PyHost {
         })
     }
 
-    /// The tool object and the arguments in effect, as most tool hooks take them.
+    /// Returns the tool object and the current arguments, which most tool hooks receive.
     fn tool_and_arguments(&self, py: Python<'_>, invocation: &ToolInvocation) -> PyResult<Vec<Py<PyAny>>> {
         let tool =
             self.look(|functions| functions.tools.get(invocation.tool).map(|tool| tool.tool.clone_ref(py)))?;
@@ -282,9 +283,9 @@ impl Host for PyHost {
             arguments(py, StrategyContext::new(lease, agent, self.metadata.dict(py)?))
         });
         Box::pin(async move {
-            let performed = value_of(started, performed).await;
+            let outcome = value_of(started, strategy_outcome_from).await;
             drop(guard);
-            performed
+            outcome
         })
     }
 
@@ -429,7 +430,7 @@ impl Host for PyHost {
             }
             if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
                 let found = value.get_type().name()?;
-                let words = format!("on_error must give a Turn or None, not {found}");
+                let words = format!("on_error must return a Turn or None, not {found}");
                 return Err(PyTypeError::new_err(words));
             }
             extract::<PyTurn>(value, "the turn of on_error").map(Some)

@@ -1,4 +1,6 @@
-//! The native half of `turntree.upp.LLM`: arguments to history and inputs, calls to coroutines. UPP-1.2 §10.
+//! The native half of `turntree.upp.LLM`: construction, calls and streams.
+//!
+//! Spec: UPP-1.2 §10.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +47,7 @@ use turntree_upp::llm::Input;
 pub(crate) struct LlmCore {
     llm: Llm,
     functions: Arc<Mutex<Functions>>,
-    /// The model's object, and what the LLM's own configuration was given.
+    /// The model object, and the callbacks of the LLM's configuration.
     callbacks: Callbacks,
     middleware: Py<MiddlewareChain>,
 }
@@ -139,10 +141,10 @@ impl LlmCore {
 garbage_collected!(LlmCore: middleware, functions, callbacks);
 
 impl LlmCore {
-    /// The model of a run with the tools of its agent, and without its hooks of steps.
+    /// Returns the model of a run with the tools of its agent, without the hooks of steps.
     ///
     /// # Errors
-    /// `UPPError` where the model cannot do what the agent wants of it.
+    /// `UPPError` if the model does not support a feature that the agent needs.
     pub(super) fn of_run(py: Python<'_>, run: &dyn StrategyScope, agent: &Py<AgentCore>) -> PyResult<Self> {
         let core = agent.get().agent();
         let options = core.options();
@@ -159,7 +161,7 @@ impl LlmCore {
             Llm::new(options, &RandomIds).map_err(|error| crate::upp::error::to_exception(py, &error))?;
         let functions = Arc::new(Mutex::new(lock(agent.get().functions()).without_steps(py)));
         let mut callbacks = Callbacks::default();
-        // Its model may lead to functions that the agent holds.
+        // The model can refer to functions that the agent owns.
         callbacks.objects.push(agent.clone_ref(py).into_any());
         let none = py.get_type::<MiddlewareChain>().call1((PyTuple::empty(py),))?.cast_into()?.unbind();
         Ok(Self { llm, functions, callbacks, middleware: none })
@@ -183,14 +185,16 @@ impl LlmCore {
     }
 }
 
-/// What a call says: the history it goes on from, and its inputs.
+/// The history and the inputs of a call.
 struct CallInput {
     history: History,
     inputs: Vec<Input>,
 }
 
 impl CallInput {
-    /// Tells history from inputs by the first argument alone. UPP-1.2 §10.1.
+    /// Separates history and inputs by the type of the first argument.
+    ///
+    /// Spec: UPP-1.2 §10.1.
     ///
     /// # Errors
     /// `UPPError` `INVALID_REQUEST`, caused by what is wrong with the argument.
@@ -246,7 +250,7 @@ fn is_list(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
 }
 
-/// A message, or a dict with what every message has.
+/// Returns true for a message, or a dict with the members that every message has.
 fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<Message>() {
         return Ok(true);
@@ -275,7 +279,7 @@ fn looks_like_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         })
 }
 
-/// A message as it is, a text, or a block.
+/// Converts a message, a text or a block.
 fn input_from(input: &Bound<'_, PyAny>, what: &str) -> PyResult<Input> {
     if let Ok(text) = input.cast::<PyString>() {
         return Ok(Input::Text(text.to_str()?.to_owned()));

@@ -1,7 +1,9 @@
-//! The run inside of whose tool Python code is: a context variable, set around each tool. UAP-1.0 §8.3, §8.4, decision A90.
+//! The run that calls a tool, as a context variable that is set during each tool call.
 //!
-//! So `await helper.run("…")` in a tool is a run of that run's: it borrows the model, counts the depth and names its
-//! parent. Context variables go with tasks, and into the threads of synchronous tools.
+//! A run that is started in a tool, such as `await helper.run("…")`, becomes a sub-run: it inherits the model, its depth is
+//! counted and its parent is recorded. Tasks and the threads of synchronous tools inherit context variables.
+//!
+//! Spec: UAP-1.0 §8.3, §8.4, decision A90.
 
 use std::sync::Arc;
 
@@ -13,9 +15,9 @@ use crate::bridge::context::CallerContext;
 use turntree_agents::host::{Host, RunContext};
 use turntree_agents::types::ParentRun;
 
-/// What the variable holds.
+/// The value of the context variable.
 #[pyclass(frozen, module = "turntree._core")]
-struct EnclosingRun(Arc<ParentRun>);
+struct ParentRunValue(Arc<ParentRun>);
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static VARIABLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -26,16 +28,16 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     VARIABLE.get_or_try_init(py, make).map(|variable| variable.bind(py))
 }
 
-/// The run that this code is inside of.
+/// Returns the run whose tool this code runs in.
 ///
 /// # Errors
 /// Only when Python fails, as out of memory.
 pub(crate) fn current(py: Python<'_>) -> PyResult<Option<Arc<ParentRun>>> {
     let found = variable(py)?.call_method1(intern!(py, "get"), (py.None(),))?;
-    Ok(found.cast::<EnclosingRun>().ok().map(|run| Arc::clone(&run.get().0)))
+    Ok(found.cast::<ParentRunValue>().ok().map(|run| Arc::clone(&run.get().0)))
 }
 
-/// The place that a run was started from, as its tools see it.
+/// Returns the context of a run's tools: runs that they start become sub-runs of `enclosing`.
 ///
 /// # Errors
 /// Only when Python fails, as out of memory.
@@ -44,12 +46,12 @@ pub(super) fn entered(
     caller: &CallerContext,
     enclosing: &Arc<ParentRun>,
 ) -> PyResult<CallerContext> {
-    let run = Bound::new(py, EnclosingRun(Arc::clone(enclosing)))?;
+    let run = Bound::new(py, ParentRunValue(Arc::clone(enclosing)))?;
     caller.with_variable(variable(py)?, run.as_any())
 }
 
-/// Where a run starts from that is started here. One that a thread waits for is stopped with the run that it is inside
-/// of; one that a task awaits is cancelled with its task.
+/// Returns the context of a run that is started here. If a thread waits for the run, it is stopped with its parent run; if
+/// a task awaits it, it is cancelled with the task.
 ///
 /// # Errors
 /// As [`current`].

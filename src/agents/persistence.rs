@@ -1,4 +1,6 @@
-//! Stores that are Python objects: anything with `save`, `load` and `delete`, sync or async. UAP-1.0 §14.2.
+//! Stores written in Python: objects with `save`, `load` and `delete`, synchronous or asynchronous.
+//!
+//! Spec: UAP-1.0 §14.2.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,22 +17,22 @@ use crate::bridge::gil;
 use crate::raised::Raised;
 use turntree_core::persistence::{PersistenceAdapter, PersistenceError};
 
-/// A store that a run keeps at a place of its [`GcRoots`]. Its synchronous methods are called in a thread: they may block.
+/// A store at an index of a run's [`GcRoots`]. Its synchronous methods are called in a thread, because they may block.
 pub(crate) struct PyPersistence {
-    kept: GcRoots,
+    roots: GcRoots,
     index: usize,
     call_site: Arc<CallSite>,
 }
 
 impl PyPersistence {
-    /// The store at this place of what a run keeps.
-    pub(crate) const fn new(kept: GcRoots, index: usize, call_site: Arc<CallSite>) -> Self {
-        Self { kept, index, call_site }
+    /// Returns the store at an index of a run's roots.
+    pub(crate) const fn new(roots: GcRoots, index: usize, call_site: Arc<CallSite>) -> Self {
+        Self { roots, index, call_site }
     }
 
     fn start(&self, method: &str, arguments: &[&str]) -> PyResult<Call> {
         gil::require_held(|py| {
-            let callable = self.kept.get(py, self.index)?.getattr(method)?;
+            let callable = self.roots.get(py, self.index)?.getattr(method)?;
             let mode = CallMode::of(&callable, false)?;
             let positional = PyTuple::new(py, arguments)?.unbind();
             let arguments = Arguments { positional, keywords: None };
@@ -38,7 +40,7 @@ impl PyPersistence {
         })
     }
 
-    fn ask<T: Send + 'static>(
+    fn call_method<T: Send + 'static>(
         &self,
         method: &'static str,
         arguments: &[&str],
@@ -58,11 +60,11 @@ impl PyPersistence {
 }
 
 fn failed(method: &str, key: &str, error: PyErr) -> PersistenceError {
-    let told = gil::if_held(|py| {
+    let error = gil::if_held(|py| {
         let message = format!("{method} of \"{key}\" failed: {}", error.value(py));
         PersistenceError { message, payload: Some(Arc::new(Raised::new(py, error))) }
     });
-    told.unwrap_or_else(|| PersistenceError::new(format!("{method} of \"{key}\" failed")))
+    error.unwrap_or_else(|| PersistenceError::new(format!("{method} of \"{key}\" failed")))
 }
 
 impl fmt::Debug for PyPersistence {
@@ -73,23 +75,23 @@ impl fmt::Debug for PyPersistence {
 
 impl PersistenceAdapter for PyPersistence {
     fn save(&self, key: String, data: String) -> BoxFuture<'_, Result<(), PersistenceError>> {
-        self.ask("save", &[&key, &data], |_| Ok(()))
+        self.call_method("save", &[&key, &data], |_| Ok(()))
     }
 
     fn load(&self, key: String) -> BoxFuture<'_, Result<Option<String>, PersistenceError>> {
-        self.ask("load", &[&key], |answer| {
+        self.call_method("load", &[&key], |answer| {
             if answer.is_none() {
                 return Ok(None);
             }
             let Ok(text) = answer.cast::<PyString>() else {
                 let found = answer.get_type().name()?;
-                return Err(PyTypeError::new_err(format!("load must give a str or None, not {found}")));
+                return Err(PyTypeError::new_err(format!("load must return a str or None, not {found}")));
             };
             Ok(Some(text.to_str()?.to_owned()))
         })
     }
 
     fn delete(&self, key: String) -> BoxFuture<'_, Result<(), PersistenceError>> {
-        self.ask("delete", &[&key], |_| Ok(()))
+        self.call_method("delete", &[&key], |_| Ok(()))
     }
 }

@@ -1,4 +1,6 @@
-//! The native half of `turntree.Session`. UAP-1.0 §6.
+//! The native half of `turntree.Session`.
+//!
+//! Spec: UAP-1.0 §6.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -46,7 +48,7 @@ use turntree_core::message::Turn;
 pub(crate) struct SessionCore {
     session: CoreSession,
     objects: Arc<SessionObjects>,
-    /// When runs are saved; none where only `save` saves.
+    /// When runs are saved; `None` if only `save` saves.
     saves: Option<SaveInterval>,
 }
 

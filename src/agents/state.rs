@@ -1,4 +1,6 @@
-//! The state of a run and the steps of a plan as Python classes. UAP-1.0 §5.1 and §13.4.
+//! `ExecutionState` and `PlanStep`.
+//!
+//! Spec: UAP-1.0 §5.1, §13.4.
 
 use std::sync::Arc;
 
@@ -67,7 +69,7 @@ impl ToPython for PlanStatus {
 /// Spec: UAP-1.0 §5.1, §13.4.
 #[pyclass(frozen, extends = Data, name = "ExecutionState", module = "turntree")]
 pub(crate) struct PyExecutionState {
-    /// The run's own metadata, while it runs.
+    /// The writable metadata of an active run.
     metadata: Option<Py<PyDict>>,
 }
 
@@ -80,10 +82,10 @@ impl DataClass for PyExecutionState {
 }
 
 impl PyExecutionState {
-    /// The state of a run that goes on, with its metadata to write to.
+    /// Creates the state of an active run, with its writable metadata.
     ///
     /// # Errors
-    /// Only when Python fails, as out of memory.
+    /// Only if Python fails, for example out of memory.
     pub(crate) fn live(py: Python<'_>, state: ExecutionState, metadata: Py<PyDict>) -> PyResult<Py<PyAny>> {
         let class = Self { metadata: Some(metadata) };
         Ok(Py::new(py, PyClassInitializer::from(Data::new(Arc::new(state))).add_subclass(class))?.into_any())

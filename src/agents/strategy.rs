@@ -1,4 +1,6 @@
-//! Strategies: options to core strategies, and what a strategy that is written in Python works with. UAP-1.0 §5.
+//! Execution strategies: options of built-in strategies, and the context of strategies written in Python.
+//!
+//! Spec: UAP-1.0 §5.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +36,7 @@ use turntree_core::message::message::History;
 use turntree_core::time::SystemClock;
 use turntree_upp::llm::into_messages;
 
-/// The strategy that a dict describes, which the Python half has checked: `name`, and the options by theirs.
+/// Converts a dict of options, which the Python half has validated, to a strategy.
 ///
 /// # Errors
 /// `TypeError` for an option of another type, `ValueError` for an unknown name.
@@ -72,7 +74,7 @@ pub(super) fn strategy_from(options: &Bound<'_, PyDict>) -> PyResult<Strategy> {
     })
 }
 
-/// A strategy that is written in Python. Its function is among those of the agent; the host calls it.
+/// A strategy written in Python. Its function is one of the agent's functions; the host calls it.
 #[derive(Debug)]
 struct PyStrategy {
     name: String,
@@ -89,8 +91,8 @@ impl CustomStrategy for PyStrategy {
     }
 }
 
-/// What the Python half gives: the turn, the last step, thoughts, plan.
-pub(super) fn performed(value: &Bound<'_, PyAny>) -> PyResult<StrategyOutcome> {
+/// Converts the result of a strategy written in Python: the turn, the last step, reasoning and plan.
+pub(super) fn strategy_outcome_from(value: &Bound<'_, PyAny>) -> PyResult<StrategyOutcome> {
     type Given<'py> = (Bound<'py, PyAny>, u32, Option<Vec<String>>, Option<Vec<Bound<'py, PyAny>>>);
     let (turn, step, reasoning, plan): Given<'_> = value.extract()?;
     let read = |(place, step): (usize, Bound<'_, PyAny>)| {

@@ -1,4 +1,6 @@
-//! A run that is listened to: events for `async for`, the turn for `await`. UAP-1.0 §12.
+//! Streamed runs: events for `async for`, the turn for `await`.
+//!
+//! Spec: UAP-1.0 §12.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
@@ -31,22 +33,22 @@ use turntree_upp::UppError;
 
 type Outcome = Arc<Mutex<Option<Result<Arc<Turn>, UppError>>>>;
 
-/// A run of the core that is listened to.
+/// A streamed run of an agent or a model.
 pub(super) trait Run: Stream<Item = Result<Self::Event, UppError>> + Send + Unpin + 'static {
-    /// What its listeners hear.
+    /// The type of its events.
     type Event: Send + 'static;
 
-    /// The turn, when the run is over.
+    /// Returns the outcome when the run is over.
     fn outcome(&self) -> Option<&Result<Arc<Turn>, UppError>>;
 
-    /// The structured answer so far.
+    /// Returns the structured answer so far.
     fn answer(&self) -> &Arc<PartialOutput>;
 
-    /// Aborts it when cancelled.
+    /// Returns the token that aborts the run.
     fn abort_token(&self) -> &CancellationToken;
 
-    /// The event as Python sees it.
-    fn show(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
+    /// Converts an event.
+    fn event_to_python(py: Python<'_>, event: Self::Event) -> PyResult<Py<PyAny>>;
 }
 
 impl Run for CoreStream {
@@ -64,7 +66,7 @@ impl Run for CoreStream {
         self.abort_token()
     }
 
-    fn show(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
+    fn event_to_python(py: Python<'_>, event: CoreEvent) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, AgentStreamEvent(event))?.into_any())
     }
 }
@@ -84,7 +86,7 @@ impl Run for LlmStream {
         self.abort_token()
     }
 
-    fn show(py: Python<'_>, event: StreamEvent) -> PyResult<Py<PyAny>> {
+    fn event_to_python(py: Python<'_>, event: StreamEvent) -> PyResult<Py<PyAny>> {
         <crate::records::StreamEvent as crate::data::DataClass>::wrap(py, Arc::new(event))
     }
 }
@@ -99,7 +101,7 @@ pub(crate) struct AgentStream {
     functions: Arc<Mutex<Functions>>,
 }
 
-/// The core's stream, which leaves its outcome where `turn` finds it.
+/// A stream that stores its outcome for `turn`.
 struct Source<R> {
     stream: R,
     outcome: Outcome,
@@ -121,7 +123,7 @@ impl<R: Run> Stream for Source<R> {
 }
 
 impl AgentStream {
-    /// The stream of a run that has not started.
+    /// Creates the stream of a run that has not started.
     ///
     /// # Errors
     /// `MemoryError` only.
@@ -134,11 +136,11 @@ impl AgentStream {
         let (outcome, abort) = (Outcome::default(), stream.abort_token().clone());
         let answer = Arc::clone(stream.answer());
         let source = Source { stream, outcome: Arc::clone(&outcome) };
-        let events = Py::new(py, PyEventStream::new(py, source, R::show, kept)?)?;
+        let events = Py::new(py, PyEventStream::new(py, source, R::event_to_python, kept)?)?;
         Ok(Self { events, outcome, answer, abort, functions: Arc::clone(functions) })
     }
 
-    /// Waits for the end of the run and gives its turn.
+    /// Waits for the end of the run and returns its turn.
     fn turn_of(&self, py: Python<'_>) -> impl Future<Output = PyResult<Py<PyAny>>> + Send + use<> {
         let finished = self.events.bind(py).get().finished();
         let (outcome, functions) = (Arc::clone(&self.outcome), Arc::clone(&self.functions));
@@ -147,7 +149,7 @@ impl AgentStream {
                 finished.await?;
             }
             let ended = lock(&outcome).clone();
-            // A stream that was closed before its end has no outcome: whoever closed it stopped the run.
+            // A stream that was closed before its end has no outcome.
             let ended = ended.unwrap_or_else(|| Err(UppError::cancelled("")));
             outcome_to_python(ended, &functions)
         }
@@ -189,7 +191,7 @@ impl AgentStream {
 
     /// Stop the run. The turn is partial.
     fn abort(&self, py: Python<'_>) {
-        // Tools that are dropped by it say so to Python.
+        // Cancelling drops tool calls, which then call Python.
         gil::mark_held(py, || self.abort.cancel());
     }
 
@@ -198,7 +200,7 @@ impl AgentStream {
         if lock(&self.outcome).is_none() {
             gil::mark_held(py, || self.abort.cancel());
             self.events.get().settle(py);
-            // Middleware that waits hears of it to the end.
+            // Let waiting middleware finish in the background.
             if lock(&self.outcome).is_none() {
                 let finished = self.events.get().finished();
                 let rest = async move { drop(finished.await) };

@@ -1,4 +1,6 @@
-//! What a tool may know of its call: `turntree.ToolContext`. UAP-1.0 §8.4.
+//! `turntree.ToolContext`: the context of a tool call.
+//!
+//! Spec: UAP-1.0 §8.4.
 
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ pub(crate) struct ToolContext {
 }
 
 impl ToolContext {
-    /// The context of a call; `metadata` are the run's.
+    /// Creates the context of a call. `metadata` is that of the run.
     pub(crate) const fn new(invocation: Arc<ToolInvocation>, metadata: Py<PyDict>) -> Self {
         Self { invocation, metadata }
     }

@@ -1,4 +1,4 @@
-//! Spans in Python: `turntree._tracing` makes them, this calls it. Nothing of it is imported before somebody watches.
+//! OpenTelemetry spans, created by `turntree._tracing`. That module is imported only if tracing may be enabled.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -15,22 +15,22 @@ use turntree_core::telemetry::{
     AttributeValue, Attributes, Exception, Operation, Outcome, Span, SpanKind, Tracer,
 };
 
-/// Modules that only somebody who may watch imports.
-const WATCHERS: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
+/// Modules whose import means that tracing may be enabled.
+const TRACING_MODULES: [&str; 3] = ["opentelemetry.trace", "opentelemetry.metrics", "turntree.tracing"];
 
-/// The level of records that tell of spans.
+/// The log level of span records.
 const DEBUG: u8 = 10;
 
-/// Watches one run, by a `turntree._tracing.Recorder`.
+/// Traces one run through a `turntree._tracing.Recorder`.
 pub(crate) struct PyTracer {
     recorder: Py<PyAny>,
     content: bool,
-    /// The span of the run: what hooks start belongs inside.
+    /// The span of the run, the parent of spans that hooks start.
     run: OnceLock<Arc<dyn Span>>,
 }
 
 impl PyTracer {
-    /// `caller` inside a span; without one, inside that of the run.
+    /// Returns `caller` with a span as the current span; without one, with the span of the run.
     pub(crate) fn within(
         &self,
         py: Python<'_>,
@@ -43,8 +43,8 @@ impl PyTracer {
         }
     }
 
-    /// Who watches a run that was started at `caller`; without one, here and now. Without OpenTelemetry and with the logger silent this is a few
-    /// lookups.
+    /// Returns the tracer of a run that was started at `caller`, or of the current context. Costs a few lookups without
+    /// OpenTelemetry and with a disabled logger.
     pub(crate) fn of(py: Python<'_>, caller: Option<&CallerContext>) -> Option<Arc<Self>> {
         let found = Self::find(py, caller);
         found.unwrap_or_else(|error| {
@@ -55,11 +55,11 @@ impl PyTracer {
 
     fn find(py: Python<'_>, caller: Option<&CallerContext>) -> PyResult<Option<Arc<Self>>> {
         static RECORDER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        if !may_watch(py)? {
+        if !may_trace(py)? {
             return Ok(None);
         }
         let start = RECORDER.import(py, "turntree._tracing", "recorder")?;
-        // Where the run was started, a span may be current: the run is a part of it.
+        // The span that was current at the start of the run becomes the parent.
         let recorder = caller.map_or_else(|| start.call0(), |caller| caller.run(start))?;
         if recorder.is_none() {
             return Ok(None);
@@ -93,15 +93,15 @@ impl PyTracer {
 
 impl Tracer for PyTracer {
     fn start(&self, operation: &dyn Operation, parent: Option<&Arc<dyn Span>>) -> Arc<dyn Span> {
-        // What belongs to nothing else belongs to the run.
+        // Spans without a parent belong to the run.
         let parent = parent.or_else(|| self.run.get());
-        let started = gil::if_held(|py| told(py, self.start_span(py, operation, parent))).flatten();
+        let started = gil::if_held(|py| report_error(py, self.start_span(py, operation, parent))).flatten();
         let span: Arc<dyn Span> = match started {
             Some(span) => Arc::new(PySpan { span, content: self.content }),
-            None => Arc::new(Lost),
+            None => Arc::new(NoSpan),
         };
         if operation.is_root() {
-            // Only the first: a run has one.
+            // Only the first one is the span of the run.
             let _first = self.run.set(Arc::clone(&span));
         }
         span
@@ -121,8 +121,8 @@ impl PySpan {
         span.downcast_ref()
     }
 
-    /// `caller` with the span current: what is called there belongs inside. The variable is set in a copy of the
-    /// context that nobody else has, so it is never set back.
+    /// Returns `caller` with this span as the current span. The variable is set in a private copy of the context, so it is
+    /// never reset.
     fn enter(py: Python<'_>, span: &Arc<dyn Span>, caller: CallerContext) -> CallerContext {
         let Some(span) = Self::of(span) else { return caller };
         let entered = || {
@@ -130,7 +130,7 @@ impl PySpan {
             inside.run(&span.span.bind(py).getattr(intern!(py, "attach"))?)?;
             Ok(inside)
         };
-        told(py, entered()).unwrap_or(caller)
+        report_error(py, entered()).unwrap_or(caller)
     }
 
     fn finish(&self, py: Python<'_>, outcome: &dyn Outcome) -> PyResult<()> {
@@ -148,44 +148,46 @@ impl PySpan {
 
 impl Span for PySpan {
     fn first_chunk(&self) {
-        gil::if_held(|py| told(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop)));
+        gil::if_held(|py| {
+            report_error(py, self.span.bind(py).call_method0(intern!(py, "first_chunk")).map(drop))
+        });
     }
 
     fn record_exception(&self, exception: &Exception<'_>) {
         let raised = exception.object.and_then(|object| object.downcast_ref::<Raised>());
         gil::if_held(|py| {
             let arguments = (exception.type_name, exception.message, raised.map(|raised| raised.value(py)));
-            told(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
+            report_error(py, self.span.bind(py).call_method1(intern!(py, "failed"), arguments).map(drop))
         });
     }
 
     fn end(&self, outcome: &dyn Outcome) {
-        gil::if_held(|py| told(py, self.finish(py, outcome)));
+        gil::if_held(|py| report_error(py, self.finish(py, outcome)));
     }
 }
 
-/// A span that could not begin.
+/// A span that could not be started.
 #[derive(Debug)]
-struct Lost;
+struct NoSpan;
 
-impl Span for Lost {
+impl Span for NoSpan {
     fn end(&self, _outcome: &dyn Outcome) {}
 }
 
-/// What fails while watching is told on stderr; the run goes on.
-fn told<T>(py: Python<'_>, outcome: PyResult<T>) -> Option<T> {
+/// Reports errors of tracing on stderr; the run continues.
+fn report_error<T>(py: Python<'_>, outcome: PyResult<T>) -> Option<T> {
     outcome.map_err(|error| error.write_unraisable(py, None)).ok()
 }
 
-fn may_watch(py: Python<'_>) -> PyResult<bool> {
+fn may_trace(py: Python<'_>) -> PyResult<bool> {
     static MODULES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     static IS_ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let modules = MODULES.get_or_try_init(py, || {
         Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind())
     })?;
     let modules = modules.bind(py);
-    for watcher in WATCHERS {
-        if modules.contains(watcher)? {
+    for module in TRACING_MODULES {
+        if modules.contains(module)? {
             return Ok(true);
         }
     }

@@ -1,5 +1,6 @@
-//! Trees of threads as Python classes: a tree, its nodes and their threads ([`Thread`]), all handles on one shared tree.
-//! UAP-1.0 §7.
+//! `ThreadTree`, `ThreadNode` and `ThreadDiff`: handles to a shared tree, its nodes and their threads ([`Thread`]).
+//!
+//! Spec: UAP-1.0 §7.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,22 +26,22 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Message, Thread as CoreThread};
 use turntree_core::time::SystemClock;
 
-/// Lines of a drawing where nobody asks for more; `draw` has the same default.
+/// The default number of lines of a drawing. `draw` has the same default.
 const LINES: usize = 40;
 
-/// A tree, or why a document is none: told apart here, so that the error keeps its place.
+/// A tree, or the validation error of its document with its path.
 pub(crate) struct TreeValue(Result<Arc<SharedTree>, ParseError>);
 
 impl TreeValue {
     fn shared(&self, py: Python<'_>) -> PyResult<&Arc<SharedTree>> {
-        self.0.as_ref().map_err(|flaw| crate::convert::error::validation(py, flaw, None))
+        self.0.as_ref().map_err(|error| crate::convert::error::validation(py, error, None))
     }
 }
 
-/// A handle on a tree.
+/// Creates a handle to a tree.
 ///
 /// # Errors
-/// Only when Python fails, as out of memory.
+/// Only if Python fails, for example out of memory.
 pub(crate) fn wrap_tree(py: Python<'_>, tree: Arc<SharedTree>) -> PyResult<Py<PyAny>> {
     ThreadTree::wrap(py, Arc::new(TreeValue(Ok(tree))))
 }
@@ -70,28 +71,28 @@ impl JsonSchema for TreeValue {
     }
 }
 
-/// Where a node is: in a tree, which is then what changes, or alone, as it was read or copied.
-pub(crate) enum Place {
-    In(Arc<SharedTree>, NodeId),
-    Alone(Mutex<Arc<CoreNode>>),
+/// The node of a handle: part of a tree, or a separate node that was read or copied.
+pub(crate) enum NodeSource {
+    InTree(Arc<SharedTree>, NodeId),
+    Separate(Mutex<Arc<CoreNode>>),
 }
 
-impl Place {
-    /// The node as it is now.
+impl NodeSource {
+    /// Returns the current state of the node.
     pub(crate) fn node(&self) -> PyResult<Arc<CoreNode>> {
         match self {
-            Self::In(tree, id) => {
+            Self::InTree(tree, id) => {
                 let node = tree.lock().node(id.as_str()).map(Arc::clone);
                 node.ok_or_else(|| raised(&TreeError::UnknownNode { id: id.to_string() }))
             }
-            Self::Alone(node) => Ok(Arc::clone(&lock(node))),
+            Self::Separate(node) => Ok(Arc::clone(&lock(node))),
         }
     }
 
     fn rename(&self, name: Option<String>) -> PyResult<()> {
         match self {
-            Self::In(tree, id) => done(tree.lock().rename(id.as_str(), name)),
-            Self::Alone(node) => {
+            Self::InTree(tree, id) => done(tree.lock().rename(id.as_str(), name)),
+            Self::Separate(node) => {
                 Arc::make_mut(&mut lock(node)).name = name;
                 Ok(())
             }
@@ -100,21 +101,21 @@ impl Place {
 
     fn set_metadata(&self, metadata: RawObject) -> PyResult<()> {
         match self {
-            Self::In(tree, id) => done(tree.lock().set_metadata(id.as_str(), metadata)),
-            Self::Alone(node) => done(Arc::make_mut(&mut lock(node)).set_metadata(metadata)),
+            Self::InTree(tree, id) => done(tree.lock().set_metadata(id.as_str(), metadata)),
+            Self::Separate(node) => done(Arc::make_mut(&mut lock(node)).set_metadata(metadata)),
         }
     }
 }
 
-impl NodeThread for Place {
+impl NodeThread for NodeSource {
     fn thread(&self) -> PyResult<CoreThread> {
         Ok(self.node()?.thread.clone())
     }
 
     fn push(&self, messages: Vec<Arc<Message>>) -> PyResult<()> {
         match self {
-            Self::In(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
-            Self::Alone(node) => {
+            Self::InTree(tree, id) => done(tree.lock().push_to(id.as_str(), messages, &SystemClock)),
+            Self::Separate(node) => {
                 Arc::make_mut(&mut lock(node)).thread.push(messages, &SystemClock);
                 Ok(())
             }
@@ -123,8 +124,8 @@ impl NodeThread for Place {
 
     fn clear(&self) -> PyResult<()> {
         match self {
-            Self::In(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
-            Self::Alone(node) => {
+            Self::InTree(tree, id) => done(tree.lock().clear(id.as_str(), &SystemClock)),
+            Self::Separate(node) => {
                 Arc::make_mut(&mut lock(node)).thread.clear(&SystemClock);
                 Ok(())
             }
@@ -132,16 +133,16 @@ impl NodeThread for Place {
     }
 }
 
-/// A node by its JSON.
-pub(crate) struct NodeValue(Result<Arc<Place>, ParseError>);
+/// A node, or the validation error of its document.
+pub(crate) struct NodeValue(Result<Arc<NodeSource>, ParseError>);
 
 impl NodeValue {
-    fn place(&self, py: Python<'_>) -> PyResult<&Arc<Place>> {
-        self.0.as_ref().map_err(|flaw| crate::convert::error::validation(py, flaw, None))
+    fn source(&self, py: Python<'_>) -> PyResult<&Arc<NodeSource>> {
+        self.0.as_ref().map_err(|error| crate::convert::error::validation(py, error, None))
     }
 
     fn node(&self) -> Option<Arc<CoreNode>> {
-        self.0.as_ref().ok().and_then(|place| place.node().ok())
+        self.0.as_ref().ok().and_then(|source| source.node().ok())
     }
 }
 
@@ -153,15 +154,15 @@ impl PartialEq for NodeValue {
 
 impl Serialize for NodeValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let place = self.0.as_ref().map_err(serde::ser::Error::custom)?;
-        place.node().map_err(serde::ser::Error::custom)?.serialize(serializer)
+        let source = self.0.as_ref().map_err(serde::ser::Error::custom)?;
+        source.node().map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for NodeValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let node = ThreadNodeJson::deserialize(deserializer)?.into_node();
-        Ok(Self(node.map(|node| Arc::new(Place::Alone(Mutex::new(Arc::new(node)))))))
+        Ok(Self(node.map(|node| Arc::new(NodeSource::Separate(Mutex::new(Arc::new(node)))))))
     }
 }
 
@@ -171,7 +172,7 @@ impl JsonSchema for NodeValue {
     }
 }
 
-/// An error of a tree as Python raises it.
+/// Converts an error of a tree.
 pub(crate) fn raised(error: &TreeError) -> PyErr {
     match error {
         TreeError::UnknownNode { .. } => PyKeyError::new_err(error.to_string()),
@@ -245,8 +246,8 @@ impl ThreadTree {
     }
 
     fn node<'py>(slf: &Bound<'py, Self>, id: &NodeId) -> PyResult<Bound<'py, PyAny>> {
-        let place = Place::In(Arc::clone(Self::of(slf)?), id.clone());
-        Ok(ThreadNode::wrap(slf.py(), Arc::new(NodeValue(Ok(Arc::new(place)))))?.into_bound(slf.py()))
+        let source = NodeSource::InTree(Arc::clone(Self::of(slf)?), id.clone());
+        Ok(ThreadNode::wrap(slf.py(), Arc::new(NodeValue(Ok(Arc::new(source)))))?.into_bound(slf.py()))
     }
 
     fn known(slf: &Bound<'_, Self>, id: &str) -> PyResult<NodeId> {
@@ -255,7 +256,7 @@ impl ThreadTree {
     }
 }
 
-/// The thread that a tree begins with: the messages of whatever holds some, and the id and times of a thread.
+/// Converts the initial thread of a tree: messages, and the id and times if it is a thread.
 fn first_thread(given: &Bound<'_, PyAny>) -> PyResult<CoreThread> {
     let mut thread = CoreThread::new(history_from(given, "thread")?, &RandomIds, &SystemClock);
     if given.is_instance_of::<Thread>() {
@@ -443,12 +444,12 @@ impl ThreadTree {
 }
 
 impl ThreadNode {
-    fn place<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<Place>> {
-        value_of::<NodeValue>(slf.as_super())?.place(slf.py())
+    fn source<'a>(slf: &'a Bound<'_, Self>) -> PyResult<&'a Arc<NodeSource>> {
+        value_of::<NodeValue>(slf.as_super())?.source(slf.py())
     }
 
     fn of(slf: &Bound<'_, Self>) -> PyResult<Arc<CoreNode>> {
-        Self::place(slf)?.node()
+        Self::source(slf)?.node()
     }
 }
 
@@ -475,7 +476,7 @@ impl ThreadNode {
     /// The node's own messages, without those of its parent. Messages added to it are added to the tree.
     #[getter]
     fn thread(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Self::place(slf)?.clone())))
+        Thread::wrap(slf.py(), Arc::new(SharedThread::OfNode(Self::source(slf)?.clone())))
     }
 
     /// A name for display. May be assigned.
@@ -486,7 +487,7 @@ impl ThreadNode {
 
     #[setter]
     fn set_name(slf: &Bound<'_, Self>, name: Option<String>) -> PyResult<()> {
-        Self::place(slf)?.rename(name)
+        Self::source(slf)?.rename(name)
     }
 
     /// Metadata of the node, as a new dict. Assign a dict to change it.
@@ -499,7 +500,7 @@ impl ThreadNode {
 
     #[setter]
     fn set_metadata(slf: &Bound<'_, Self>, metadata: &Bound<'_, PyAny>) -> PyResult<()> {
-        Self::place(slf)?.set_metadata(to_raw_object(metadata, "metadata")?)
+        Self::source(slf)?.set_metadata(to_raw_object(metadata, "metadata")?)
     }
 
     /// The ids of the branches that start here, oldest first.

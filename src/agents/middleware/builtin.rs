@@ -1,4 +1,4 @@
-//! The middlewares that come with turntree, as Python objects.
+//! Built-in middleware: logging, guardrails, memory, budget.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Functions of the application in the middlewares that come with turntree.
+//! Functions of the application in built-in middleware: rules, token counters, summarizers.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::bridge::gil;
 use turntree_agents::middleware::{Counter, RuleCheck, Summarizer, Verdict};
 use turntree_upp::UppError;
 
-/// Calls a function with a text and reads what it gives.
-async fn asked<T>(
+/// Calls a function with a text and converts its result.
+async fn call_with_text<T>(
     function: &PyCallback,
     what: &str,
     text: &str,
@@ -32,7 +32,7 @@ async fn asked<T>(
     held.unwrap_or_else(|error| Err(UppError::invalid_request("", error.to_string())))
 }
 
-/// A rule: a function of a text that gives None, or "reject" and why, or "replace" and by what.
+/// A rule: a function of a text that returns None, or "reject" and a reason, or "replace" and a text.
 pub(super) struct PyRule {
     pub(super) name: String,
     pub(super) function: Arc<PyCallback>,
@@ -54,7 +54,7 @@ impl RuleCheck for PyRule {
     fn check<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Verdict, UppError>> {
         Box::pin(async move {
             let what = format!("guardrail '{}'", self.name);
-            asked(&self.function, &what, text, verdict_from).await
+            call_with_text(&self.function, &what, text, verdict_from).await
         })
     }
 }
@@ -69,7 +69,7 @@ impl Counter for PyCounter {
                 let value = function.call1((text,))?;
                 value.extract::<u64>().map_err(|_| {
                     let found = value.repr().map(|repr| repr.to_string()).unwrap_or_default();
-                    PyTypeError::new_err(format!("counter must give a number of tokens, not {found}"))
+                    PyTypeError::new_err(format!("counter must return a number of tokens, not {found}"))
                 })
             });
             Ok(counted.map_err(|error| failed(py, "the counter of memory", "", error)))
@@ -78,16 +78,16 @@ impl Counter for PyCounter {
     }
 }
 
-/// Says in short what was said.
+/// A summarizer of messages.
 pub(super) struct PySummarizer(pub(super) Arc<PyCallback>);
 
 impl Summarizer for PySummarizer {
     fn summarize(&self, text: String) -> BoxFuture<'_, Result<String, UppError>> {
         Box::pin(async move {
-            asked(&self.0, "the summarizer of memory", &text, |value| {
+            call_with_text(&self.0, "the summarizer of memory", &text, |value| {
                 value.extract::<String>().map_err(|_| {
                     let found = value.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-                    PyTypeError::new_err(format!("summarize must give a str, not {found}"))
+                    PyTypeError::new_err(format!("summarize must return a str, not {found}"))
                 })
             })
             .await

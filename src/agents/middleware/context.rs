@@ -1,4 +1,6 @@
-//! What the hooks of a run see. UAP-1.0 §10.1.
+//! `turntree.middleware.MiddlewareContext`: the context that hooks receive.
+//!
+//! Spec: UAP-1.0 §10.1.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,12 +47,12 @@ impl Collect for Overrides {
 }
 
 impl MiddlewareContext {
-    /// The context of a run.
+    /// Creates the context of a run.
     pub(super) fn of(py: Python<'_>, host: &PyHost, core: &Arc<CoreContext>) -> PyResult<Py<PyAny>> {
         let session = match core.identity.session_id.as_deref() {
             None => None,
             Some(id) => {
-                // The run's context variables know in which sessions it is.
+                // The context variables of the run contain its sessions.
                 let variables = host.call_site().caller(py)?.context_copy(py)?;
                 let find = py.import("turntree._session")?.getattr("session_in_context")?;
                 let found = variables.call_method1("run", (find, id))?;
@@ -67,8 +69,8 @@ impl MiddlewareContext {
         Ok(Py::new(py, context)?.into_any())
     }
 
-    /// Takes over what was changed.
-    pub(super) fn settle(&self, py: Python<'_>) -> PyResult<()> {
+    /// Applies the changes of hooks to the run.
+    pub(super) fn apply(&self, py: Python<'_>) -> PyResult<()> {
         let overrides = std::mem::take(&mut *lock(&self.overrides));
         if let Some(input) = overrides.input {
             self.core.set_input(message_of(input.bind(py))?);
@@ -85,7 +87,7 @@ impl MiddlewareContext {
         Ok(())
     }
 
-    /// Forgets what was shown: what a hook does to it after the run has begun has no effect.
+    /// Discards the values that hooks have read or set. Later changes of hooks have no effect.
     pub(super) fn forget(&self) {
         let overrides = std::mem::take(&mut *lock(&self.overrides));
         drop(overrides);

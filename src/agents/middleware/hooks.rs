@@ -1,4 +1,4 @@
-//! A Python object as a middleware of an agent: its functions by name.
+//! Python objects as middleware of agents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const HOOKS: [(&str, Hooks); 5] = [
 /// The middlewares of an agent, in order. `held` shows their functions to the garbage collector.
 ///
 /// # Errors
-/// `TypeError` for what is no list, for an object without any hook, and for a hook that is no function.
+/// `TypeError` if the value is not a list, an object has no hook, or a hook is not a function.
 pub(crate) fn middleware_from(
     middleware: &Bound<'_, PyAny>,
     held: &mut Callbacks,
@@ -123,15 +123,15 @@ impl PyMiddleware {
         let function = self.by_name.iter().find(|(known, _)| *known == name).map(|(_, function)| function);
         let function = function.ok_or_else(lost)?;
         gil::require_held(|py| {
-            let mut arguments = vec![seen(py, host, context)?.unbind()];
+            let mut arguments = vec![python_context(py, host, context)?.unbind()];
             arguments.extend(argument(py, host)?);
             let arguments = PyTuple::new(py, arguments)?.unbind();
             function.call_from(py, arguments, &host.call_site().caller(py)?)
         })
     }
 
-    /// What a hook gives, read while the GIL is held.
-    async fn given<T>(
+    /// Awaits a hook and converts its result while the GIL is held.
+    async fn hook_result<T>(
         &self,
         name: &'static str,
         context: &Arc<CoreContext>,
@@ -151,13 +151,17 @@ impl PyMiddleware {
     }
 }
 
-/// What the middleware of a run sees.
-fn seen<'py>(py: Python<'py>, host: &PyHost, context: &Arc<CoreContext>) -> PyResult<Bound<'py, PyAny>> {
-    host.seen_by_middleware(py, || MiddlewareContext::of(py, host, context))
+/// Returns the context that the middleware of a run receives.
+fn python_context<'py>(
+    py: Python<'py>,
+    host: &PyHost,
+    context: &Arc<CoreContext>,
+) -> PyResult<Bound<'py, PyAny>> {
+    host.middleware_context(py, || MiddlewareContext::of(py, host, context))
 }
 
-/// What a function of the application raised, as the error of a run; comes out as the same object. What is no `Exception`
-/// (as `KeyboardInterrupt`) ends the run at once.
+/// Converts an exception of the application's function to an error of the run, which is later raised as the same object. An
+/// exception that is not an `Exception`, such as `KeyboardInterrupt`, ends the run immediately.
 pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr) -> UppError {
     if crate::upp::error::is_upp_error(py, &raised) {
         return crate::upp::error::from_exception(py, raised);
@@ -168,7 +172,7 @@ pub(super) fn failed(py: Python<'_>, place: &str, provider: &str, raised: PyErr)
     UppError { code, ..error }
 }
 
-/// Whether a run ended because the process is to stop, as by `KeyboardInterrupt` in a tool: nobody is asked then.
+/// Returns true if an exception such as `KeyboardInterrupt` ended the run. Hooks are not called then.
 fn ends_the_process(error: &UppError) -> bool {
     let Some(raised) = error.host.as_deref().and_then(|host| host.downcast_ref::<Raised>()) else {
         return false;
@@ -176,41 +180,41 @@ fn ends_the_process(error: &UppError) -> bool {
     gil::require_held(|py| Ok(!raised.value(py).is_instance_of::<PyException>())).unwrap_or_default()
 }
 
-/// A turn that a hook gives.
+/// Converts the turn that a hook returns.
 fn turn_from(value: &Bound<'_, PyAny>, hook: &str, or_none: &str) -> PyResult<Arc<Turn>> {
     if !value.is_instance_of::<PyTurn>() && !value.is_instance_of::<PyDict>() {
         let found = value.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("{hook} must give a Turn{or_none}, not {found}")));
+        return Err(PyTypeError::new_err(format!("{hook} must return a Turn{or_none}, not {found}")));
     }
     extract::<PyTurn>(value, &format!("the turn of {hook}"))
 }
 
-/// What `before` gives: nothing, or the context to go on with.
+/// Converts the result of `before`: None, or the context to continue with.
 fn context_from(value: &Bound<'_, PyAny>, core: &Arc<CoreContext>) -> PyResult<()> {
     let py = value.py();
     let lost = || PyTypeError::new_err("the run of this middleware is over");
     let host = core.host().ok_or_else(lost)?;
     let host = host.as_any().and_then(|host| host.downcast_ref::<PyHost>()).ok_or_else(lost)?;
-    let now = seen(py, host, core)?;
+    let now = python_context(py, host, core)?;
     if value.is_none() || value.is(&now) {
-        return now.cast_into::<MiddlewareContext>()?.get().settle(py);
+        return now.cast_into::<MiddlewareContext>()?.get().apply(py);
     }
     let Ok(other) = value.cast::<MiddlewareContext>() else {
         let found = value.get_type().name()?;
         let words = format!(
-            "before must give a MiddlewareContext or None, not {found}; make one with context.replace"
+            "before must return a MiddlewareContext or None, not {found}; make one with context.replace"
         );
         return Err(PyTypeError::new_err(words));
     };
     if let Ok(now) = now.cast::<MiddlewareContext>() {
         now.get().forget();
     }
-    other.get().settle(py)?;
-    host.show_middleware(value.clone().unbind());
+    other.get().apply(py)?;
+    host.set_middleware_context(value.clone().unbind());
     Ok(())
 }
 
-/// What is sent in place of a request: other messages.
+/// Converts the result of `on_model_request`: None, or other messages.
 fn messages_from(value: &Bound<'_, PyAny>) -> PyResult<Option<History>> {
     if value.is_none() {
         return Ok(None);
@@ -229,13 +233,15 @@ impl Middleware for PyMiddleware {
 
     fn before<'a>(&'a self, context: &'a Arc<CoreContext>) -> HookFuture<'a, ()> {
         let started = self.start("before", context, |_, _| Ok(None));
-        Box::pin(self.given("before", context, started, |value| context_from(value, context)))
+        Box::pin(self.hook_result("before", context, started, |value| context_from(value, context)))
     }
 
     fn after<'a>(&'a self, context: &'a Arc<CoreContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
         let started = self.start("after", context, |py, host| host.turn_to_python(py, turn).map(Some));
         Box::pin(
-            self.given("after", context, started, |value| turn_from(value, "after", "; add `return turn`")),
+            self.hook_result("after", context, started, |value| {
+                turn_from(value, "after", "; add `return turn`")
+            }),
         )
     }
 
@@ -250,7 +256,7 @@ impl Middleware for PyMiddleware {
         let started = self.start("on_error", context, |py, _| {
             Ok(Some(crate::upp::error::to_exception(py, error).into_value(py).into_any()))
         });
-        Box::pin(self.given("on_error", context, started, |value| {
+        Box::pin(self.hook_result("on_error", context, started, |value| {
             if value.is_none() { Ok(None) } else { turn_from(value, "on_error", " or None").map(Some) }
         }))
     }
@@ -259,7 +265,7 @@ impl Middleware for PyMiddleware {
         let started = self.start("on_event", context, |py, _| {
             Ok(Some(Py::new(py, AgentStreamEvent::new(event.clone()))?.into_any()))
         });
-        Box::pin(self.given("on_event", context, started, |_| Ok(())))
+        Box::pin(self.hook_result("on_event", context, started, |_| Ok(())))
     }
 
     fn on_model_request<'a>(
@@ -271,7 +277,7 @@ impl Middleware for PyMiddleware {
         let started = self.start("on_model_request", context, |py, _| {
             Ok(Some(Py::new(py, PyModelRequest(shown))?.into_any()))
         });
-        let given = self.given("on_model_request", context, started, messages_from);
+        let given = self.hook_result("on_model_request", context, started, messages_from);
         Box::pin(async move {
             Ok(match given.await? {
                 Some(messages) => ModelRequest { messages, ..request },

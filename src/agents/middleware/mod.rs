@@ -1,8 +1,9 @@
-//! Middleware of agents in Python: objects with hooks, what their hooks see, and the middlewares that come with turntree.
-//! UAP-1.0 §10.
+//! Middleware of agents.
 //!
-//! [`hooks`] makes a core middleware of a Python object, [`context`] is what its functions see, [`builtin`] wraps the core's
-//! own middlewares, whose functions of the application are [`functions`]. [`errors`] are what these raise.
+//! [`hooks`] adapts Python objects, [`context`] is what their hooks receive, [`builtin`] wraps the built-in middleware, and
+//! [`callbacks`] calls the functions that these are configured with.
+//!
+//! Spec: UAP-1.0 §10.
 
 pub(crate) mod builtin;
 mod callbacks;

@@ -106,7 +106,7 @@ def test_what_is_set_after_the_run_began_has_no_effect(run):
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(3, "before must give a MiddlewareContext or None, not int"), ({}, "not dict")]
+    ("value", "error"), [(3, "before must return a MiddlewareContext or None, not int"), ({}, "not dict")]
 )
 def test_before_must_give_a_context_or_none(run, value, error):
     with pytest.raises(TypeError, match=error):
@@ -139,7 +139,7 @@ def test_after_may_give_another_turn(run):
 
 @pytest.mark.parametrize("value", [None, "text", 3])
 def test_after_must_give_a_turn(run, value):
-    with pytest.raises(TypeError, match="after must give a Turn; add `return turn`, not"):
+    with pytest.raises(TypeError, match="after must return a Turn; add `return turn`, not"):
         run(agent(model=scripted(["x"]), middleware=[hook_object(after=lambda context, turn: value)]).run("hello"))
 
 
@@ -154,7 +154,7 @@ def test_a_dict_of_a_turn_is_a_turn_and_one_of_something_else_is_refused(run):
 
 def test_on_error_must_give_a_turn_or_none(run):
     middleware = [hook_object(on_error=lambda context, error: "text")]
-    with pytest.raises(TypeError, match="on_error must give a Turn or None, not str"):
+    with pytest.raises(TypeError, match="on_error must return a Turn or None, not str"):
         run(agent(model=scripted([UPPError("down", "PROVIDER_ERROR")]), middleware=middleware).run("hello"))
 
 

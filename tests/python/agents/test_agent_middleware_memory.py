@@ -222,7 +222,7 @@ def test_a_summarizer_that_fails_ends_the_run(run):
     with pytest.raises(LookupError) as raised:
         run(agent(model=scripted([]), middleware=[memory(max_turns=1, summarize=broken)]).run(history_of(2), "now"))
     assert raised.value is error
-    with pytest.raises(TypeError, match="summarize must give a str, not int"):
+    with pytest.raises(TypeError, match="summarize must return a str, not int"):
         run(
             agent(model=scripted([]), middleware=[memory(max_turns=1, summarize=lambda text: 3)]).run(
                 history_of(2), "now"
@@ -231,7 +231,7 @@ def test_a_summarizer_that_fails_ends_the_run(run):
 
 
 def test_a_counter_that_gives_no_number_is_told_so(run):
-    with pytest.raises(TypeError, match="counter must give a number of tokens, not 'x'"):
+    with pytest.raises(TypeError, match="counter must return a number of tokens, not 'x'"):
         run(agent(model=scripted([]), middleware=[memory(max_tokens=9, counter=lambda text: "x")]).run("now"))
 
 
