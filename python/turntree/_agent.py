@@ -26,15 +26,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from turntree import Session, upp
     from turntree._agent_hooks import AgentStrategy
     from turntree._execution import CustomStrategy, ExecutionStrategy
-    from turntree.middleware import Middleware
+    from turntree._session import Session
+    from turntree._types import History, Input, Middleware
     from turntree.upp._tool_use import ToolUseStrategy
-
-    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
-    Input = str | upp.Message | Block | Mapping[str, Any] | list[Any]
-    History = upp.Thread | Iterable[upp.Message | Mapping[str, Any]]
+    from turntree.upp.native._tool import NativeTool
 
 
 # As the native core counts; agents that are tools are polled inside one another, on one stack.
@@ -48,7 +45,7 @@ class AgentOptions(TypedDict, total=False):
     params: Mapping[str, Any] | None
     config: _core.ProviderConfig | Mapping[str, Any] | None
     execution: CustomStrategy | ExecutionStrategy | None
-    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent]
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent]
     system: str | Sequence[Mapping[str, Any]] | None
     structure: Any
     structure_repair: bool
@@ -67,7 +64,7 @@ def agent(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     execution: CustomStrategy | ExecutionStrategy | None = None,
-    tools: Iterable[upp.Tool[..., Any] | upp.NativeTool | Callable[..., Any] | Agent] = (),
+    tools: Iterable[Tool[..., Any] | NativeTool | Callable[..., Any] | Agent] = (),
     system: str | Sequence[Mapping[str, Any]] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
@@ -209,7 +206,7 @@ class Agent:
         return None if isinstance(model, str) else model
 
     @property
-    def tools(self) -> tuple[upp.Tool[..., Any], ...]:
+    def tools(self) -> tuple[Tool[..., Any], ...]:
         """Its tools."""
         return self._tools
 
@@ -233,7 +230,7 @@ class Agent:
         name: str | None = None,
         description: str | None = None,
         parameter_schema: Mapping[str, Any] | None = None,
-    ) -> upp.Tool[..., Any]:
+    ) -> Tool[..., Any]:
         """Make a tool of this agent, for another one. UAP-1.0 §8.2.
 
         Called, it runs the agent with the task that the model gives, and answers with the text of the response, or
@@ -269,10 +266,10 @@ class Agent:
         return Agent(**changed)
 
     @overload
-    async def run(self, input: Input, /) -> upp.Turn: ...
+    async def run(self, input: Input, /) -> _core.Turn: ...
     @overload
-    async def run(self, history: History, input: Input, /) -> upp.Turn: ...
-    async def run(self, *arguments: Any) -> upp.Turn:
+    async def run(self, history: History, input: Input, /) -> _core.Turn: ...
+    async def run(self, *arguments: Any) -> _core.Turn:
         """Run to the end. UAP-1.0 §4.3.
 
         Args:
@@ -288,14 +285,14 @@ class Agent:
             asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
         """
         history, given = _arguments(arguments)
-        turn: upp.Turn = await self._native.run(history, given)
+        turn: _core.Turn = await self._native.run(history, given)
         return turn
 
     @overload
-    def run_sync(self, input: Input, /) -> upp.Turn: ...
+    def run_sync(self, input: Input, /) -> _core.Turn: ...
     @overload
-    def run_sync(self, history: History, input: Input, /) -> upp.Turn: ...
-    def run_sync(self, *arguments: Any) -> upp.Turn:
+    def run_sync(self, history: History, input: Input, /) -> _core.Turn: ...
+    def run_sync(self, *arguments: Any) -> _core.Turn:
         """Run to the end on this thread; works inside a running event loop too, as in a notebook.
 
         Async tools run on an event loop of ours in another thread, with the caller's context variables.
@@ -307,7 +304,7 @@ class Agent:
             UPPError: As `run`.
         """
         history, given = _arguments(arguments)
-        turn: upp.Turn = self._native.run_sync(history, given)
+        turn: _core.Turn = self._native.run_sync(history, given)
         return turn
 
     @overload
@@ -317,7 +314,7 @@ class Agent:
         *,
         concurrency: int = 8,
         return_exceptions: Literal[False] = False,
-    ) -> AsyncGenerator[upp.Turn, None]: ...
+    ) -> AsyncGenerator[_core.Turn, None]: ...
     @overload
     def map(
         self,
@@ -325,7 +322,7 @@ class Agent:
         *,
         concurrency: int = 8,
         return_exceptions: bool,
-    ) -> AsyncGenerator[upp.Turn | Exception, None]: ...
+    ) -> AsyncGenerator[_core.Turn | Exception, None]: ...
     def map(
         self,
         inputs: Iterable[Input] | AsyncIterable[Input],
@@ -438,7 +435,7 @@ class AgentStream(TurnStream[_core.AgentStreamEvent]):
         super().__init__(native)
         self._session = session
 
-    async def _outcome(self) -> upp.Turn:
+    async def _outcome(self) -> _core.Turn:
         try:
             return await self._native.turn()
         except ApprovalRequired as required:
@@ -446,7 +443,7 @@ class AgentStream(TurnStream[_core.AgentStreamEvent]):
             raise
 
     @property
-    def turn(self) -> RepeatableAwaitable[upp.Turn]:
+    def turn(self) -> RepeatableAwaitable[_core.Turn]:
         """The turn: ``await stream.turn``. The run continues while it is awaited, whether or not events are read.
 
         Awaiting it again returns the same turn. Raises `UPPError` as `Agent.run`; CANCELLED for a closed stream. If a
@@ -472,7 +469,7 @@ class SyncAgentStream(SyncTurnStream[_core.AgentStreamEvent]):
         self._session = session
 
     @property
-    def turn(self) -> upp.Turn:
+    def turn(self) -> _core.Turn:
         """The turn. Runs to the end if the run is not over."""
         try:
             return self._native.turn_sync()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from turntree._core import Thread
 from turntree._session import running_session
-from turntree.upp import Thread
 
 if TYPE_CHECKING:
-    from turntree import upp
-    from turntree._agent import Agent, Input
+    from turntree import _core
+    from turntree._agent import Agent
     from turntree._session import Session
+    from turntree._types import Input
 
 
-async def ask(agent: Agent, input: Input, thread: upp.Thread | None = None) -> upp.Turn:
+async def ask(agent: Agent, input: Input, thread: _core.Thread | None = None) -> _core.Turn:
     """Run an agent after what a thread says, and add the turn to the thread. UAP-1.0 §9.1.
 
     Args:
@@ -66,13 +67,13 @@ class QueryResult:
 
     __slots__ = ("__weakref__", "_agent", "_thread", "_turn")
 
-    def __init__(self, agent: Agent, turn: upp.Turn, thread: upp.Thread) -> None:
+    def __init__(self, agent: Agent, turn: _core.Turn, thread: _core.Thread) -> None:
         self._agent = agent
         self._turn = turn
         self._thread = thread
 
     @property
-    def turn(self) -> upp.Turn:
+    def turn(self) -> _core.Turn:
         """What this question brought."""
         return self._turn
 
@@ -82,7 +83,7 @@ class QueryResult:
         return self._thread.id
 
     @property
-    def thread(self) -> upp.Thread:
+    def thread(self) -> _core.Thread:
         """The query's thread: this question and all that continued it."""
         return self._thread
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from turntree import _core, upp
-    from turntree._agent import Agent, History, Input
+    from turntree import _core
+    from turntree._agent import Agent
     from turntree._agent_hooks import AgentStrategy
+    from turntree._types import History, Input
+    from turntree.upp._llm import LLM
+    from turntree.upp._tools import Tool
 
     ObservationFormat = Literal["markdown", "json", "text"]
 
@@ -28,7 +31,7 @@ class CustomStrategy(Protocol):
 
     name: str
 
-    async def execute(self, context: ExecutionContext) -> upp.Turn:
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run to the end and give the turn."""
         ...
 
@@ -40,7 +43,7 @@ class ExecutionStrategy:
 
     name: str = ""
 
-    async def execute(self, context: ExecutionContext) -> upp.Turn:
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Run to the end as a part of another strategy's run. UAP-1.0 §5.1.
 
         Args:
@@ -219,9 +222,9 @@ class FallbackStrategy(ExecutionStrategy):
     def __init__(self, strategies: tuple[CustomStrategy | ExecutionStrategy, ...]) -> None:
         self.strategies: tuple[CustomStrategy | ExecutionStrategy, ...] = strategies
 
-    async def execute(self, context: ExecutionContext) -> upp.Turn:
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Give the turn of the first that succeeds; the error of the last where none does."""
-        from turntree.upp import UPPError
+        from turntree.exceptions import UPPError
 
         *others, last = self.strategies
         for strategy in others:
@@ -266,7 +269,7 @@ class SelectStrategy(ExecutionStrategy):
     def __init__(self, choose: Callable[[ExecutionContext], Any]) -> None:
         self.choose: Callable[[ExecutionContext], Any] = choose
 
-    async def execute(self, context: ExecutionContext) -> upp.Turn:
+    async def execute(self, context: ExecutionContext) -> _core.Turn:
         """Give the turn of the strategy that was chosen."""
         import inspect
 
@@ -274,7 +277,7 @@ class SelectStrategy(ExecutionStrategy):
         if inspect.isawaitable(chosen):
             chosen = await chosen
         checked(chosen)
-        turn: upp.Turn = await chosen.execute(context)
+        turn: _core.Turn = await chosen.execute(context)
         return turn
 
 
@@ -342,7 +345,7 @@ class StrategyState:
 
     __slots__ = ("_input", "messages", "metadata", "plan", "reasoning", "step")
 
-    def __init__(self, input: upp.Message, metadata: dict[str, Any]) -> None:
+    def __init__(self, input: _core.Message, metadata: dict[str, Any]) -> None:
         self._input = input
         self.metadata: dict[str, Any] = metadata
         self.reset()
@@ -350,7 +353,7 @@ class StrategyState:
     def reset(self) -> None:
         """Forget everything but `metadata`, which the run keeps."""
         self.step: int = 0
-        self.messages: list[upp.Message] = [self._input]
+        self.messages: list[_core.Message] = [self._input]
         self.reasoning: list[str] | None = None
         self.plan: list[_core.PlanStep] | None = None
 
@@ -363,17 +366,17 @@ class ExecutionContext:
 
     __slots__ = ("_native", "agent", "history", "input", "llm", "signal", "state", "strategy", "tools")
 
-    def __init__(self, native: _core.StrategyContext, agent: Agent, hooks: AgentStrategy, llm: upp.LLM) -> None:
+    def __init__(self, native: _core.StrategyContext, agent: Agent, hooks: AgentStrategy, llm: LLM) -> None:
         self._native = native
         self.agent: Agent = agent
         """The agent that runs."""
-        self.llm: upp.LLM = llm
+        self.llm: LLM = llm
         """Its model with its tools, parameters, system prompt and structure; it calls none of the hooks of steps."""
-        self.input: upp.Message = native.input[-1]
+        self.input: _core.Message = native.input[-1]
         """What is to be answered."""
-        self.history: list[upp.Message] = native.history
+        self.history: list[_core.Message] = native.history
         """What was said before; a list of its own."""
-        self.tools: Sequence[upp.Tool[..., Any]] = agent.tools
+        self.tools: Sequence[Tool[..., Any]] = agent.tools
         """The agent's tools."""
         self.strategy: AgentStrategy = hooks
         """The hooks of the agent. Those of steps are the strategy's to call; ``on_complete`` and ``on_error`` are
@@ -389,7 +392,7 @@ class ExecutionContext:
         *,
         history: History | None = None,
         input: Input | None = None,
-    ) -> upp.Turn:
+    ) -> _core.Turn:
         """Run another strategy as a part of this run, with the agent's tools and its hooks of steps.
 
         Args:
@@ -410,10 +413,10 @@ class ExecutionContext:
                 message = f"{execution.name} gets this context with its history and input; it takes no others"
                 raise TypeError(message)
             return await execution.execute(self)
-        turn: upp.Turn = await self._native.run(native_execution(execution, 10), history, input)
+        turn: _core.Turn = await self._native.run(native_execution(execution, 10), history, input)
         return turn
 
-    async def emit(self, event: str | _core.AgentStreamEvent | upp.StreamEvent, data: Any = None) -> None:
+    async def emit(self, event: str | _core.AgentStreamEvent | _core.StreamEvent, data: Any = None) -> None:
         """Tell an event to whoever streams the run; nobody hears it where nobody does. Waits for a slow listener.
 
         Args:
@@ -453,7 +456,7 @@ class Performer:
 
     async def __call__(
         self, native: _core.StrategyContext
-    ) -> tuple[upp.Turn, int, list[str] | None, list[_core.PlanStep] | None]:
+    ) -> tuple[_core.Turn, int, list[str] | None, list[_core.PlanStep] | None]:
         """Run; give the turn, the last step, thoughts and plan."""
         from turntree.upp._llm import LLM, HeardLLM
 
@@ -472,7 +475,7 @@ class Performer:
     async def _streamed(self, stream: Callable[[ExecutionContext], Any], context: ExecutionContext) -> Any:
         import inspect
 
-        from turntree.upp import Turn
+        from turntree._core import Turn
 
         events = stream(context)
         if inspect.iscoroutine(events):
@@ -506,7 +509,7 @@ class Performer:
         return turn
 
     def _check(self, turn: Any) -> None:
-        from turntree.upp import Turn
+        from turntree._core import Turn
 
         if not isinstance(turn, Turn):
             message = f"execute of strategy {self._strategy.name!r} must give a Turn, not {type(turn).__name__}"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from turntree import upp
-    from turntree._agent import Input
+    from turntree._types import Input
     from turntree.store import PersistenceAdapter
 
     SaveInterval = Literal["turn", "step", "tool"]
@@ -163,16 +162,16 @@ class Session:
         return self._native.sub_agent_states
 
     @property
-    def restored(self) -> list[upp.Message]:
+    def restored(self) -> list[_core.Message]:
         """What a restored run had said, which is not in the tree yet; the next run sees it after the history."""
         return self._native.restored
 
     @property
-    def pending(self) -> list[upp.ToolCall]:
+    def pending(self) -> list[_core.ToolCall]:
         """The tool calls that wait for a decision, in their order, with the arguments that the tools would get."""
         return self._native.pending
 
-    def approve(self, call: str | upp.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
+    def approve(self, call: str | _core.ToolCall, *, arguments: Mapping[str, Any] | None = None) -> None:
         """Let a pending call run when the run is resumed. Nothing runs before that; no hook is asked again.
 
         Args:
@@ -185,7 +184,7 @@ class Session:
         """
         self._native.approve(_id_of(call), arguments)
 
-    def deny(self, call: str | upp.ToolCall, reason: str | None = None) -> None:
+    def deny(self, call: str | _core.ToolCall, reason: str | None = None) -> None:
         """Refuse a pending call: the model gets an error result when the run is resumed.
 
         Args:
@@ -197,7 +196,7 @@ class Session:
         """
         self._native.deny(_id_of(call), reason)
 
-    def approve_all(self) -> list[upp.ToolCall]:
+    def approve_all(self) -> list[_core.ToolCall]:
         """Let all pending calls run when the run is resumed, and give them.
 
         Raises:
@@ -208,7 +207,7 @@ class Session:
             self.approve(call)
         return calls
 
-    def deny_all(self, reason: str | None = None) -> list[upp.ToolCall]:
+    def deny_all(self, reason: str | None = None) -> list[_core.ToolCall]:
         """Refuse all pending calls, and give them.
 
         Raises:
@@ -230,7 +229,7 @@ class Session:
         """
         return self._native.discard()
 
-    async def run(self, input: Input) -> upp.Turn:
+    async def run(self, input: Input) -> _core.Turn:
         """Run the agent with the history, and add the turn to the current node. UAP-1.0 §6.1.
 
         Waits for runs that were asked for before. A run that fails or is cancelled adds nothing; `resume` goes on with
@@ -256,7 +255,7 @@ class Session:
             required.session = self
             raise
 
-    def run_sync(self, input: Input) -> upp.Turn:
+    def run_sync(self, input: Input) -> _core.Turn:
         """Run on this thread; works inside a running event loop too, as in a notebook.
 
         Args:
@@ -312,7 +311,7 @@ class Session:
         )
         return SyncAgentStream(native, self)
 
-    async def resume(self) -> upp.Turn:
+    async def resume(self) -> _core.Turn:
         """Go on with the run that failed, was cancelled, was restored or waits for decisions.
 
         Nothing that has succeeded is done again: neither a model call whose answer is there, nor a tool that has
@@ -330,7 +329,7 @@ class Session:
             required.session = self
             raise
 
-    def resume_sync(self) -> upp.Turn:
+    def resume_sync(self) -> _core.Turn:
         """As `resume`, on this thread."""
         try:
             return self._enter(self._native.resume_sync)
@@ -510,7 +509,7 @@ def _saves(persistence: PersistenceAdapter | None, interval: str) -> str | None:
     return interval if persistence is not None else None
 
 
-def _id_of(call: str | upp.ToolCall) -> str:
+def _id_of(call: str | _core.ToolCall) -> str:
     if isinstance(call, (str, _core.ToolCall)):
         return call if isinstance(call, str) else call.tool_call_id
     message = f"call must be a ToolCall or the id of one, not {type(call).__name__}"

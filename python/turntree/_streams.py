@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from turntree import upp
+    from turntree import _core
     from turntree._core import AgentStreamCore
 
 EventT = TypeVar("EventT")
@@ -104,7 +104,7 @@ class BaseSyncStream(Generic[EventT]):
         self.close()
 
 
-class TurnStream(BaseStream[EventT, "upp.Turn"]):
+class TurnStream(BaseStream[EventT, "_core.Turn"]):
     """A stream whose result is a turn."""
 
     __slots__ = ()
@@ -120,7 +120,7 @@ class TurnStream(BaseStream[EventT, "upp.Turn"]):
         """The structured answer so far as plain data, from the events that were read. None before the first data."""
         return self._native.partial
 
-    def _outcome(self) -> Awaitable[upp.Turn]:
+    def _outcome(self) -> Awaitable[_core.Turn]:
         return self._native.turn()
 
 
@@ -137,6 +137,6 @@ class SyncTurnStream(BaseSyncStream[EventT]):
         return self._native.partial
 
     @property
-    def turn(self) -> upp.Turn:
+    def turn(self) -> _core.Turn:
         """The turn. Runs to the end if the run is not over."""
         return self._native.turn_sync()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypedDict
 
-    from turntree import Session
     from turntree._core import ToolCall, Turn
+    from turntree._session import Session
 
     class ErrorDetails(TypedDict):
         """Where and why a document was refused."""

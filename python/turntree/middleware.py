@@ -21,17 +21,18 @@ import inspect
 import logging as _logging
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from turntree._core import AgentMiddleware, MiddlewareContext
 from turntree._public_names import set_public_module as _set_public_module
+from turntree._types import Middleware
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from typing import TypeAlias
 
-    from turntree import Agent
-    from turntree.upp import LLM
+    from turntree._agent import Agent
+    from turntree.upp._llm import LLM
 
     Logger = _logging.Logger | _logging.LoggerAdapter[Any] | Callable[[str], object]
     Check = Callable[[str], bool | str | Awaitable[bool | str | None] | None]
@@ -57,15 +58,6 @@ _LEVELS = {
     "error": _logging.ERROR,
 }
 _ALIASES = {"warn": "warning"}
-
-
-class Middleware(Protocol):
-    """What stands around the runs of an agent: any object with a name and some of the hooks. UAP-1.0 §10.1."""
-
-    @property
-    def name(self) -> str:
-        """Its name, for people."""
-        ...
 
 
 def logging(

@@ -48,7 +48,9 @@ from turntree._ui import UiChunk, UiResponse, from_ui_stream, ui_response
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from turntree import Session, ThreadTree, upp
+    from turntree import upp
+    from turntree._core import ThreadTree
+    from turntree._session import Session
 
 Action: TypeAlias = (
     UserMessageAction
@@ -145,7 +147,8 @@ def from_tree(
 
 
 def _tree_of(source: object) -> ThreadTree | None:
-    from turntree import Session, ThreadTree
+    from turntree._core import ThreadTree
+    from turntree._session import Session
 
     if isinstance(source, Session):
         return source.tree
@@ -153,7 +156,7 @@ def _tree_of(source: object) -> ThreadTree | None:
 
 
 def _agent_of(source: object) -> AgentConfig | None:
-    from turntree import Session
+    from turntree._session import Session
 
     if not isinstance(source, Session):
         return None

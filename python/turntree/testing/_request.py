@@ -1,13 +1,10 @@
-"""What the server was asked."""
+"""The requests that the server received."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from turntree.testing._wire import Dialect
+from typing import Any, Literal, Protocol, TypeAlias
 
 Api: TypeAlias = Literal[
     "openai-chat",
@@ -26,6 +23,31 @@ Api: TypeAlias = Literal[
 
 Outcome: TypeAlias = Literal["open", "sent", "faulted", "dropped"]
 """Where a response stands: under way, sent whole, broken by its `Fault`, or left by the client."""
+
+
+class RequestReader(Protocol):
+    """Reads a request of one API; a dialect is one."""
+
+    @property
+    def api(self) -> Api:
+        """The API."""
+        ...
+
+    def streams(self, request: Request) -> bool:
+        """True if the request asks for a stream."""
+        ...
+
+    def model(self, request: Request) -> str:
+        """Return the model's name."""
+        ...
+
+    def user_text(self, body: object) -> str:
+        """Return the text of the last user message."""
+        ...
+
+    def tool_results(self, body: object) -> dict[str, str]:
+        """Return the results of tools by the ids of their calls."""
+        ...
 
 
 class Request:
@@ -53,7 +75,7 @@ class Request:
         headers: Mapping[str, str],
         body: bytes,
         json: Any,
-        dialect: Dialect | None,
+        dialect: RequestReader | None,
     ) -> None:
         self.number = number
         self.method = method

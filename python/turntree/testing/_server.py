@@ -15,7 +15,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from turntree.testing._anthropic import AnthropicMessages
 from turntree.testing._embeddings import EMBEDDINGS
@@ -329,7 +329,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _write(self, request: Request) -> Outcome:
         """Write the response in the dialect of the request."""
-        dialect, owner = request._dialect, self.server.owner
+        dialect, owner = cast("Dialect | None", request._dialect), self.server.owner
         reply = owner._answer(request, dialect)
         shape = dialect or _DIALECTS[0]
         if reply.delay:

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from turntree import upp
+    from turntree._types import ModelHistory, ModelInput
     from turntree.upp._tool_use import ToolUseStrategy
-
-    Block = upp.Text | upp.Image | upp.Document | upp.Audio | upp.Video | upp.Binary
-    Input = str | upp.Message | Block | Mapping[str, Any]
-    History = upp.Thread | Sequence[upp.Message | Mapping[str, Any]]
+    from turntree.upp._tools import Tool
 
 
 def llm(
@@ -30,7 +27,7 @@ def llm(
     params: Mapping[str, Any] | None = None,
     config: _core.ProviderConfig | Mapping[str, Any] | None = None,
     system: str | Sequence[Mapping[str, Any]] | None = None,
-    tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
     tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
     structure: Any = None,
     structure_repair: bool = False,
@@ -84,7 +81,7 @@ class LLM:
         params: Mapping[str, Any] | None = None,
         config: _core.ProviderConfig | Mapping[str, Any] | None = None,
         system: str | Sequence[Mapping[str, Any]] | None = None,
-        tools: Iterable[upp.Tool[..., Any] | Callable[..., Any]] = (),
+        tools: Iterable[Tool[..., Any] | Callable[..., Any]] = (),
         tool_strategy: ToolUseStrategy | Mapping[str, Any] | None = None,
         structure: Any = None,
         structure_repair: bool = False,
@@ -143,10 +140,10 @@ class LLM:
         return self._model.capabilities
 
     @overload
-    async def generate(self, *inputs: Input) -> upp.Turn: ...
+    async def generate(self, *inputs: ModelInput) -> _core.Turn: ...
     @overload
-    async def generate(self, history: History, /, *inputs: Input) -> upp.Turn: ...
-    async def generate(self, *arguments: Any) -> upp.Turn:
+    async def generate(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
+    async def generate(self, *arguments: Any) -> _core.Turn:
         """Call the model, and again while it wants tools. UPP-1.2 §10.1 to §10.4.
 
         Args:
@@ -164,14 +161,14 @@ class LLM:
                 model call failed with. ``partial`` holds the turn so far.
             asyncio.CancelledError: The awaiting task was cancelled: the request is dropped, tools are cancelled.
         """
-        turn: upp.Turn = await self._native.generate(arguments)
+        turn: _core.Turn = await self._native.generate(arguments)
         return turn
 
     @overload
-    def generate_sync(self, *inputs: Input) -> upp.Turn: ...
+    def generate_sync(self, *inputs: ModelInput) -> _core.Turn: ...
     @overload
-    def generate_sync(self, history: History, /, *inputs: Input) -> upp.Turn: ...
-    def generate_sync(self, *arguments: Any) -> upp.Turn:
+    def generate_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> _core.Turn: ...
+    def generate_sync(self, *arguments: Any) -> _core.Turn:
         """Call the model on this thread; works inside a running event loop too, as in a notebook.
 
         Args:
@@ -180,13 +177,13 @@ class LLM:
         Raises:
             UPPError: As `generate`.
         """
-        turn: upp.Turn = self._native.generate_sync(arguments)
+        turn: _core.Turn = self._native.generate_sync(arguments)
         return turn
 
     @overload
-    def stream(self, *inputs: Input) -> StreamResult: ...
+    def stream(self, *inputs: ModelInput) -> StreamResult: ...
     @overload
-    def stream(self, history: History, /, *inputs: Input) -> StreamResult: ...
+    def stream(self, history: ModelHistory, /, *inputs: ModelInput) -> StreamResult: ...
     def stream(self, *arguments: Any) -> StreamResult:
         """Call the model with somebody listening: ``async for event in llm.stream("…")``. UPP-1.2 §11.
 
@@ -201,9 +198,9 @@ class LLM:
         return StreamResult(self._native.stream(arguments, True))  # noqa: FBT003
 
     @overload
-    def stream_sync(self, *inputs: Input) -> SyncStreamResult: ...
+    def stream_sync(self, *inputs: ModelInput) -> SyncStreamResult: ...
     @overload
-    def stream_sync(self, history: History, /, *inputs: Input) -> SyncStreamResult: ...
+    def stream_sync(self, history: ModelHistory, /, *inputs: ModelInput) -> SyncStreamResult: ...
     def stream_sync(self, *arguments: Any) -> SyncStreamResult:
         """Call the model with somebody listening, without an event loop: ``for event in llm.stream_sync("…")``.
 
@@ -224,19 +221,19 @@ class HeardLLM(LLM):
 
     __slots__ = ("_tell",)
 
-    def telling(self, tell: Callable[[upp.StreamEvent], Awaitable[None]]) -> Self:
+    def telling(self, tell: Callable[[_core.StreamEvent], Awaitable[None]]) -> Self:
         """Tell every event to `tell`, which may wait."""
         self._tell = tell
         return self
 
-    async def generate(self, *arguments: Any) -> upp.Turn:
+    async def generate(self, *arguments: Any) -> _core.Turn:
         stream = self.stream(*arguments)
         async for event in stream:
             await self._tell(event)
         return await stream.turn
 
 
-class StreamResult(TurnStream["upp.StreamEvent"]):
+class StreamResult(TurnStream["_core.StreamEvent"]):
     """A streamed call: an async iterator of events, and the turn.
 
     Leaving the iteration early (``break``, an exception, a timeout) stops the call: the request is dropped and the
@@ -247,16 +244,16 @@ class StreamResult(TurnStream["upp.StreamEvent"]):
 
     __slots__ = ()
 
-    def __aiter__(self) -> AsyncIterator[upp.StreamEvent]:
+    def __aiter__(self) -> AsyncIterator[_core.StreamEvent]:
         """Return the events. Events that are ready are returned without a trip through the event loop."""
         return _Events(self._native, super().__aiter__())
 
-    def batches(self, limit: int = 256) -> AsyncIterator[list[upp.StreamEvent]]:
+    def batches(self, limit: int = 256) -> AsyncIterator[list[_core.StreamEvent]]:
         """Iterate over lists of all events that are ready, up to `limit`. For consumers of many events."""
         return _Events(self._native, super().batches(limit))
 
     @property
-    def turn(self) -> Awaitable[upp.Turn]:
+    def turn(self) -> Awaitable[_core.Turn]:
         """The turn: ``await stream.turn``. The call continues while it is awaited, whether or not events are read.
 
         Awaiting it again returns the same turn. Raises `UPPError` as `LLM.generate`; CANCELLED for a call that was
@@ -292,7 +289,7 @@ class _Events:
         self._native.leave()
 
 
-class SyncStreamResult(SyncTurnStream["upp.StreamEvent"]):
+class SyncStreamResult(SyncTurnStream["_core.StreamEvent"]):
     """A streamed call without an event loop: an iterator of events, and the turn.
 
     Leaving the iteration early stops the call, as with `StreamResult`.
@@ -302,7 +299,7 @@ class SyncStreamResult(SyncTurnStream["upp.StreamEvent"]):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[upp.StreamEvent]:
+    def __iter__(self) -> Iterator[_core.StreamEvent]:
         """Return the events."""
         return _SyncEvents(self._native, self._events)
 

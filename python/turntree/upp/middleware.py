@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from turntree import _core, upp
+    from turntree import _core
 
     Logger = _logging.Logger | _logging.LoggerAdapter[Any] | Callable[[str, str, dict[str, Any]], object]
 
@@ -81,7 +81,7 @@ class PersistenceAdapter(Protocol):
         """Give the conversation: a `turntree.upp.Thread`, its dict, a list of messages, or None when there is none."""
         ...
 
-    def save(self, id: str, thread: upp.Thread, /) -> Any:
+    def save(self, id: str, thread: _core.Thread, /) -> Any:
         """Store the whole conversation in the place of what is there."""
         ...
 
@@ -236,20 +236,20 @@ class Subscription:
     def __init__(self, native: _core.SubscriptionCore) -> None:
         self._native = native
 
-    def __aiter__(self) -> AsyncIterator[upp.StreamEvent]:
+    def __aiter__(self) -> AsyncIterator[_core.StreamEvent]:
         """Give the events."""
         return self._native.events
 
-    async def __anext__(self) -> upp.StreamEvent:
+    async def __anext__(self) -> _core.StreamEvent:
         """Give the next event."""
         return await self._native.events.__anext__()
 
     @property
-    def turn(self) -> Awaitable[upp.Turn | None]:
+    def turn(self) -> Awaitable[_core.Turn | None]:
         """The turn: ``await subscription.turn``; None where no language model was called. Takes no event away."""
         return _Turn(self._native)
 
-    def __await__(self) -> Generator[Any, Any, upp.Turn | None]:
+    def __await__(self) -> Generator[Any, Any, _core.Turn | None]:
         """Give the turn."""
         return self.turn.__await__()
 
@@ -272,7 +272,7 @@ class _Turn:
     def __init__(self, native: _core.SubscriptionCore) -> None:
         self._native = native
 
-    def __await__(self) -> Generator[Any, Any, upp.Turn | None]:
+    def __await__(self) -> Generator[Any, Any, _core.Turn | None]:
         return self._native.turn().__await__()
 
 
@@ -283,20 +283,20 @@ class SyncSubscription:
 
     def __init__(self, native: _core.SubscriptionCore) -> None:
         self._native = native
-        self._events: Iterator[upp.StreamEvent] = native.blocking()
+        self._events: Iterator[_core.StreamEvent] = native.blocking()
 
-    def __iter__(self) -> Iterator[upp.StreamEvent]:
+    def __iter__(self) -> Iterator[_core.StreamEvent]:
         """Give the events."""
         return self._events
 
-    def __next__(self) -> upp.StreamEvent:
+    def __next__(self) -> _core.StreamEvent:
         """Give the next event."""
         return next(self._events)
 
     @property
-    def turn(self) -> upp.Turn | None:
+    def turn(self) -> _core.Turn | None:
         """The turn, waited for; None where no language model was called."""
-        turn: upp.Turn | None = self._native.turn_sync()
+        turn: _core.Turn | None = self._native.turn_sync()
         return turn
 
     def close(self) -> None:
