@@ -30,7 +30,7 @@ use turntree_upp::llm::{Input, capability_check};
 use turntree_upp::middleware::MiddlewareStack;
 use turntree_upp::{Capabilities, Model, System, UppError};
 
-/// What an [`Llm`] is made of. UPP-1.2 §10.
+/// Options of an [`Llm`]. UPP-1.2 §10
 #[derive(Debug, Clone)]
 pub struct LlmOptions {
     /// The model, bound to its configuration.
@@ -45,9 +45,9 @@ pub struct LlmOptions {
     pub tool_strategy: ToolUseStrategy,
     /// JSON Schema of the structured answer.
     pub structure: Option<Arc<RawJson>>,
-    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
+    /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
-    /// What is put around each call. UPP-1.2 §17.
+    /// Middleware around each call. UPP-1.2 §17
     pub middleware: MiddlewareStack,
 }
 
@@ -69,7 +69,7 @@ impl LlmOptions {
 
 /// A model with its tools, ready to be called.
 ///
-/// Immutable; cloning shares everything. One serves any number of calls at once.
+/// Immutable; clones share everything. One serves any number of concurrent calls.
 #[derive(Debug, Clone)]
 pub struct Llm {
     model: Arc<dyn Model>,
@@ -130,7 +130,7 @@ impl Llm {
         self.agent.tools()
     }
 
-    /// What the model can take and do.
+    /// The capabilities of the model.
     pub fn capabilities(&self) -> Capabilities {
         self.model.capabilities()
     }
@@ -154,7 +154,7 @@ impl Llm {
         driver.run(&mut machine).await
     }
 
-    /// As [`Self::generate`], with somebody listening. Nothing is sent before the stream is polled.
+    /// As [`Self::generate`], as a stream. Nothing is sent before the stream is polled.
     ///
     /// # Errors
     /// As [`Self::generate`], and [`turntree_upp::ErrorCode::InvalidRequest`] for a model that cannot stream.
@@ -194,7 +194,7 @@ impl Llm {
             context.middleware = self.middleware.clone();
         }
         let middleware = context.middleware.clone();
-        // It is no agent: it has no place of its own among those that run inside one another.
+        // A bare model is not an agent, so it does not add a level of depth.
         let parent = context.parent_run.take();
         let nothing_before = history.is_empty();
         let (machine, driver) = self.agent.prepare_all(history, inputs, context)?;
@@ -239,7 +239,7 @@ impl LlmStream {
         self.run.abort_token()
     }
 
-    /// The structured answer so far, by the events that were taken; for whoever looks on.
+    /// The structured output in the events that were taken so far.
     pub const fn answer(&self) -> &Arc<PartialOutput> {
         self.run.answer()
     }
@@ -249,7 +249,7 @@ impl LlmStream {
         self.outcome.as_ref()
     }
 
-    /// Drives the call to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
+    /// Drives the call to its end and returns its turn; can be called again. Drops the events that were not taken.
     ///
     /// # Errors
     /// As [`Driver::run`].
@@ -289,7 +289,7 @@ impl Stream for LlmStream {
         loop {
             match ready!(stream.run.poll_next_unpin(context)) {
                 Some(Ok(AgentStreamEvent::Upp(event))) => return Poll::Ready(Some(Ok(event))),
-                // A driver that keeps UPP's rules makes none.
+                // A driver under `Protocol::Upp` sends none of these.
                 Some(Ok(AgentStreamEvent::Uap(_) | AgentStreamEvent::SubAgent(_))) => {}
                 Some(Err(error)) => return Poll::Ready(stream.end(Err(error))),
                 None => {

@@ -1,4 +1,4 @@
-//! What an agent is made of. UAP-1.0 §4.2.
+//! The options of an agent. UAP-1.0 §4.2
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use turntree_upp::{Model, System};
 /// Options of an agent. All have a default; a model must come from somewhere by the time it runs.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOptions {
-    /// The model; without one the agent runs with the model of whoever runs it (decision A1).
+    /// The model. Without one, the agent runs with the model of its caller (decision A1).
     pub model: Option<Arc<dyn Model>>,
     /// The model's own parameters, passed on as they are.
     pub params: Arc<RawObject>,
@@ -22,17 +22,17 @@ pub struct AgentOptions {
     pub tools: Vec<Tool>,
     /// JSON Schema of the structured answer.
     pub structure: Option<Arc<RawJson>>,
-    /// Whether the model is asked once more, with what is wrong, when its answer does not fit the structure.
+    /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
-    /// How it runs; `loop` when not given.
+    /// The strategy. Default: `loop`.
     pub strategy: Option<Strategy>,
-    /// What stands around each run.
+    /// Middleware around each run.
     pub middleware: AgentMiddlewareStack,
     /// How tools are used (decision A3).
     pub tool_strategy: ToolUseStrategy,
     /// Its id, a UUIDv4; a fresh one when not given.
     pub id: Option<Arc<str>>,
-    /// Its name, for people.
+    /// The name.
     pub name: Option<Arc<str>>,
     /// How many agents may run inside one another under it. Not given: what the agents around it leave, and
     /// [`DEFAULT_DEPTH`](crate::types::parent_run::DEFAULT_DEPTH) where there are none. At most
@@ -40,10 +40,10 @@ pub struct AgentOptions {
     pub max_sub_agent_depth: Option<u32>,
 }
 
-/// How tools are used, beside the hooks, which the host has. UPP-1.2 §5.
+/// How tools are used, apart from the hooks, which the host implements. UPP-1.2 §5
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolUseStrategy {
-    /// Most tool rounds, where the agent's strategy does not say; 10 when not given.
+    /// The largest number of tool rounds if the strategy does not limit them. Default: 10.
     pub max_iterations: Option<u32>,
 }
 

@@ -37,7 +37,7 @@ const TASK: &str = "task";
 pub struct ToToolOptions {
     /// The tool's name; `agent_` and the agent's id when not given (decision A4).
     pub name: Option<String>,
-    /// What it does; the first sentence of the system prompt when not given (decision A5).
+    /// The description. Default: the first sentence of the system prompt (decision A5).
     pub description: Option<String>,
     /// JSON Schema of its arguments; one text, `task`, when not given.
     pub parameter_schema: Option<RawJson>,
@@ -127,7 +127,7 @@ impl SubAgent {
         }
     }
 
-    /// The task that the arguments name, once they are those that the schema wants.
+    /// Validates the arguments and returns the task.
     fn task(&self, arguments: &RawJson) -> Result<String, HostError> {
         let violations =
             if self.arguments.is_wrapped() { Vec::new() } else { self.arguments.violations(arguments) };
@@ -182,7 +182,7 @@ pub fn task_of(arguments: &RawJson) -> String {
     }
 }
 
-/// What the tool answers for a turn of its agent: the structured answer, or the text.
+/// The result of the tool for a turn of its agent: the structured output, or the text.
 pub fn result_of(turn: &Turn) -> RawJson {
     turn.data.clone().unwrap_or_else(|| RawJson::from_str_value(&turn.response().text()))
 }
@@ -199,7 +199,7 @@ fn task_schema() -> RawJson {
     RawJson::from_text(schema.to_owned()).unwrap_or_default()
 }
 
-/// The first sentence of the system prompt, never all of a longer one: it may hold what the other model is not to know.
+/// The first sentence of the system prompt. Never the whole prompt: it may contain what the other model must not see.
 fn description(agent: &Agent) -> String {
     let told = agent.options().system.as_deref().map(system_text).unwrap_or_default();
     let sentence = first_sentence(told.trim());

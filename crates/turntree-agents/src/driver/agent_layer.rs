@@ -1,5 +1,6 @@
-//! A run with an agent's middleware around it: what the hooks replace takes effect, and they hear of what happens.
-//! UAP-1.0 §10; decisions A12, A46 to A52.
+//! Applies an agent's middleware to a run.
+//!
+//! Spec: UAP-1.0 §10; decisions A12, A46 to A52
 
 use std::fmt;
 use std::pin::pin;
@@ -122,12 +123,12 @@ impl AgentMiddlewareLayer {
         Ok(list.len())
     }
 
-    /// Starts the machine from what the hooks left. Whether the model takes it is checked only now.
+    /// Applies the changes of the hooks to the machine, then checks that the model supports the messages.
     fn apply_changes(&self, machine: &mut Machine, driver: &Driver) -> Result<(), UppError> {
         let RunStart { input, history, is_changed } = self.context.run_start();
         if is_changed {
             let mut messages = machine.state().messages().clone();
-            // What a run that goes on began with was said: the model has answered it.
+            // The input of a resumed run cannot change: the model has answered it.
             if let (true, Some(input)) = (machine.state().step() == 0, input) {
                 messages.pop_front();
                 messages.push_front(input);
@@ -139,7 +140,7 @@ impl AgentMiddlewareLayer {
         capability_check::check_media(&*driver.model, said.map(AsRef::as_ref))
     }
 
-    /// What is sent to the model in place of a request.
+    /// Calls the hooks before a model call. Returns the request to send.
     pub(super) async fn request(&self, step: u32, request: ModelRequest) -> Result<ModelRequest, UppError> {
         self.held().clear();
         self.context.call(step);
@@ -163,7 +164,7 @@ impl AgentMiddlewareLayer {
         Ok((response, held))
     }
 
-    /// What the session has spent goes with it, where somebody wants to know.
+    /// Stores the usage of the session if a middleware needs it.
     fn store_usage(&self) {
         if self.stack.has(Hooks::USAGE) {
             self.context.store_usage();
@@ -183,7 +184,7 @@ impl AgentMiddlewareLayer {
         self.held().push(event);
     }
 
-    /// Whether a middleware wants events.
+    /// True if a middleware implements `on_event`.
     pub(super) fn wants_events(&self) -> bool {
         self.stack.has(Hooks::EVENT)
     }
@@ -193,12 +194,12 @@ impl AgentMiddlewareLayer {
     }
 }
 
-/// What a hook of an event failed with, as the machine hears of it; a cancellation ends the run.
+/// Converts the error of an event hook to an action result. A cancellation ends the run.
 pub(super) fn hook_failure(error: UppError) -> Result<ActionResult, UppError> {
     if error.code == ErrorCode::Cancelled { Err(error) } else { Ok(ActionResult::Failed(error)) }
 }
 
-/// What a run had spent that goes on.
+/// The usage of a run before it was resumed.
 fn spent_before(machine: &Machine) -> Spent {
     let state = machine.state();
     let step_has_answered = machine.step_usage().cycles.is_some_and(|cycles| !cycles.is_empty());
@@ -206,7 +207,7 @@ fn spent_before(machine: &Machine) -> Spent {
     Spent { steps, ..Spent::of_calls(state.collected.usage.iter().map(AsRef::as_ref)) }
 }
 
-/// The events of an answer, with the words that came to stand in it. Those of a block that went away go with it.
+/// Replaces the texts in held stream events by those of the changed response. Events of removed blocks are removed.
 fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<StreamEvent> {
     let was = spoken(before);
     let is = spoken(after);
@@ -221,7 +222,7 @@ fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<Stre
             None => told.push((event.index, is_thought, piece.to_owned())),
         }
     }
-    // The first piece of each block becomes the whole of what stands in its place; the others go.
+    // The first event of each block receives the whole new text; the others are removed.
     let mut replaced: Vec<(u32, bool)> = Vec::new();
     let mut events = Vec::with_capacity(held.len());
     for event in held {
@@ -244,7 +245,7 @@ fn retold(held: Vec<StreamEvent>, before: &Message, after: &Message) -> Vec<Stre
     events
 }
 
-/// What a message says, thoughts marked.
+/// The texts of a message; true marks reasoning.
 fn spoken(message: &Message) -> Vec<(bool, &str)> {
     let blocks = message.content().iter();
     blocks

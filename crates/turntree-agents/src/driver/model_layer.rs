@@ -1,4 +1,4 @@
-//! A run that goes through middleware: what its hooks change takes effect, and they hear of what happens. UPP-1.2 §17.
+//! Applies a model's middleware to a run. UPP-1.2 §17
 
 use std::borrow::Cow;
 use std::fmt;
@@ -76,7 +76,7 @@ impl ModelMiddlewareLayer {
         })
     }
 
-    /// Starts the machine from the request as the hooks left it. What it asks of the model is checked only now.
+    /// Applies the changes of the hooks to the machine, after it has checked that the model supports the request.
     fn apply_changes<'a>(
         &self,
         machine: &mut Machine,
@@ -106,7 +106,7 @@ impl ModelMiddlewareLayer {
             history: request.messages.take(start),
             system: request.system,
             params: request.params,
-            // All of them: calls are found by their place. What is offered is said with each request.
+            // All tools, because calls refer to them by index. Each request declares the offered ones.
             tools: Arc::clone(&before.tools),
             structure: driver.structure.as_ref().map(|structure| Arc::clone(structure.schema())),
             plan_schema: before.plan_schema.clone(),
@@ -149,7 +149,7 @@ async fn wait_for_consumer(driver: &Driver) -> Result<(), UppError> {
     }
 }
 
-/// The clock of the application. Contexts may be kept longer than their runs, by the host itself too: so it is not held.
+/// The clock of the application. Weak, because contexts may outlive their runs.
 struct HostClock(Weak<dyn Host>);
 
 impl fmt::Debug for HostClock {
@@ -164,7 +164,7 @@ impl Clock for HostClock {
     }
 }
 
-/// What a tool hook failed with, as a failure of the tool; a cancellation ends the run.
+/// Converts the error of a tool hook to a failure of the tool. A cancellation ends the run.
 pub(super) fn tool_failure(error: UppError) -> HostError {
     let kind = match error.code {
         ErrorCode::Cancelled => HostErrorKind::Fatal,

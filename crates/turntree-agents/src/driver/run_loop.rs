@@ -158,7 +158,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Why the run stops here. Not told to the machine: its state waits for the decisions.
+    /// The error of a run that waits for approval. The machine does not receive it: its state waits for the decisions.
     fn approval_required(&self, machine: &Machine, calls: Vec<Arc<ToolCall>>) -> UppError {
         let required = ApprovalRequired { calls, session_id: self.driver.identity.session_id.clone() };
         let error = UppError::invalid_request(self.provider(), required.to_string()).with_cause(required);
@@ -168,7 +168,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Feeds a reply, and what the application changed meanwhile.
+    /// Feeds a result, and the metadata if the application has changed them.
     pub(super) fn feed(&self, machine: &mut Machine, reply: ActionResult) -> Result<(), UppError> {
         let changed = self.has(HookSet::METADATA).then(|| self.driver.host.changed_metadata()).flatten();
         let fed = changed.map_or(Ok(()), |metadata| machine.feed(ActionResult::Metadata(metadata)));
@@ -178,7 +178,7 @@ impl RunLoop<'_> {
 
     fn abort(&self, machine: &mut Machine, fold: Fold) -> Result<Arc<Turn>, UppError> {
         let abort = Abort { partial: fold.finish(), results: self.stamp(), response: self.stamp() };
-        // An ended machine takes no abort; then its own end stands.
+        // A machine that has ended rejects the abort and keeps its outcome.
         let aborted = machine.feed(ActionResult::Aborted(Box::new(abort))).is_ok();
         match machine.next() {
             Action::Done(turn) if aborted && self.driver.config.protocol == Protocol::Upp => {
@@ -299,7 +299,7 @@ impl RunLoop<'_> {
         self.result(place, outcome, |()| ActionResult::Continue)
     }
 
-    /// Tells whoever listens where the run is.
+    /// Sends the event of a notification.
     async fn notify_consumer(&self, machine: &Machine, point: Notification) -> Result<(), UppError> {
         if self.driver.config.protocol != Protocol::Uap || !self.has_event_consumer() {
             return Ok(());
@@ -333,13 +333,13 @@ impl RunLoop<'_> {
         self.send_event(self.uap(step_number, data)).await
     }
 
-    /// Whether events are built: a listener or a middleware wants them.
+    /// True if events are needed: the run is streamed or a middleware handles events.
     fn has_event_consumer(&self) -> bool {
         self.driver.ports.events.is_some()
             || self.driver.ports.agent_middleware.as_ref().is_some_and(|layer| layer.wants_events())
     }
 
-    /// Tells the middleware of an event, and then the listener.
+    /// Sends an event to the middleware, then to the consumer.
     async fn send_event(&self, event: AgentStreamEvent) -> Result<(), UppError> {
         if let Some(layer) = &self.driver.ports.agent_middleware {
             layer.event(&event).await?;
@@ -414,7 +414,7 @@ impl RunLoop<'_> {
         self.result("on_error", outcome, ActionResult::Recovery)
     }
 
-    /// What a hook came to, as a reply. A fatal error ends the run here and now.
+    /// Converts the outcome of a hook to an action result. A fatal error ends the run.
     pub(super) fn result<T>(
         &self,
         place: &str,
@@ -428,7 +428,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Tells the listener of an event, which the middleware may change, or hold back where it is the model's.
+    /// Sends a stream event. Middleware may change it, or hold it back if it comes from the model.
     async fn forward(&self, event: StreamEvent, is_of_model: bool) -> Result<(), UppError> {
         if let Some(layer) = &self.driver.ports.model_middleware {
             for event in layer.event(event)? {

@@ -1,4 +1,4 @@
-//! A run with somebody listening. UAP-1.0 §12.
+//! A run as a stream of events. UAP-1.0 §12
 //!
 //! The stream drives the run itself: events wait in a bounded queue, and while any wait the run is not polled. So
 //! there is no task, no channel and no wake-up between the model's bytes and the listener.
@@ -22,7 +22,7 @@ use crate::types::structure::Structure;
 use turntree_core::message::Turn;
 use turntree_upp::UppError;
 
-/// Who listens to a run, and may stop it.
+/// The consumer of a stream: its event queue and its abort token.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) events: Arc<EventQueue>,
@@ -30,7 +30,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// A driver that tells the listener everything.
+    /// Connects a driver to the consumer.
     pub(crate) fn attach(&self, driver: Driver) -> Driver {
         let ports = DriverPorts { events: Some(Arc::clone(&self.events)), ..driver.ports };
         Driver { cancellation: Some(self.cancellation.clone()), ports, ..driver }
@@ -51,7 +51,7 @@ pub struct AgentStream {
     cancellation: CancellationToken,
     answer: Arc<PartialOutput>,
     outcome: Option<Result<Arc<Turn>, UppError>>,
-    /// The error has been given to whoever iterates.
+    /// True if the stream has returned the error.
     reported: bool,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for AgentStream {
 }
 
 impl AgentStream {
-    /// A stream of a run that has not started, or goes on.
+    /// Streams a run that begins or resumes.
     pub fn new(mut machine: Machine, driver: Driver) -> Self {
         let (outer, structure) = (driver.cancellation.clone(), driver.structure.clone());
         Self::of(outer.as_ref(), structure.as_deref(), |listener| {
@@ -85,7 +85,8 @@ impl AgentStream {
         Self { work: Some(work(listener)), events, cancellation, answer, outcome: None, reported: false }
     }
 
-    /// Stops the run: the stream ends, and [`Self::turn`] gives what there is. UAP-1.0 §12.5, decision A56.
+    /// Aborts the run: the stream ends, and [`Self::turn`] returns the turn that the run has. UAP-1.0 §12.5, decision
+    /// A56
     ///
     /// Events that have not been taken are dropped. No effect on a run that is over.
     pub fn abort(&self) {
@@ -106,7 +107,7 @@ impl AgentStream {
         event
     }
 
-    /// The structured answer so far, by the events that were taken; for whoever looks on.
+    /// The structured output in the events that were taken so far.
     pub const fn answer(&self) -> &Arc<PartialOutput> {
         &self.answer
     }
@@ -116,13 +117,13 @@ impl AgentStream {
         self.outcome.as_ref()
     }
 
-    /// Drives the run to its end and gives its turn. Events that nobody takes are dropped. May be asked again.
+    /// Drives the run to its end and returns its turn; can be called again. Drops the events that were not taken.
     ///
     /// # Errors
     /// As [`Driver::run`].
     ///
     /// # Cancel safety
-    /// Interrupted, it drops the events that came meanwhile; the run goes on when it is polled again.
+    /// An interrupted call drops events that arrived; polling it again continues the run.
     pub async fn turn(&mut self) -> Result<Arc<Turn>, UppError> {
         while self.outcome.is_none() {
             if self.next().await.is_none() {
@@ -133,7 +134,7 @@ impl AgentStream {
         self.outcome.clone().unwrap_or_else(unfinished)
     }
 
-    /// An aborted run has nothing more to say, unless it was over before.
+    /// True for an aborted run, unless it ended before the abort.
     fn is_silenced(&self) -> bool {
         self.cancellation.is_cancelled() && self.outcome.is_none()
     }
@@ -150,7 +151,7 @@ impl AgentStream {
                     self.events.clear();
                 }
                 self.outcome = Some(outcome);
-                // What the run holds (connection, tools, host) is given up with it.
+                // Releases the connection, the tools and the host of the run.
                 self.work = None;
                 Poll::Ready(())
             }
@@ -168,7 +169,7 @@ impl Stream for AgentStream {
         }
         let polled = stream.poll_work(context);
         if polled.is_pending() {
-            // Before the last look: what comes after it wakes.
+            // Registered before the queue is read again, so that a later event wakes the consumer.
             stream.events.register(context.waker());
         }
         if let Some(event) = stream.take_buffered() {
@@ -185,7 +186,8 @@ impl Stream for AgentStream {
     }
 }
 
-/// A run of a session that waits for decisions has not failed: its stream ends, and whoever asks for the turn is told.
+/// A session's run that waits for approval has not failed: its stream ends, and only [`AgentStream::turn`] returns the
+/// error.
 fn is_paused(error: &UppError) -> bool {
     approval_required(error).is_some_and(|required| required.session_id.is_some())
 }

@@ -31,13 +31,13 @@ pub(super) enum CallStop {
     Round(UppError),
     /// Ends the run now.
     Run(UppError),
-    /// Stops the run once the other calls have settled: somebody has to decide about this one.
+    /// Stops the run after the other calls have finished: this one needs approval.
     AwaitingApproval(Arc<ToolCall>),
-    /// Nothing yet: what the tool has given back is to be written down before the hooks after it are called.
+    /// Not finished: the return value is stored in the state before the hooks after the call run.
     Returned(Box<CallOutcome>),
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(super) type Called = Result<ToolOutcome, CallStop>;
 
 /// A tool that has come back, and the error itself where it failed: that may be the application's own exception, which
@@ -45,7 +45,7 @@ pub(super) type Called = Result<ToolOutcome, CallStop>;
 pub(super) struct CallOutcome {
     pub(super) returned: ToolReturn,
     error: Option<HostError>,
-    /// The span of the call, which goes on.
+    /// The span of the call; it continues.
     span: SpanGuard,
 }
 
@@ -83,7 +83,7 @@ impl RunLoop<'_> {
         };
         let outcome = self.go_on(round, position, call, step, came, span.span()).await;
         match outcome {
-            // What comes back here later has not ended.
+            // The call continues after its return value is stored.
             Err(CallStop::Returned(mut came)) => {
                 came.span = span;
                 return (position, Err(CallStop::Returned(came)));
@@ -101,7 +101,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Takes a call up where it stands.
+    /// Continues a call from its state.
     async fn go_on(
         &self,
         round: &ToolRound,
@@ -146,7 +146,7 @@ impl RunLoop<'_> {
         };
         match begun {
             CallProgress::Not => self.run_known(invocation(Arc::new(call.clone()))).await,
-            // The hooks before the call have had their say when it was asked about.
+            // The hooks before the call ran before the approval was requested.
             CallProgress::Approved(call) => self.run_approved(invocation(call), Some(true)).await,
             CallProgress::Returned(came) => {
                 self.run_after(invocation(Arc::clone(&came.returned.call)), came).await
@@ -154,7 +154,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Nothing of the application is called any more once the run is being dropped.
+    /// Blocks while the run is being dropped, so that no application code is called.
     async fn open(&self) {
         if self.closing.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -214,7 +214,7 @@ impl RunLoop<'_> {
         }
     }
 
-    /// Where the tool tells how far it is.
+    /// The receiver of the call's progress.
     fn progress(&self, position: usize) -> Option<Arc<Progress>> {
         let events = self.driver.ports.events.as_ref()?;
         Some(Arc::new(Progress::new(Arc::clone(events), index(position))))
@@ -302,7 +302,7 @@ impl RunLoop<'_> {
         Ok(result)
     }
 
-    /// Tells the middleware that a tool is called, or what it has answered.
+    /// Calls the middleware's hooks for a tool call or its result.
     async fn tell_middleware(
         &self,
         invocation: &ToolInvocation,
@@ -386,19 +386,19 @@ impl RunLoop<'_> {
 /// How far a call has come.
 enum CallProgress {
     Not,
-    /// Somebody has approved it.
+    /// The call is approved.
     Approved(Arc<ToolCall>),
     /// Its tool has given back something.
     Returned(CallOutcome),
 }
 
-/// What the hooks before a call came to.
+/// The outcome of the hooks before a call.
 enum Before {
     Go(Arc<ToolInvocation>),
     Skip(Arc<ToolInvocation>),
 }
 
-/// What a record holds beside call and result.
+/// Approval and duration of a call.
 #[derive(Default, Clone, Copy)]
 struct Record {
     approved: Option<bool>,
@@ -435,7 +435,7 @@ fn refused(call: &ToolCall, words: &str) -> ToolOutcome {
     Record::default().outcome(call, RawJson::from_str_value(words), true)
 }
 
-/// UPP-1.2 §10.4 has words for a refusal; whoever gave a reason is heard by the model instead.
+/// UPP-1.2 §10.4 defines the text of a denial; a reason, if there is one, replaces it.
 fn denied(call: &ToolCall, reason: Option<&str>) -> ToolOutcome {
     let record = Record { approved: Some(false), duration: 0 };
     if let Some(reason) = reason {

@@ -1,4 +1,4 @@
-//! The calls of one answer, all at once. UPP-1.2 §10.4.
+//! Runs the tool calls of one response concurrently. UPP-1.2 §10.4
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::types::action::{Action, ActionResult, ToolRound};
 use turntree_upp::UppError;
 
 impl RunLoop<'_> {
-    /// Runs all calls of a round at once, and feeds each result as it comes.
+    /// Runs all calls of a round concurrently and feeds each result when it arrives.
     pub(super) async fn run_tools(&self, machine: &mut Machine, round: &ToolRound) -> Result<(), UppError> {
         let step = machine.state().step();
         let calls = round.waiting.iter().map(|position| self.run_call(round, *position, step, None));

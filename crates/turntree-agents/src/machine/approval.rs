@@ -1,4 +1,4 @@
-//! Approvals in the state of a run: which calls wait, and how a decision is applied. UPP-1.2 §10.4.
+//! Approvals in the state of a run: waiting calls, and how a decision is applied. UPP-1.2 §10.4
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use turntree_core::json::RawJson;
 use turntree_core::message::ToolCall;
 
 impl Round {
-    /// The calls that nobody has decided about.
+    /// The calls that wait for approval.
     pub(crate) fn pending_approvals(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
         self.slots.iter().filter_map(|slot| match slot {
             CallState::AwaitingApproval(call) => Some(call),
@@ -18,7 +18,7 @@ impl Round {
         })
     }
 
-    /// What was decided and is not carried out.
+    /// The decisions that have not been carried out.
     fn decisions(&self) -> impl Iterator<Item = &ApprovalDecision> {
         self.slots.iter().filter_map(|slot| match slot {
             CallState::Decided(decision) => Some(decision),
@@ -35,7 +35,7 @@ impl RunState {
         }
     }
 
-    /// The calls that nobody has decided about, in their order.
+    /// The calls that wait for approval, in order.
     pub fn pending_approvals(&self) -> Vec<Arc<ToolCall>> {
         self.round().into_iter().flat_map(Round::pending_approvals).cloned().collect()
     }

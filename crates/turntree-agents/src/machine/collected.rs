@@ -15,22 +15,22 @@ use turntree_upp::StopReason;
 /// turn and no thread (decision A11).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EphemeralMessage {
-    /// How many messages of the run stand before it.
+    /// The number of messages of the run before it.
     pub(crate) at: usize,
     pub(crate) message: Arc<Message>,
 }
 
-/// What a run has brought.
+/// What a run has collected.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Collected {
     /// The input, then everything new, in order.
     #[serde(with = "list")]
     pub(crate) messages: History,
-    /// What is between them for the model alone, in order.
+    /// The ephemeral messages, in order.
     #[serde(rename = "asides", default, with = "list", skip_serializing_if = "Vector::is_empty")]
     pub(crate) ephemeral: Vector<Arc<EphemeralMessage>>,
-    /// What the model thought, one text a step.
+    /// The reasoning of the model, one text for each step.
     #[serde(default, with = "list", skip_serializing_if = "Vector::is_empty")]
     pub(crate) reasoning: Vector<String>,
     /// Records of tools, in the order they finished.
@@ -42,7 +42,7 @@ pub(crate) struct Collected {
     /// The structured answer; the last one given counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<RawJson>,
-    /// How the last answer ended.
+    /// How the last response ended.
     #[serde(default, skip_serializing_if = "AnswerStatus::is_complete")]
     pub(crate) ending: AnswerStatus,
 }
@@ -58,7 +58,7 @@ pub(crate) enum AnswerStatus {
     /// It ran out of tokens.
     #[serde(rename = "cut")]
     Truncated,
-    /// It is no answer to what was asked: the model refused, or will go on when asked again.
+    /// Not an answer: the model refused or paused.
     Other,
 }
 
@@ -123,7 +123,7 @@ impl Collected {
         self.turn_since(Mark::default())
     }
 
-    /// What came after a mark, as a turn.
+    /// What was collected after a mark, as a turn.
     pub(crate) fn turn_since(&self, mark: Mark) -> Result<Turn, TurnError> {
         let messages = self.messages.iter().skip(mark.messages).map(Arc::clone).collect();
         let executions = self.executions_since(mark).cloned().collect();
@@ -136,7 +136,7 @@ impl Collected {
         self.executions.iter().skip(mark.executions).map(AsRef::as_ref)
     }
 
-    /// What the model is sent of it: the messages, with the ephemeral between them.
+    /// The messages that the model receives: those of the run with the ephemeral messages between them.
     pub(crate) fn told(&self) -> impl Iterator<Item = &Arc<Message>> {
         let mut ephemeral = self.ephemeral.iter().peekable();
         let mut messages = self.messages.iter().enumerate().peekable();
@@ -159,7 +159,7 @@ impl Collected {
         self.last().filter(|message| message.has_tool_calls())
     }
 
-    /// What was there at a mark, without what has no place in time: the answer and how it ended.
+    /// What was collected before a mark, without output and answer status.
     pub(crate) fn cut(&self, mark: Mark) -> Self {
         Self {
             messages: self.messages.take(mark.messages),
@@ -171,7 +171,7 @@ impl Collected {
         }
     }
 
-    /// Whether it begins with another one, as far as the last entries tell.
+    /// True if `self` extends `earlier`, judged by the last entries.
     pub(crate) fn goes_on_from(&self, earlier: &Self) -> bool {
         fn begins<T: Clone>(whole: &Vector<Arc<T>>, part: &Vector<Arc<T>>) -> bool {
             let Some((place, last)) = part.len().checked_sub(1).zip(part.last()) else { return true };
@@ -190,7 +190,7 @@ impl Collected {
         self.ending == AnswerStatus::Other || response.is_none_or(|response| response.has_tool_calls())
     }
 
-    /// Whether a mark lies within.
+    /// True if the mark is within the collected data.
     pub(crate) fn contains_mark(&self, mark: Mark) -> bool {
         mark.messages <= self.messages.len()
             && mark.executions <= self.executions.len()

@@ -1,4 +1,4 @@
-//! How a run ends: with a checked answer, with an error, or aborted. UAP-1.0 §12.5, UPP-1.2 §10.5.
+//! How a run ends: with validated output, with an error, or aborted. UAP-1.0 §12.5, UPP-1.2 §10.5
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Machine {
         self.fail(UppError::invalid_response(&*self.setup.provider, words))
     }
 
-    /// One more step, in which the model hears what is wrong.
+    /// Adds a step in which the model receives the violations.
     pub(super) fn request_repair(&mut self, violations: &[Violation], stamp: Stamp) -> Phase {
         self.state.collected.data = None;
         let found = Violation::list(violations, "\n- ");
@@ -82,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// `on_error` is asked once: an error after a recovery is final.
+    /// `on_error` is called once: an error after a recovery is final.
     pub(super) fn fail(&mut self, error: UppError) -> Phase {
         let error = SavedError(self.with_partial(error));
         if std::mem::replace(&mut self.state.recovery_requested, true) {
@@ -99,7 +99,7 @@ impl Machine {
         }
     }
 
-    /// Ends the run with what it has. UAP-1.0 §12.5; decisions A56, A57.
+    /// Ends an aborted run with what it has collected. UAP-1.0 §12.5; decisions A56, A57
     ///
     /// Calls without a result are answered, so that the messages are a history to go on from. What arrived of an
     /// unfinished answer becomes the response, without its tool calls; nothing arrived leaves an empty response. An
@@ -116,7 +116,7 @@ impl Machine {
             let results = round.results(message, ABORTED);
             self.push(Arc::new(stamped(abort.results, Body::ToolResult { results })));
         }
-        // What arrived of a thought or a plan is no answer.
+        // Partial reasoning and partial plans are not responses.
         let partial = if was_aside { Folded::default() } else { abort.partial };
         self.mark_aborted(partial, abort.response);
         match self.state.collected.turn() {

@@ -18,13 +18,13 @@ use turntree_core::message::message::History;
 use turntree_core::message::{Body, Message, TokenUsage, ToolCall, ToolResult, Turn};
 use turntree_upp::UppError;
 
-/// What a call is answered with that ended together with its run.
+/// The result of calls that an abort ended.
 pub(super) const ABORTED: &str = "Tool execution was aborted";
 
-/// A reply that answers another action than the one the machine waits for: a mistake of the driver.
+/// The result does not belong to the action that the machine waits for: an error of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the machine does not wait for this reply; answer the action that `next` gives")]
-pub struct UnexpectedReply;
+pub struct UnexpectedResult;
 
 /// One run of an agent, step by step.
 ///
@@ -62,11 +62,11 @@ pub struct UnexpectedReply;
 pub struct Machine {
     pub(super) setup: Arc<Setup>,
     pub(super) state: RunState,
-    /// What the model is sent: the history, then what the run brought.
+    /// The messages that the model receives: history, then those of the run.
     pub(super) transcript: History,
 }
 
-/// The state alone: what is set up anew on restoring is not written.
+/// Serializes the state only; the setup is provided again when the run is restored.
 impl serde::Serialize for Machine {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.state.serialize(serializer)
@@ -74,7 +74,7 @@ impl serde::Serialize for Machine {
 }
 
 impl Machine {
-    /// A machine that starts, or goes on, from a state.
+    /// A machine that starts or resumes from a state.
     ///
     /// # Errors
     /// [`StateError`] when the state is of another version or contradicts itself.
@@ -92,12 +92,12 @@ impl Machine {
         Ok(Self { setup, state, transcript })
     }
 
-    /// The state as it stands; cheap to clone.
+    /// The state. Cheap to clone.
     pub const fn state(&self) -> &RunState {
         &self.state
     }
 
-    /// What the run was set up with.
+    /// The setup.
     pub const fn setup(&self) -> &Arc<Setup> {
         &self.setup
     }
@@ -111,7 +111,7 @@ impl Machine {
         self.setup = Arc::new(setup);
     }
 
-    /// What has to be done now. The same until it is answered.
+    /// The next action. The same until its result is fed.
     pub fn next(&self) -> Action {
         let hook = self.state.strategy.moves().calls_phase_hooks();
         match &self.state.phase {
@@ -141,11 +141,11 @@ impl Machine {
         }
     }
 
-    /// Takes what came of the action.
+    /// Feeds the result of the action.
     ///
     /// # Errors
-    /// [`UnexpectedReply`] when the reply does not answer the action; the machine is then as before.
-    pub fn feed(&mut self, reply: ActionResult) -> Result<(), UnexpectedReply> {
+    /// [`UnexpectedResult`] if the result does not belong to the action; the machine does not change.
+    pub fn feed(&mut self, reply: ActionResult) -> Result<(), UnexpectedResult> {
         let phase = std::mem::take(&mut self.state.phase);
         match self.step(phase, reply) {
             Ok(phase) => {
@@ -154,7 +154,7 @@ impl Machine {
             }
             Err(phase) => {
                 self.state.phase = phase;
-                Err(UnexpectedReply)
+                Err(UnexpectedResult)
             }
         }
     }
@@ -231,7 +231,7 @@ impl Machine {
         })
     }
 
-    /// Asks the strategy and turns its move into a phase.
+    /// Calls the strategy and converts its transition to a phase.
     pub(super) fn decide(
         &mut self,
         ask: impl FnOnce(&mut dyn StrategyPolicy, &StrategyView<'_>) -> Transition,
@@ -313,7 +313,7 @@ impl Machine {
         }
     }
 
-    /// Goes on once every call has settled, and none waits for a decision.
+    /// Continues when every call has finished and none waits for approval.
     fn settle(&mut self, mut round: Round) -> Phase {
         if round.is_running() || round.unsaved {
             return Phase::Tools(round);
@@ -353,7 +353,7 @@ impl Machine {
         self.state.strategy.moves().plan_step().map(Into::into)
     }
 
-    /// What the step that runs has brought so far. `None` before its model has answered.
+    /// The turn of the current step so far. `None` before its model has responded.
     pub fn step_turn(&self) -> Option<Turn> {
         self.state.collected.turn_since(self.state.mark).ok()
     }
@@ -372,7 +372,7 @@ impl Machine {
     }
 }
 
-/// A call that somebody has to decide about; offered for saving like a result, as it must survive a restart.
+/// A call that needs approval. It is saved like a result, so that it survives a restart.
 fn take_approval_request(mut round: Round, position: usize, call: Arc<ToolCall>) -> Result<Phase, Round> {
     match round.slots.get_mut(position) {
         Some(slot @ CallState::Waiting) => *slot = CallState::AwaitingApproval(call),

@@ -24,7 +24,7 @@ pub mod setup;
 pub mod state;
 pub mod strategies;
 
-pub use machine::{Machine, UnexpectedReply};
+pub use machine::{Machine, UnexpectedResult};
 pub use setup::Setup;
 pub use state::{RunState, StateError};
 pub use strategies::{

@@ -1,4 +1,4 @@
-//! Calls of the model: what they are sent with, and where their answers go.
+//! Model calls: what they are sent with, and where their responses go.
 //!
 //! That depends on the [`Purpose`] of the call. What the model is told and thinks aside is in the transcript, and not in
 //! the messages of the run (decision A11).
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Tells the model something aside, and calls it.
+    /// Adds an ephemeral message and calls the model.
     pub(super) fn prompt(&mut self, stamp: Stamp) -> Phase {
         let words = self.state.strategy.moves().prompt(&self.decision());
         let message = stamped(stamp, Body::User { content: vec![ContentBlock::text(words)] });
@@ -48,7 +48,7 @@ impl Machine {
     pub(super) fn take_answer(&mut self, response: ModelResponse) -> Phase {
         let ModelResponse { message, usage, stop_reason, data } = response;
         self.state.collected.usage.push_back(Arc::new(usage));
-        // A turn cannot tell `null` from no data, and no schema of an object allows it.
+        // A turn does not distinguish `null` from missing output, and no object schema allows `null`.
         let data = data.filter(|data| !data.is_null());
         match self.state.strategy.moves().purpose() {
             Purpose::Reason => {
@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    /// The call has failed: the strategy may go on all the same, unless somebody stopped it.
+    /// A model call has failed. The strategy may continue, unless the call was cancelled.
     pub(super) fn take_failure(&mut self, error: UppError) -> Phase {
         let next = match error.code {
             ErrorCode::Cancelled => None,
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// The turn of the application's strategy, as if the run had brought it.
+    /// Stores the turn of a custom strategy as if the machine had collected it.
     pub(super) fn take_performed(&mut self, performed: StrategyOutcome) -> Phase {
         let StrategyOutcome { turn, step, reasoning, plan } = performed;
         let begins = turn.messages.first().is_some_and(|first| first.kind() == MessageKind::User);

@@ -13,7 +13,7 @@ use turntree_core::message::{Message, ToolCall, ToolDefinition, ToolResult};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Round {
-    /// How each call stands, in the order of the calls.
+    /// The state of each call, in order.
     pub(crate) slots: Vec<CallState>,
     /// A result came in that has not been offered for saving.
     pub(crate) unsaved: bool,
@@ -58,7 +58,7 @@ impl Round {
         self.slots.iter().any(CallState::is_open)
     }
 
-    /// Whether every slot is of its call. What runs on approval must be what the model asked for.
+    /// True if every state belongs to its call: an approved call must be the call that the model made.
     pub(crate) fn matches(&self, message: &Message) -> bool {
         let calls = message.tool_calls();
         let of_call = |(slot, call): (&CallState, &ToolCall)| match slot {

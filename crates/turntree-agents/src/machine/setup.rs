@@ -8,10 +8,10 @@ use turntree_core::message::ToolDefinition;
 use turntree_core::message::message::History;
 use turntree_upp::System;
 
-/// What a run is started with and what does not change.
+/// The inputs of a run that do not change.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// What was said before.
+    /// The history.
     pub history: History,
     /// The system prompt.
     pub system: Option<Arc<System>>,
@@ -23,11 +23,11 @@ pub struct Setup {
     pub structure: Option<Arc<RawJson>>,
     /// JSON Schema of the plan, where the strategy makes one.
     pub plan_schema: Option<Arc<RawJson>>,
-    /// What a plan is held to beside the rules for all plans.
+    /// Rules for the plan, in addition to those of all plans.
     pub plan_rules: Option<Arc<Structure>>,
-    /// Whether the answer stands in the member [`WRAPPED`](crate::types::structure::WRAPPED) of what the model gives.
+    /// True if the output is inside the member [`WRAPPED`](crate::types::structure::WRAPPED) of the model's response.
     pub is_wrapped: bool,
-    /// Whether the model is asked once more when its answer does not fit.
+    /// True if the model is asked once to repair output that does not match the structure.
     pub structure_repair: bool,
     /// Whose model runs; in errors.
     pub provider: Arc<str>,

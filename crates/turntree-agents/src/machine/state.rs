@@ -32,7 +32,7 @@ pub enum StateError {
     Contradiction(&'static str),
 }
 
-/// Where a run stands: each phase waits for one kind of reply.
+/// The phase of a run. Each phase accepts one kind of action result.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Phase {
@@ -45,19 +45,19 @@ pub(crate) enum Phase {
     StepId,
     /// A step begins.
     StepStart,
-    /// The model is to be told something aside.
+    /// The model receives an ephemeral message.
     Prompt,
     /// The model is called.
     Model,
     /// It has thought.
     Reasoned,
-    /// What it thought is announced.
+    /// Hooks are notified of the reasoning.
     Reason,
     /// It has planned.
     Planned,
-    /// An answer that wants tools is there.
+    /// The model has responded with tool calls.
     Answered,
-    /// The tools it wants are announced.
+    /// Hooks are notified of the tool calls.
     Act,
     /// Tools run.
     Tools(Round),
@@ -69,13 +69,13 @@ pub(crate) enum Phase {
     StepEnd,
     /// The ended step is saved.
     Save,
-    /// The stop condition is asked.
+    /// The stop condition is evaluated.
     Stop,
     /// The limit is crossed.
     Exceeded(u32),
     /// The structured answer is checked.
     Checking,
-    /// It did not fit: the model is to be told.
+    /// The output does not match: the model receives the violations.
     Repair(Vec<Violation>),
     /// The turn is whole.
     Completing(Arc<Turn>),
@@ -102,10 +102,10 @@ pub struct RunState {
     pub(crate) mark: Mark,
     pub(crate) metadata: Arc<RawObject>,
     pub(crate) phase: Phase,
-    /// `on_error` has been asked: a second failure is final.
+    /// True if `on_error` was called: the next failure is final.
     #[serde(rename = "askedRecovery", default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) recovery_requested: bool,
-    /// The model was asked to repair its answer: a second one that does not fit is final.
+    /// True if the model was asked to repair its output: the next mismatch is final.
     #[serde(rename = "askedRepair", default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) repair_requested: bool,
 }
@@ -136,7 +136,7 @@ impl RunState {
         }
     }
 
-    /// Whether the run has ended, or is failing: there is nothing to go on with.
+    /// True if the run has ended or is failing.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Failing(_) | Phase::Failed(_) | Phase::Done(_))
     }
@@ -161,7 +161,7 @@ impl RunState {
         matches!(self.strategy, StrategyState::Plan(_))
     }
 
-    /// What the model thought last; empty before it has.
+    /// The last reasoning of the model; empty if there is none.
     pub(crate) fn last_thought(&self) -> &str {
         self.collected.reasoning.last().map_or("", String::as_str)
     }
@@ -179,7 +179,7 @@ impl RunState {
         }
     }
 
-    /// The state without what the run has brought, but for the structured answer.
+    /// The state without collected data, except for the output.
     pub(crate) fn without_collected(&self) -> Self {
         let (data, ending) = (self.collected.data.clone(), self.collected.ending);
         Self { collected: Collected { data, ending, ..Collected::default() }, ..self.clone() }

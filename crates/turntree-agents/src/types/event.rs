@@ -1,4 +1,4 @@
-//! What a listener hears of a run. UAP-1.0 §12.2, decisions A54, A55, A104.
+//! The events of a streamed run. UAP-1.0 §12.2; decisions A54, A55, A104
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum AgentStreamEvent {
     Uap(UapEvent),
     /// Of the model or a tool, unchanged: `source` is `upp`.
     Upp(StreamEvent),
-    /// Of an agent that runs as a tool, at any depth; only where the listener wants them (decision A60).
+    /// An event of a sub-agent, at any depth; only if the stream includes them (decision A60).
     SubAgent(Box<SubAgentEvent>),
 }
 
@@ -42,7 +42,7 @@ json_object! {
         pub parent_agent_id: Option<Arc<str>> = "parentAgentId",
         /// The run whose tool it is; none in a call of a bare model.
         pub parent_turn_id: Option<Arc<str>> = "parentTurnId",
-        /// What the tool is called.
+        /// The name of the tool.
         pub tool_name: Arc<str> = "toolName",
         /// The call.
         pub tool_call_id: Arc<str> = "toolCallId",
@@ -91,7 +91,7 @@ json_object! {
 }
 
 json_object! {
-    /// What a model thought.
+    /// The model has reasoned.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Reasoning {
         /// Its words.
@@ -100,7 +100,7 @@ json_object! {
 }
 
 json_object! {
-    /// Tools that the model wants called.
+    /// The model calls tools.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ActionTaken {
         /// The calls.
@@ -109,7 +109,7 @@ json_object! {
 }
 
 json_object! {
-    /// What the tools gave back.
+    /// The tools have returned.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Observation {
         /// One result a call, in the order of the calls.
@@ -132,7 +132,7 @@ macro_rules! data {
         #[derive(Debug, Clone, PartialEq)]
         pub enum UapData {
             $( $(#[$meta])* $variant($type), )*
-            /// A type this version does not know.
+            /// A type that this version does not define.
             Unknown {
                 /// Its name.
                 kind: Box<str>,
@@ -179,11 +179,11 @@ data! {
     StepStart(StepStart) = "step_start",
     /// A step has ended.
     StepEnd(StepEnd) = "step_end",
-    /// What a model thought.
+    /// The model has reasoned.
     Reasoning(Reasoning) = "reasoning",
-    /// Tools that the model wants called.
+    /// The model calls tools.
     Action(ActionTaken) = "action",
-    /// What the tools gave back.
+    /// The tools have returned.
     Observation(Observation) = "observation",
     /// A checkpoint was made.
     Checkpoint(CheckpointMade) = "checkpoint",

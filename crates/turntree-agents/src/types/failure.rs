@@ -1,4 +1,4 @@
-//! What a failed run had brought: carried by its error. UPP-1.2 §10.3.
+//! What a failed run has collected; its error carries it. UPP-1.2 §10.3
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use turntree_upp::UppError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the run had brought {} messages", turn.messages.len())]
 pub struct PartialTurn {
-    /// What the run had brought.
+    /// What the run has collected.
     pub turn: Arc<Turn>,
     /// What caused the error, where something did.
     #[source]
     pub cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// What a run had brought before this error ended it. `None` when no model had answered yet.
+/// What a run had collected before this error ended it. `None` if no model had responded.
 pub fn partial_turn(error: &UppError) -> Option<&PartialTurn> {
     error.cause.as_deref()?.downcast_ref()
 }

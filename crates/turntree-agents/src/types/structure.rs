@@ -1,4 +1,4 @@
-//! Structured answers: what is asked of the model, and whether its answer fits. UPP-1.2 §10.5.
+//! Structured output: the schema for the model, and validation. UPP-1.2 §10.5
 //!
 //! The specification leaves answers unchecked; here they are held to their JSON Schema, so that `turn.data` is what was
 //! asked for or the run fails. Vendors want an object at the root: a schema of anything else is sent inside one.
@@ -12,7 +12,7 @@ use turntree_core::json::{RawJson, RawObject};
 use turntree_core::limits::Limits;
 use turntree_upp::UppError;
 
-/// The member that holds an answer which is no object.
+/// The member that holds output whose schema is not an object.
 pub const WRAPPED: &str = "value";
 
 /// Violations that an error or a repair names; the rest is counted.
@@ -21,7 +21,7 @@ const NAMED: usize = 8;
 /// Longest words of one violation, in characters: a validator repeats the value.
 const LONGEST: usize = 300;
 
-/// What a structured answer must look like.
+/// The structure of the output: a JSON Schema and its validator.
 pub struct Structure {
     schema: Arc<RawJson>,
     is_wrapped: bool,
@@ -35,7 +35,7 @@ pub struct Violation {
     pub pointer: String,
     /// The rule, as JSON Schema or the application names it.
     pub rule: String,
-    /// What is wrong.
+    /// What is wrong with the value.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl Violation {
         Self { pointer: pointer.into(), rule: rule.into(), message: words }
     }
 
-    /// There is no JSON at all.
+    /// The response is not JSON.
     pub fn no_json() -> Self {
         Self::new("", "json", "it is not JSON")
     }
@@ -77,17 +77,17 @@ impl Structure {
         Self { schema, is_wrapped, validator: OnceLock::new() }
     }
 
-    /// The structure of a schema that no model is told: as it is, whatever stands at its root.
+    /// A schema that no model receives: used as it is.
     pub(crate) fn as_given(schema: Arc<RawJson>) -> Self {
         Self { schema, is_wrapped: false, validator: OnceLock::new() }
     }
 
-    /// The schema as the model is told it: an object at its root.
+    /// The schema that the model receives: always an object.
     pub const fn schema(&self) -> &Arc<RawJson> {
         &self.schema
     }
 
-    /// Whether the answer stands in the member [`WRAPPED`] of what the model gives.
+    /// True if the output is inside the member [`WRAPPED`] of the model's response.
     pub const fn is_wrapped(&self) -> bool {
         self.is_wrapped
     }
@@ -143,7 +143,7 @@ impl fmt::Debug for Structure {
     }
 }
 
-/// The answer inside what the model gave.
+/// The output inside the member [`WRAPPED`] of a response.
 pub fn unwrapped(answer: &RawJson) -> Option<RawJson> {
     RawObject::from_raw(answer)?.get(WRAPPED).cloned()
 }
@@ -193,7 +193,7 @@ fn is_object(schema: &RawObject) -> bool {
         || (schema.get("type").is_none() && schema.get("properties").is_some())
 }
 
-/// Whether a schema allows something that is no object. One that says nothing is left to the vendor.
+/// True if a schema allows values other than objects. A schema without constraints is sent unchanged.
 fn says_otherwise(schema: &RawObject) -> bool {
     ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"].iter().any(|word| schema.get(word).is_some())
 }

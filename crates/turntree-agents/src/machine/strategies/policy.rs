@@ -10,7 +10,7 @@ use turntree_core::json::RawJson;
 use turntree_core::message::ToolExecution;
 use turntree_upp::UppError;
 
-/// What a call of the model is for: what it is sent with, and where its answer goes.
+/// The purpose of a model call: what it is sent with, and where its response goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To answer: with tools, and the structure. The answer joins the conversation.
@@ -30,12 +30,12 @@ impl Purpose {
     }
 }
 
-/// What a run does next, as a strategy decides it.
+/// The transition that a strategy chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Transition {
-    /// Call the model with what it was told so far.
+    /// Call the model with the current messages.
     CallModel,
-    /// Tell the model something aside ([`StrategyPolicy::prompt`]), and call it.
+    /// Add an ephemeral message ([`StrategyPolicy::prompt`]) and call the model.
     Ask,
     /// Run the tools that the last answer calls.
     RunTools,
@@ -49,16 +49,16 @@ pub(crate) enum Transition {
     Finish,
     /// One more tool round would be more than the limit.
     Exceeded(u32),
-    /// The model did not give what the strategy needs: what is wrong.
+    /// The response is not usable for the strategy; the reason.
     Invalid(String),
 }
 
 /// What a strategy decides on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StrategyView<'a> {
-    /// What the run was set up with.
+    /// The setup of the run.
     pub(crate) setup: &'a Setup,
-    /// What it has brought.
+    /// What the run has collected.
     pub(crate) collected: &'a Collected,
     /// The step that runs, from 1.
     pub(crate) step: u32,
@@ -67,7 +67,7 @@ pub(crate) struct StrategyView<'a> {
 }
 
 impl<'a> StrategyView<'a> {
-    /// Whether the last answer wants tools that can be run. Without tools its calls are left to the caller.
+    /// True if the last response contains tool calls that can run. Without tools, calls are left to the caller.
     pub(crate) fn wants_tools(&self) -> bool {
         !self.setup.tools.is_empty() && self.collected.last().is_some_and(|answer| answer.has_tool_calls())
     }
@@ -80,12 +80,12 @@ impl<'a> StrategyView<'a> {
 
 /// The places of a run where a strategy decides. Defaults serve strategies that never come there.
 pub(crate) trait StrategyPolicy {
-    /// What the call of the model is for that is under way, or was the last.
+    /// The purpose of the current or the last model call.
     fn purpose(&self) -> Purpose {
         Purpose::Answer
     }
 
-    /// What the model is told aside, after [`Transition::Ask`].
+    /// The text of the ephemeral message, after [`Transition::Ask`].
     fn prompt(&self, _decision: &StrategyView<'_>) -> String {
         String::new()
     }
@@ -96,12 +96,12 @@ pub(crate) trait StrategyPolicy {
     /// A step has begun.
     fn begun(&mut self, decision: &StrategyView<'_>) -> Transition;
 
-    /// The model has thought, and its text stands aside.
+    /// The model has reasoned; the text is an ephemeral message.
     fn reasoned(&mut self, _decision: &StrategyView<'_>) -> Transition {
         Transition::EndStep
     }
 
-    /// The model has planned, and its text stands aside; `data` is the structured answer.
+    /// The model has planned; the text is an ephemeral message, `data` the structured output.
     fn planned(&mut self, _decision: &StrategyView<'_>, _data: Option<&RawJson>) -> Transition {
         Transition::EndStep
     }
