@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 
 
 class AgentStrategy:
-    """What to call while an agent runs; each may be sync or async and is awaited. UAP-1.0 §11.
+    """Functions that are called while an agent runs. Each may be sync or async.
 
     Args:
-        stop_condition: ``(state) -> bool``, asked after every step.
+        stop_condition: ``(state) -> bool``, called after every step; true ends the run.
         on_step_start: ``(step, state)``.
         on_reason: ``(step, reasoning)``; only where the execution strategy reasons.
         on_act: ``(step, calls)``; only where the execution strategy reasons.
         on_observe: ``(step, results)``; only where the execution strategy reasons.
         on_step_end: ``(step, {"turn": …, "state": …})``.
         on_complete: ``(turn)``.
-        on_error: ``(error, state)``; a turn it returns completes the run instead.
+        on_error: ``(error, state)``; if it returns a turn, that turn completes the run.
+
+    Spec: UAP-1.0 §11.
     """
 
     __slots__ = (
@@ -81,13 +83,13 @@ AgentHooks = AgentStrategy
 
 
 def strategy_of(value: AgentStrategy | Mapping[str, Hook] | None) -> AgentStrategy:
-    """An `AgentStrategy` from one or from a dict, keys as Python or as the specification spells them."""
+    """Return an `AgentStrategy` from one, or from a dict with keys in snake_case or camelCase."""
     strategy: AgentStrategy = options_from(AgentStrategy, value, "strategy")
     return strategy
 
 
 def native_hooks(strategy: AgentStrategy, tools: ToolUseStrategy) -> dict[str, Hook | None]:
-    """All hooks by the names that the native core gives them."""
+    """Return all hooks by their names in the native core."""
     return {
         "stop_condition": strategy.stop_condition,
         "on_step_start": strategy.on_step_start,

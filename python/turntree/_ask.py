@@ -1,4 +1,7 @@
-"""Asking agents: in a thread of the caller's, or aside. UAP-1.0 §9."""
+"""`ask` and `query`: run an agent in a given thread, or in a thread of its own.
+
+Spec: UAP-1.0 §9.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,21 @@ if TYPE_CHECKING:
 
 
 async def ask(agent: Agent, input: Input, thread: _core.Thread | None = None) -> _core.Turn:
-    """Run an agent after what a thread says, and add the turn to the thread. UAP-1.0 §9.1.
+    """Run an agent with a thread as its history, and append the turn to the thread.
 
     Args:
-        agent: Who answers.
+        agent: The agent.
         input: As `Agent.run` takes it.
-        thread: What was said before, and where the turn goes; that of a tree's node too. Default: a new one.
+        thread: The history; the turn is appended to it. The thread of a tree's node is accepted. Default: a new thread.
 
     Returns:
         The turn.
 
     Raises:
-        UPPError: The run failed; the thread is as before.
-        TypeError: `thread` is no thread.
+        UPPError: The run failed; the thread is unchanged.
+        TypeError: `thread` is not a `Thread`.
+
+    Spec: UAP-1.0 §9.1.
     """
     if thread is None:
         thread = Thread()
@@ -40,18 +45,20 @@ async def ask(agent: Agent, input: Input, thread: _core.Thread | None = None) ->
 
 
 async def query(agent: Agent, input: Input, *, session: Session | None = None) -> QueryResult:
-    """Ask an agent aside: in a thread of its own that can be continued and that nobody else sees. UAP-1.0 §9.2.
+    """Run an agent in a new, separate thread that the result can continue.
 
-    Inside a run of a session (in a tool, a hook), or with `session`, the thread is kept with that session: as a node
-    under the root of its tree with the metadata ``{"kind": "query", "agentId": …}``, apart from every other history.
+    Inside a run of a session (in a tool or a hook), or with `session`, the thread is stored in that session: as a node
+    under the root of its tree, with the metadata ``{"kind": "query", "agentId": …}``. It is part of no other history.
 
     Args:
-        agent: Who answers.
+        agent: The agent.
         input: As `Agent.run` takes it.
-        session: Whose tree keeps the thread. Default: the session in whose run this is called.
+        session: The session that stores the thread. Default: the session whose run calls this function.
 
     Raises:
-        UPPError: The run failed; nothing is kept.
+        UPPError: The run failed; nothing is stored.
+
+    Spec: UAP-1.0 §9.2.
     """
     thread = Thread()
     turn = await ask(agent, input, thread)
@@ -63,7 +70,10 @@ async def query(agent: Agent, input: Input, *, session: Session | None = None) -
 
 
 class QueryResult:
-    """What `query` gives: the turn, and a thread to go on with. UAP-1.0 §9.2."""
+    """The result of `query`: the turn, and the thread to continue.
+
+    Spec: UAP-1.0 §9.2.
+    """
 
     __slots__ = ("__weakref__", "_agent", "_thread", "_turn")
 
@@ -74,7 +84,7 @@ class QueryResult:
 
     @property
     def turn(self) -> _core.Turn:
-        """What this question brought."""
+        """The turn of this query."""
         return self._turn
 
     @property
@@ -84,17 +94,17 @@ class QueryResult:
 
     @property
     def thread(self) -> _core.Thread:
-        """The query's thread: this question and all that continued it."""
+        """The thread of the query, with all continuations."""
         return self._thread
 
     async def continue_(self, input: Input) -> QueryResult:
-        """Ask on in the same thread; ``getattr(result, "continue")`` is the same.
+        """Run the agent again in the same thread. ``getattr(result, "continue")`` is the same method.
 
         Args:
             input: As `Agent.run` takes it.
 
         Returns:
-            A result on the same thread. Continuing an earlier result goes on at the end of the thread all the same.
+            A result with the same thread. Continuing an earlier result also appends at the end of the thread.
 
         Raises:
             UPPError: The run failed; the thread is as before.
@@ -102,18 +112,21 @@ class QueryResult:
         return QueryResult(self._agent, await ask(self._agent, input, self._thread), self._thread)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give turn and thread as plain data, keys as UAP-1.0 §9.2 names them."""
+        """Return the turn and the thread as a dict with the keys of the specification.
+
+        Spec: UAP-1.0 §9.2.
+        """
         return {"turn": self._turn.to_dict(), "threadId": self.thread_id, "thread": self._thread.to_dict()}
 
     def to_json(self) -> str:
-        """Give turn and thread as JSON."""
+        """Return the turn and the thread as JSON."""
         turn, thread = self._turn.to_json(), self._thread.to_json()
         import json
 
         return f'{{"turn":{turn},"threadId":{json.dumps(self.thread_id)},"thread":{thread}}}'
 
     def __getattr__(self, name: str) -> Any:
-        # The specification's name for it is a keyword of Python.
+        # The specification calls the method `continue`, which is a Python keyword.
         if name == "continue":
             return self.continue_
         message = f"{type(self).__name__!r} object has no attribute {name!r}"

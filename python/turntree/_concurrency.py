@@ -1,4 +1,4 @@
-"""One call for each of many inputs, several at once. Behind `Agent.map`."""
+"""Runs one call for each input with limited concurrency. `Agent.map` uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def map_in_order(
     *,
     return_exceptions: bool,
 ) -> AsyncGenerator[R, None]:
-    """Give the results of the calls in the order of the inputs.
+    """Yield the results of the calls in the order of the inputs.
 
     Raises:
         ValueError: `concurrency` is not positive.
@@ -36,7 +36,7 @@ async def _in_order(
 ) -> AsyncGenerator[R, None]:
     import asyncio
 
-    # Calls in order; at their end None, or what taking an input raised.
+    # Tasks in order; then None, or the exception that the input iterator raised.
     calls: asyncio.Queue[Task[R] | BaseException | None] = asyncio.Queue()
     places = asyncio.Semaphore(concurrency)
     started: set[Task[R]] = set()
@@ -53,7 +53,7 @@ async def _in_order(
                 calls.put_nowait(task)
                 await places.acquire()
             calls.put_nowait(None)
-        except Exception as error:  # whatever the inputs raise is raised in its place
+        except Exception as error:  # the consumer raises it after the results before it
             calls.put_nowait(error)
 
     starting = asyncio.create_task(start())

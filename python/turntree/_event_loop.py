@@ -1,4 +1,4 @@
-"""What runs in the threads of our own event loops. Called by the native core."""
+"""Runs the event loop of a background thread. Called by the native core."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def run_until_stopped(loop: AbstractEventLoop) -> None:
     """Run a loop until it is stopped.
 
-    asyncio lets a `KeyboardInterrupt` or `SystemExit` of a task out of the loop. Its task holds it too, and whoever
-    waits for the task gets it there; the loop has to go on for that, and for everybody else.
+    asyncio raises a `KeyboardInterrupt` or `SystemExit` of a task out of `run_forever`. The task stores the exception
+    too, and awaiting the task raises it; the loop continues for that, and for the other tasks.
     """
     while True:
         try:

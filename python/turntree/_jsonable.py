@@ -1,4 +1,4 @@
-"""Plain data for values that have one obvious JSON form. Called by the native core for what it does not know."""
+"""Converts values to JSON types. The native core calls it for types that it does not handle itself."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def to_jsonable(value: Any) -> Any:
-    """Turn a value into str, int, float, bool, None, list or dict; give back the value itself if it has no such form.
+    """Convert a value to str, int, float, bool, None, list or dict, or return it unchanged if it has no such form.
 
-    Knows enums, UUIDs, decimals, paths, times and spans of time, dataclasses, named mappings and iterables.
+    Converts enums, UUIDs, decimals, paths, times and spans of time, dataclasses, named mappings and iterables.
     """
-    # Only a module that is loaded can have made the value: nothing is imported for this.
+    # A value's module is already loaded, so nothing is imported here.
     enum = sys.modules.get("enum")
     if enum is not None and isinstance(value, enum.Enum):
         return value.value

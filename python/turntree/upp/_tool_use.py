@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 
 class ToolUseStrategy:
-    """How tools are used, and what to call meanwhile; each hook may be sync or async. UPP-1.2 §5 and §10.4.
+    """The limit of tool rounds and the hooks of tool calls. Each hook may be sync or async.
 
     Args:
-        max_iterations: Most tool rounds, where the execution strategy does not say. 0 turns execution off.
+        max_iterations: The maximum of tool rounds if the execution strategy sets none. 0 disables tool execution.
         on_tool_call: ``(tool, params)``: the model wants a tool called.
         on_before_call: ``(tool, params)`` before a call: falsy skips it; ``{"proceed": True, "params": …}`` replaces
             the arguments; true goes on.
         on_after_call: ``(tool, params, result)``: ``{"result": …}`` replaces the result.
         on_error: ``(tool, params, error)``: a tool failed.
-        on_max_iterations: ``(limit)``.
+        on_max_iterations: ``(limit)``; called when one more round would exceed the limit.
+
+    Spec: UPP-1.2 §5 and §10.4.
     """
 
     __slots__ = (
@@ -60,6 +62,6 @@ class ToolUseStrategy:
 
 
 def tool_strategy_of(value: ToolUseStrategy | Mapping[str, Any] | None) -> ToolUseStrategy:
-    """A `ToolUseStrategy` from one or from a dict, keys as Python or as the specification spells them."""
+    """Return a `ToolUseStrategy` from one, or from a dict with keys in snake_case or camelCase."""
     strategy: ToolUseStrategy = options_from(ToolUseStrategy, value, "tool_strategy")
     return strategy
