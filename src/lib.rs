@@ -102,8 +102,8 @@ mod _core {
     use super::upp::scripted::PyReply;
 
     macro_rules! data_classes {
-        ($module:ident, $faces:ident: $($class:ty),* $(,)?) => {
-            $( $module.add_class::<$class>()?; $faces.add::<$class>($module.py()); )*
+        ($module:ident, $registry:ident: $($class:ty),* $(,)?) => {
+            $( $module.add_class::<$class>()?; $registry.add::<$class>($module.py()); )*
         };
     }
 
@@ -119,8 +119,8 @@ mod _core {
         let fields = module.py().import("turntree._dataclass")?.getattr("Fields")?.call0()?;
         module.py().get_type::<Data>().setattr("__dataclass_fields__", fields)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        let mut faces = ClassRegistry::default();
-        data_classes!(module, faces:
+        let mut registry = ClassRegistry::default();
+        data_classes!(module, registry:
             content::Text, content::Reasoning, media::Image, media::Document, media::Audio, media::Video,
             content::BinaryData, message::Message, message::UserMessage, message::AssistantMessage,
             message::ToolResultMessage, records::ToolCall, records::ToolResult, records::ToolExecution,
@@ -129,9 +129,9 @@ mod _core {
             embedding::Embedding, embedding::EmbeddingUsage, embedding::EmbeddingResult, embedding::EmbeddingProgress,
             image::GeneratedImage, image::ImageUsage, image::ImageResult, image::ImageEvent,
         );
-        super::thread_protocol::register(module, &mut faces)?;
+        super::thread_protocol::register(module, &mut registry)?;
         module.add_function(wrap_pyfunction!(super::render::_render, module)?)?;
-        faces.publish(module.py());
+        registry.install(module.py());
         Ok(())
     }
 }

@@ -65,7 +65,7 @@ impl ClassRegistry {
     }
 
     /// Makes the classes available, once per process.
-    pub(crate) fn publish(self, py: Python<'_>) {
+    pub(crate) fn install(self, py: Python<'_>) {
         REGISTRY.get_or_init(py, || self.0);
     }
 }

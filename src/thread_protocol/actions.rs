@@ -219,7 +219,7 @@ action_class! {
         content: &Bound<'_, PyAny>, attachments: Option<&Bound<'_, PyAny>>
     ) {
         content: content_from(content, "content")?,
-        attachments: attachments.map(|list| super::list_of::<Attachment>(list, "attachments")).transpose()?
+        attachments: attachments.map(|list| super::lists::list_of::<Attachment>(list, "attachments")).transpose()?
             .map(|list| list.into_iter().map(Arc::unwrap_or_clone).collect()),
     }
 }

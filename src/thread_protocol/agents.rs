@@ -80,7 +80,7 @@ pub(super) fn agents_from(value: &Bound<'_, PyAny>) -> PyResult<AgentRegistry> {
         }
         return Ok(registry);
     }
-    for agent in super::list_of::<AgentConfig>(value, "agents")? {
+    for agent in super::lists::list_of::<AgentConfig>(value, "agents")? {
         registry.add(Arc::unwrap_or_clone(agent));
     }
     Ok(registry)

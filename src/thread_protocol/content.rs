@@ -182,7 +182,7 @@ pub(super) fn content_from(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Mes
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(MessageContent::Text(text.to_str()?.to_owned()));
     }
-    let items = super::items_of(value, what)
+    let items = super::lists::items_of(value, what)
         .map_err(|_| wrong_type(value, what, "a str or a list of content parts"))?;
     let parts = items.iter().enumerate().map(|(place, item)| part_from(item, &format!("{what}[{place}]")));
     parts.collect::<PyResult<Vec<_>>>().map(MessageContent::Parts)

@@ -115,8 +115,10 @@ impl Thread {
         updated_at: Option<&Bound<'_, PyAny>>,
         metadata: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let actions =
-            actions.map(|actions| super::items_of(actions, "actions")).transpose()?.unwrap_or_default();
+        let actions = actions
+            .map(|actions| super::lists::items_of(actions, "actions"))
+            .transpose()?
+            .unwrap_or_default();
         let actions: Vec<_> = actions
             .iter()
             .enumerate()

@@ -1,12 +1,9 @@
 //! ThreadProtocol as Python classes: documents, actions, content, and conversions from and to Pydantic AI and the AI SDK.
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyModule, PyString};
+use pyo3::types::PyModule;
 
-use super::data::{ClassRegistry, DataClass, extract};
-use crate::error::wrong_type;
+use super::data::ClassRegistry;
 
 pub(crate) mod actions;
 mod agents;
@@ -18,6 +15,7 @@ pub(crate) mod document;
 mod edit;
 pub(crate) mod error;
 mod issues;
+mod lists;
 pub(crate) mod pydantic_ai;
 mod shared;
 mod upp;
@@ -25,10 +23,10 @@ pub(crate) mod vercel_ui;
 mod versions;
 
 /// Adds the classes and functions of ThreadProtocol to the native module.
-pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) -> PyResult<()> {
+pub(crate) fn register(module: &Bound<'_, PyModule>, registry: &mut ClassRegistry) -> PyResult<()> {
     macro_rules! data_classes {
         ($($class:ty),* $(,)?) => {
-            $( module.add_class::<$class>()?; faces.add::<$class>(module.py()); )*
+            $( module.add_class::<$class>()?; registry.add::<$class>(module.py()); )*
         };
     }
     data_classes!(
@@ -61,7 +59,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) 
     module.add_function(wrap_pyfunction!(arrow::_convert_column, module)?)?;
     // Both protocols have a `Thread`, and the native module has one namespace.
     module.add("ProtocolThread", module.py().get_type::<document::Thread>())?;
-    faces.add::<document::Thread>(module.py());
+    registry.add::<document::Thread>(module.py());
     module.add_class::<vercel_ui::UiStreamReader>()?;
     module.add_class::<vercel_ui::UiLiveStream>()?;
     module.add_function(wrap_pyfunction!(vercel_ui::from_ui_messages, module)?)?;
@@ -70,22 +68,4 @@ pub(crate) fn register(module: &Bound<'_, PyModule>, faces: &mut ClassRegistry) 
     module.add_function(wrap_pyfunction!(versions::pydantic_ai_version, module)?)?;
     module.add_function(wrap_pyfunction!(versions::downgrade_pydantic_ai, module)?)?;
     module.add_function(wrap_pyfunction!(pydantic_ai::from_pydantic_ai, module)?)
-}
-
-/// Values from a list of handles or plain data; errors name the place.
-fn list_of<C: DataClass>(values: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<Arc<C::Value>>> {
-    items_of(values, what)?
-        .into_iter()
-        .enumerate()
-        .map(|(place, item)| extract::<C>(&item, &format!("{what}[{place}]")))
-        .collect()
-}
-
-/// The items of what must be a list, or any other iterable that is neither text nor a dict.
-fn items_of<'py>(values: &Bound<'py, PyAny>, what: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let refuse = || wrong_type(values, what, "a list");
-    if values.is_instance_of::<PyString>() || values.is_instance_of::<PyDict>() {
-        return Err(refuse());
-    }
-    values.try_iter().map_err(|_| refuse())?.collect()
 }

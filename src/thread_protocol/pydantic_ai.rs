@@ -155,7 +155,7 @@ fn from_json(py: Python<'_>, bytes: &[u8], options: &ImportOptions) -> PyResult<
 /// # Errors
 /// `TypeError` for what is no list.
 pub(super) fn list_from<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    super::items_of(messages, "messages").map_err(|_| {
+    super::lists::items_of(messages, "messages").map_err(|_| {
         let found = messages.get_type().name().map(|name| name.to_string()).unwrap_or_default();
         PyTypeError::new_err(format!(
             "messages must be a list of ModelMessage, or its JSON as str or bytes, not {found}; \

@@ -97,7 +97,7 @@ fn messages_from(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<UiMes
     if let Ok(bytes) = value.cast::<PyByteArray>() {
         return read(&bytes.to_vec());
     }
-    let list = PyList::new(py, super::items_of(value, "messages")?)?;
+    let list = PyList::new(py, super::lists::items_of(value, "messages")?)?;
     read(browser_raw(&list, "messages")?.get().as_bytes())
 }
 

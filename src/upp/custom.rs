@@ -1,5 +1,5 @@
-//! Providers that are written in Python: an object with `generate`, `stream`, or both. UPP-1.2 §9. What makes vectors
-//! and pictures is in `custom_media`.
+//! Providers that are written in Python: an object with `generate`, `stream`, or both. Embeddings and images are in
+//! [`super::custom_media`].
 //!
 //! The Python half (`turntree.upp._custom`) makes one function of each: `generate(request)` gives what was answered, and
 //! `stream(request, sink)` pushes events and gives the answer at the end, or nothing. So a stream is one task (or one
@@ -51,16 +51,16 @@ pub(crate) struct CustomModel {
     media: MediaFunctions,
 }
 
-/// The functions of an implementation that make no answers.
+/// The functions of a provider for embeddings and images.
 #[derive(Clone, Default)]
 pub(crate) struct MediaFunctions {
-    /// Vectors of inputs.
+    /// Embeds inputs.
     pub(crate) embed: Option<Arc<PyCallback>>,
-    /// Most inputs of one call of `embed`.
+    /// Maximum number of inputs of one call of `embed`.
     pub(crate) batch_size: Option<usize>,
-    /// Pictures of a prompt.
+    /// Generates images.
     pub(crate) generate_image: Option<Arc<PyCallback>>,
-    /// Another picture of a picture.
+    /// Edits an image.
     pub(crate) edit: Option<Arc<PyCallback>>,
 }
 
@@ -110,7 +110,7 @@ impl CustomModel {
         Ok((model, held))
     }
 
-    /// What Python raised, as an error of this provider; it comes back as the same object.
+    /// A Python exception as an error of this provider, which raises the same object again.
     fn raised(&self, py: Python<'_>, raised: PyErr) -> UppError {
         let code = match () {
             () if raised.is_instance_of::<PyTimeoutError>(py) => ErrorCode::Timeout,
@@ -124,24 +124,24 @@ impl CustomModel {
         error
     }
 
-    /// Its functions for vectors and pictures.
+    /// Its functions for embeddings and images.
     pub(crate) const fn media(&self) -> &MediaFunctions {
         &self.media
     }
 
-    /// Whether it makes answers.
+    /// Whether it has `generate` or `stream`.
     pub(crate) const fn is_llm(&self) -> bool {
         self.generate.is_some() || self.stream.is_some()
     }
 
-    /// It does nothing of this kind.
+    /// The error of a modality that the provider does not support.
     pub(crate) fn without(&self, modality: &str) -> UppError {
         let provider = &self.provider;
         let message = format!("Provider '{provider}' does not support {modality} modality");
         UppError::invalid_request(&**provider, message)
     }
 
-    /// Does something with Python; what goes wrong is an error of this provider.
+    /// Runs `work` with the GIL. An exception becomes an error of this provider.
     pub(crate) fn held<T>(&self, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, UppError> {
         let done = gil::if_held(|py| work(py).map_err(|error| self.raised(py, error)));
         done.unwrap_or_else(|| {
@@ -151,7 +151,7 @@ impl CustomModel {
         })
     }
 
-    /// The request as the function sees it.
+    /// The request as the function receives it.
     fn settle(&self, request: &CoreRequest) -> Result<CoreRequest, UppError> {
         provider_tools::settle(request, &self.provider, true).map(std::borrow::Cow::into_owned)
     }
@@ -189,7 +189,7 @@ impl CustomModel {
         })
     }
 
-    /// The answer from what the Python half gives: `(items, usage, stop_reason, data, metadata, id)`.
+    /// The response from the tuple of the Python half: `(items, usage, stop_reason, data, metadata, id)`.
     fn response(
         &self,
         request: &CoreRequest,
@@ -325,11 +325,11 @@ impl Model for CustomModel {
     }
 }
 
-/// What is between the function that pushes events and the run that reads them.
+/// The queue between the function that pushes events and the run that reads them.
 #[derive(Default)]
 struct Queue {
     queued: Mutex<Queued>,
-    /// Rung for threads that wait for room, when there is some again or nobody reads any more.
+    /// Notifies threads that wait for space: there is some, or the reader is gone.
     has_room: Condvar,
 }
 
@@ -338,7 +338,7 @@ struct Queue {
 struct Queued {
     events: VecDeque<CoreEvent>,
     waker: Option<Waker>,
-    /// Called when there is room again.
+    /// Called when there is space.
     room: Option<Py<PyAny>>,
     is_closed: bool,
 }
@@ -349,7 +349,7 @@ pub(crate) struct EventSink(Arc<Queue>);
 
 #[pymethods]
 impl EventSink {
-    /// Puts an event; tells whether there is room for another.
+    /// Adds an event. Returns whether there is space for another.
     fn push(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         let event = (*extract::<StreamEvent>(event, "event")?).clone();
         let (waker, has_room) = {
@@ -366,7 +366,7 @@ impl EventSink {
         Ok(has_room)
     }
 
-    /// Waits on this thread until there is room again.
+    /// Blocks this thread until there is space.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         // The reader takes events and closes the queue without the interpreter: nothing it says is missed.
         let is_closed = py.detach(|| {
@@ -377,7 +377,7 @@ impl EventSink {
         if is_closed { Err(nobody_reads()) } else { Ok(()) }
     }
 
-    /// Has a function called once, when there is room again or nobody reads any more; at once where there is.
+    /// Calls a function once, when there is space or the reader is gone; at once if that is so now.
     fn when_room(&self, py: Python<'_>, function: Py<PyAny>) -> PyResult<()> {
         {
             let mut queued = lock(&self.0.queued);
@@ -412,9 +412,9 @@ struct CustomStream {
     call: Call,
     fold: Fold,
     stage: Stage,
-    /// What the function gave in the end.
+    /// The function's return value.
     given: Option<PyResult<Py<PyAny>>>,
-    /// What is left to show after that.
+    /// Events that remain after that.
     rest: VecDeque<ModelEvent>,
 }
 

@@ -59,7 +59,7 @@ impl Collect for UppError {
     }
 }
 
-/// An exception of the application's own code as an error of the core.
+/// An exception of the application's code as an error of the core.
 pub(crate) fn to_host_failure(error: PyErr) -> HostFailure {
     let mut error = Some(error);
     let kept = gil::if_held(|py| error.take().map(|error| HostFailure::new(Raised::new(py, error))));
@@ -69,7 +69,7 @@ pub(crate) fn to_host_failure(error: PyErr) -> HostFailure {
     })
 }
 
-/// The exception that the application's own retry strategy raised: a failure of its own, and no cause of another.
+/// The exception of the application's own retry strategy, which is raised unchanged.
 fn raised_by_retry_strategy(error: &UppError) -> Option<&Raised> {
     match error.cause.as_deref().and_then(|cause| cause.downcast_ref::<HttpError>()) {
         Some(HttpError::Host(failure)) => failure.downcast_ref(),
@@ -77,7 +77,7 @@ fn raised_by_retry_strategy(error: &UppError) -> Option<&Raised> {
     }
 }
 
-/// The exception of the application's own code among the causes of an error.
+/// The exception of the application's code among the causes of an error.
 fn raised_among<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a Raised> {
     let mut cause = Some(cause);
     while let Some(error) = cause {
@@ -122,7 +122,7 @@ pub(crate) fn is_upp_error(py: Python<'_>, raised: &PyErr) -> bool {
     class(py, "UPPError").is_ok_and(|class| raised.value(py).is_instance(&class).unwrap_or(false))
 }
 
-/// A Python exception as the error of a model: its own fields when it is a `UPPError`. Comes back as the same object.
+/// A Python exception as the error of a model, with the fields of a `UPPError`. Raised again as the same object.
 pub(crate) fn from_exception(py: Python<'_>, raised: PyErr) -> UppError {
     let value = raised.value(py);
     let text =

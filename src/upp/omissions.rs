@@ -1,4 +1,4 @@
-//! What requests leave out, told to Python's logging: logger `turntree.upp`, level DEBUG.
+//! Logs the parts that requests omit, to Python's logger `turntree.upp` at level DEBUG.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -33,7 +33,7 @@ impl OmissionObserver for Logger {
     }
 }
 
-/// The logger; an error where nobody has imported `logging`, which then nobody listens to either.
+/// The logger; an error if `logging` is not imported, because then it has no handlers.
 fn logger(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?.cast_into::<PyDict>()?;
     let logging = modules.get_item(intern!(py, "logging"))?;

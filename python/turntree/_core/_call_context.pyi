@@ -70,7 +70,7 @@ class CallRequest:
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation, oldest message first, as a list."""
+        """The conversation as a list, oldest message first. The ids of the messages mark where the turn starts."""
 
     @messages.setter
     def messages(self, value: HistoryInput) -> None: ...

@@ -227,7 +227,7 @@ macro_rules! members {
 }
 
 members! {
-    /// The conversation, oldest message first, as a list.
+    /// The conversation as a list, oldest message first. The ids of the messages mark where the turn starts.
     messages, set_messages: Messages =
         |this, py| this.llm()?.messages.iter().cloned().collect::<Vec<_>>().to_python(py);
     /// The system prompt: a text, a list of blocks, or None.

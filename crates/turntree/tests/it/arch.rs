@@ -12,7 +12,7 @@ const MAX_CIRCLE: usize = 6;
 
 /// Folders with a larger circle than that, and its size. It must not grow.
 const PENDING: &[(&str, usize)] =
-    &[("crates/turntree-thread-protocol/src", 20), ("crates/turntree-upp/src", 7), ("src", 10)];
+    &[("crates/turntree-thread-protocol/src", 20), ("crates/turntree-upp/src", 7)];
 
 /// Crates that only one place may name.
 const CRATES: &[(&str, &str)] = &[
