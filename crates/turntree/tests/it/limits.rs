@@ -16,7 +16,7 @@ use turntree::upp::dialects::chat::{ChatDialect, ChatOptions};
 use turntree::upp::dialects::common::{Count, LenientText, MOST_ITEMS, VendorError};
 use turntree::upp::providers::ollama::ollama;
 
-use crate::dialect_kit::{clock, hello};
+use crate::support::dialect::{clock, hello};
 
 /// Far past any stack, were anything to recurse.
 const BOMB: usize = 100_000;

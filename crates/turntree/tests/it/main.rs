@@ -1,64 +1,14 @@
-//! One integration binary; each module is named after the room it tests.
+//! One integration test binary. Each folder tests the crate of its name; the other modules test several crates.
 
 #![cfg(test)]
 
-mod agent_middleware;
-mod agent_streams;
 mod agents;
-mod anthropic;
 mod arch;
-mod bulk;
-mod chat;
-mod corpus;
-mod dialect_kit;
-mod dialects;
-mod embeddings;
-mod fold;
+mod core;
 mod fuzz_replay;
-mod google;
-mod http;
-mod http_model;
-mod images;
-mod json;
 mod limits;
-mod llm;
-mod llm_middleware;
-mod machine;
-#[cfg(target_os = "linux")]
-mod many_streams;
-mod media_files;
-mod message;
-mod middleware;
-mod ndjson;
-mod ollama;
-mod own_strategies;
-mod partial_json;
-mod plan;
-mod pricing;
-mod provenance;
-mod provider_tools;
-mod react;
-mod registry;
-mod render;
-mod responses;
-mod result_middleware;
-mod retry;
-mod rounds;
-mod scripted;
 mod session;
-mod sse;
-mod sub_agents;
 mod support;
-mod support_agents;
-mod telemetry;
 mod thread_protocol;
-mod thread_protocol_corpus;
-mod thread_protocol_laws;
-mod thread_protocol_parts;
-mod thread_protocol_pydantic_ai;
-mod thread_protocol_view;
-mod trace;
 mod tree;
-mod ui_stream_corpus;
-mod ui_stream_laws;
-mod vendors;
+mod upp;

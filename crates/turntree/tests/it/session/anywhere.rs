@@ -13,7 +13,7 @@ use turntree::agents::{Session, SessionError};
 use turntree::message::{Body, ToolExecution, Turn};
 
 use super::{World, options, poll_at_most, said};
-use crate::support_agents::{Answer, ScriptModel, TestHost, block_on};
+use crate::support::agents::{Answer, ScriptModel, TestHost, block_on};
 
 /// One process after another: how often each polls before it is killed, and whether the next one reads JSON.
 type Lives = Vec<(usize, bool)>;

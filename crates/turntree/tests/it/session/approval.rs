@@ -13,7 +13,7 @@ use turntree::upp::UppError;
 
 use super::runs::Shelf;
 use super::{World, options, poll_at_most, said};
-use crate::support_agents::{Answer, ScriptModel, TestHost, block_on, one_round, raw, records, told};
+use crate::support::agents::{Answer, ScriptModel, TestHost, block_on, one_round, raw, records, told};
 
 /// A session whose model answers by the script, and whose host leaves calls of `guarded` to a person.
 fn world(script: &[Answer], host: TestHost) -> World {

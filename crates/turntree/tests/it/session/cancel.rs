@@ -6,7 +6,7 @@ use turntree::agents::Session;
 use turntree::agents::session::CheckpointInterval;
 
 use super::{World, ids_of, poll_at_most, reachable, said};
-use crate::support_agents::{assert_valid_history, block_on};
+use crate::support::agents::{assert_valid_history, block_on};
 
 /// Polls after which the run of these tests has ended.
 const POLLS: usize = 120;

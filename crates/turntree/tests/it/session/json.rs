@@ -4,7 +4,7 @@ use turntree::agents::session::{CheckpointInterval, SessionSnapshot};
 use turntree::core::limits::Limits;
 
 use super::{World, said};
-use crate::support_agents::{block_on, raw};
+use crate::support::agents::{block_on, raw};
 
 /// UAP-1.0 §13.5 with messages in the place of its dots.
 const SAMPLE: &str = r#"{

@@ -10,7 +10,7 @@ use turntree::agents::types::Verdict;
 use turntree::agents::types::approval_required;
 
 use super::{World, ids_of, poll_at_most, reachable};
-use crate::support_agents::{block_on, clock};
+use crate::support::agents::{block_on, clock};
 
 /// What is done to a session; numbers choose nodes, checkpoints and how far a run comes.
 #[derive(Debug, Clone)]

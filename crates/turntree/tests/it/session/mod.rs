@@ -26,7 +26,7 @@ use turntree::upp::{
     Capabilities, ErrorCode, Model, ModelEvent, ModelRequest, ModelResponse, ModelStream, UppError,
 };
 
-use crate::support_agents::{Answer, TestHost, agent, clock, give_way};
+use crate::support::agents::{Answer, TestHost, agent, clock, give_way};
 
 /// Does what the last user message says: `3` wants three rounds of two tools, then answers; with `?` the second tool of
 /// each is one that a person approves; with `!` it fails instead of answering while it is told to. Each answer and each call has an id of its own.

@@ -15,7 +15,7 @@ use turntree::message::Thread;
 use turntree::upp::ErrorCode;
 
 use super::{World, ids_of, poll_at_most, reachable, said, texts_of};
-use crate::support_agents::{block_on, clock, is_marked_aborted, raw};
+use crate::support::agents::{block_on, clock, is_marked_aborted, raw};
 
 #[test]
 fn turns_go_into_the_tree_and_are_seen_by_the_next_run() {

@@ -7,7 +7,7 @@ use turntree::agents::{Session, SessionError};
 use turntree::upp::ErrorCode;
 
 use super::{World, ids_of, options};
-use crate::support_agents::{Answer, ScriptModel, block_on, raw};
+use crate::support::agents::{Answer, ScriptModel, block_on, raw};
 
 const CITY: &str = r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}"#;
 

@@ -1,3 +1,6 @@
-//! What several rooms' tests need.
+//! Helpers that several test modules share.
 
+pub(crate) mod agents;
+pub(crate) mod dialect;
+pub(crate) mod fixtures;
 pub(crate) mod server;

@@ -10,7 +10,7 @@ use turntree::core::limits::Limits;
 use turntree::message::{Message, Thread};
 
 use super::{ids_of, message, read, write};
-use crate::support_agents::clock;
+use crate::support::agents::clock;
 
 /// The plainest tree there is: every node remembers a copy of what was said before it started.
 #[derive(Default)]

@@ -1,0 +1,592 @@
+//! Middleware around the runs of agents: order, endings, what may be replaced, and the four that come with turntree.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use proptest::prelude::*;
+use turntree::agents::host::RunContext;
+use turntree::agents::middleware::memory::estimate::{count_message, tokens_of};
+use turntree::agents::middleware::memory::window::{Limit, cut};
+use turntree::agents::middleware::{
+    AgentMiddlewareStack, Budget, BudgetError, GuardrailError, Guardrails, HookFuture, Hooks, Line, Logging,
+    Memory, Middleware, MiddlewareContext, Resource, Rule, Verdict,
+};
+use turntree::agents::types::{AgentStreamEvent, partial_turn};
+use turntree::agents::{Agent, AgentOptions, Session, SessionOptions};
+use turntree::core::ids::CountingIds;
+use turntree::core::json::Extra;
+use turntree::message::message::History;
+use turntree::message::{
+    Body, ContentBlock, Delta, Message, MessageKind, TokenUsage, ToolCall, ToolResult, Turn,
+};
+use turntree::upp::middleware::Level;
+use turntree::upp::{ErrorCode, ModelRequest, UppError};
+
+use crate::support::agents::{
+    Answer, ScriptModel, TestHost, agent, assert_valid_history, block_on, clock, give_way, is_marked_aborted,
+    one_round, raw,
+};
+
+/// Writes down what is called, and fails or recovers where it is told to.
+struct Recorder {
+    name: &'static str,
+    log: Arc<Mutex<Vec<String>>>,
+    fails_in: Option<&'static str>,
+    recovers: Option<Arc<Turn>>,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+impl Recorder {
+    fn told<T: Send + 'static>(&self, hook: &'static str, value: T) -> HookFuture<'_, T> {
+        Box::pin(async move {
+            self.log.lock().unwrap().push(format!("{}:{hook}", self.name));
+            give_way(1).await;
+            match self.fails_in {
+                Some(failing) if failing == hook => {
+                    Err(UppError::invalid_request("", format!("{hook} fails")))
+                }
+                _ => Ok(value),
+            }
+        })
+    }
+}
+
+impl Middleware for Recorder {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::BEFORE | Hooks::AFTER | Hooks::ERROR
+    }
+
+    fn before<'a>(&'a self, _: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
+        self.told("before", ())
+    }
+
+    fn after<'a>(&'a self, _: &'a Arc<MiddlewareContext>, turn: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
+        self.told("after", turn)
+    }
+
+    fn on_error<'a>(
+        &'a self,
+        _: &'a Arc<MiddlewareContext>,
+        _: &'a UppError,
+    ) -> HookFuture<'a, Option<Arc<Turn>>> {
+        self.told("on_error", self.recovers.clone())
+    }
+}
+
+/// Never begins.
+#[derive(Debug)]
+struct Waits;
+impl Middleware for Waits {
+    fn name(&self) -> &'static str {
+        "waits"
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::BEFORE
+    }
+
+    fn before<'a>(&'a self, _: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Gives another turn.
+#[derive(Debug)]
+struct Gives(Arc<Turn>);
+
+impl Middleware for Gives {
+    fn name(&self) -> &'static str {
+        "gives"
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::AFTER
+    }
+
+    fn after<'a>(&'a self, _: &'a Arc<MiddlewareContext>, _: Arc<Turn>) -> HookFuture<'a, Arc<Turn>> {
+        Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
+    }
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn recorder(log: &Log, name: &'static str) -> Recorder {
+    Recorder { name, log: Arc::clone(log), fails_in: None, recovers: None }
+}
+
+fn around(model: ScriptModel, middleware: Vec<Arc<dyn Middleware>>) -> (Agent, Arc<ScriptModel>) {
+    let model = Arc::new(model);
+    let base = agent(Arc::clone(&model) as _, 10);
+    let options = AgentOptions {
+        middleware: middleware.into_iter().collect::<AgentMiddlewareStack>(),
+        ..base.options().clone()
+    };
+    (Agent::new(options, &CountingIds::default()), model)
+}
+
+fn context() -> RunContext {
+    RunContext::new(Arc::new(TestHost::default()))
+}
+
+fn turn_of(text: &str) -> Arc<Turn> {
+    let (ids, clock) = (CountingIds::default(), clock());
+    let messages = vec![
+        Arc::new(Message::user("asked", &ids, &clock)),
+        Arc::new(Message::assistant(text, &ids, &clock)),
+    ];
+    Arc::new(Turn::new(messages, Vec::new(), TokenUsage::default(), 1, None).unwrap())
+}
+
+fn entries(log: &Log) -> Vec<String> {
+    std::mem::take(&mut *log.lock().unwrap())
+}
+
+#[test]
+fn hooks_run_in_order_and_back() {
+    let log = Log::default();
+    let list: Vec<Arc<dyn Middleware>> = vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
+    let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), list);
+
+    let turn = block_on(agent.run("Hello", context())).unwrap();
+
+    assert_eq!(turn.response().text(), "Hi.");
+    assert_eq!(entries(&log), ["a:before", "b:before", "b:after", "a:after"]);
+}
+
+#[test]
+fn errors_go_outwards_through_those_that_were_entered_until_one_recovers() {
+    let cases = [
+        ("before", None, vec!["a:before", "b:before", "b:on_error", "a:on_error"]),
+        (
+            "after",
+            None,
+            vec![
+                "a:before",
+                "b:before",
+                "c:before",
+                "c:after",
+                "b:after",
+                "c:on_error",
+                "b:on_error",
+                "a:on_error",
+            ],
+        ),
+        (
+            "after",
+            Some("back"),
+            vec!["a:before", "b:before", "c:before", "c:after", "b:after", "c:on_error", "b:on_error"],
+        ),
+    ];
+    for (fails_in, recovers, expected) in cases {
+        let log = Log::default();
+        let failing =
+            Recorder { fails_in: Some(fails_in), recovers: recovers.map(turn_of), ..recorder(&log, "b") };
+        let list: Vec<Arc<dyn Middleware>> =
+            vec![Arc::new(recorder(&log, "a")), Arc::new(failing), Arc::new(recorder(&log, "c"))];
+        let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), list);
+
+        let outcome = block_on(agent.run("Hello", context()));
+
+        assert_eq!(entries(&log), expected);
+        assert_eq!(outcome.ok().map(|turn| turn.response().text()), recovers.map(str::to_owned));
+    }
+}
+
+#[test]
+fn an_error_after_the_run_carries_its_turn() {
+    let log = Log::default();
+    let failing = Recorder { fails_in: Some("after"), ..recorder(&log, "a") };
+    let (agent, _) = around(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(failing)]);
+
+    let error = block_on(agent.run("Hello", context())).unwrap_err();
+
+    assert_eq!(partial_turn(&error).unwrap().turn.response().text(), "Hi.");
+}
+
+#[test]
+fn a_run_dropped_anywhere_tells_its_middleware_once_or_never() {
+    for polls in 0..40 {
+        let log = Log::default();
+        let list: Vec<Arc<dyn Middleware>> =
+            vec![Arc::new(recorder(&log, "a")), Arc::new(recorder(&log, "b"))];
+        let (agent, _) = around(ScriptModel::new(one_round("echo")), list);
+        let mut running = Box::pin(agent.run("Hello", context()));
+        let ended =
+            (0..polls).any(|_| running.poll_unpin(&mut Context::from_waker(Waker::noop())).is_ready());
+        drop(running);
+
+        // What waits goes on in the background.
+        let begun = polls > 0;
+        for _ in 0..200 {
+            if !begun || ended || log.lock().unwrap().iter().any(|line| line == "a:on_error") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let told = entries(&log);
+        let count = |line: &str| told.iter().filter(|known| *known == line).count();
+
+        assert_eq!(count("a:on_error"), usize::from(begun && !ended), "{polls} polls: {told:?}");
+        assert!(count("a:after") <= 1);
+    }
+}
+
+#[test]
+fn aborting_in_before_gives_a_turn_without_asking_the_model() {
+    let log = Log::default();
+    let list: Vec<Arc<dyn Middleware>> =
+        vec![Arc::new(recorder(&log, "a")), Arc::new(Waits), Arc::new(recorder(&log, "c"))];
+    let (agent, model) = around(ScriptModel::new([Answer::text("never")]), list);
+    let mut stream = agent.stream("Hello", context()).unwrap();
+    for _ in 0..5 {
+        assert!(stream.poll_next_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    stream.abort();
+
+    let turn = block_on(stream.turn()).unwrap();
+
+    assert!(is_marked_aborted(&turn));
+    assert!(model.requests.lock().unwrap().is_empty());
+    assert_eq!(entries(&log), ["a:before", "a:after"]);
+}
+
+/// Replaces input and history.
+#[derive(Debug)]
+struct Replaces(History);
+
+impl Middleware for Replaces {
+    fn name(&self) -> &'static str {
+        "replaces"
+    }
+
+    fn hooks(&self) -> Hooks {
+        Hooks::BEFORE
+    }
+
+    fn before<'a>(&'a self, context: &'a Arc<MiddlewareContext>) -> HookFuture<'a, ()> {
+        let text = context.input().unwrap().text() + "!";
+        context.set_input(Arc::new(Message::user(text, &CountingIds::default(), &clock())));
+        context.set_history(self.0.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[test]
+fn what_before_replaces_is_what_the_machine_starts_from() {
+    let history: History =
+        [Arc::new(Message::user("old", &CountingIds::default(), &clock()))].into_iter().collect();
+    let (agent, model) = around(ScriptModel::new([Answer::text("Hi.")]), vec![Arc::new(Replaces(history))]);
+
+    let turn = block_on(agent.run("Hello", context())).unwrap();
+
+    let sent: Vec<_> =
+        model.requests.lock().unwrap()[0].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(sent, ["old", "Hello!"]);
+    assert_eq!(turn.messages.iter().map(|message| message.text()).collect::<Vec<_>>(), ["Hello!", "Hi."]);
+}
+
+// logging
+
+#[test]
+fn logging_writes_the_lines_of_the_specification() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let mut logging = Logging::new(Arc::new(move |line: &Line<'_>| {
+        sink.lock().unwrap().push(format!("{:?} {}", line.level, line.message));
+    }));
+    logging.level = Level::Debug;
+    let (agent, _) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(logging)]);
+
+    block_on(agent.run("Hello", context())).unwrap();
+
+    let lines: Vec<_> = lines.lock().unwrap().iter().map(|line| line.replace(&**agent.id(), "ID")).collect();
+    assert_eq!(
+        lines,
+        [
+            "Info Agent ID starting execution",
+            "Debug Input: \"Hello\"",
+            "Debug Agent ID step 1 started",
+            "Debug Agent ID calls tool echo with {}",
+            "Debug Agent ID tool echo answered {}",
+            "Debug Agent ID step 1 ended (11 tokens)",
+            "Debug Agent ID step 2 started",
+            "Debug Agent ID step 2 ended (12 tokens)",
+            "Debug Output: \"All done now.\"",
+            "Info Agent ID completed in 0ms (23 tokens)",
+        ]
+    );
+}
+
+// guardrails
+
+fn rewriting(word: &'static str) -> Rule {
+    Rule::of_text(word, Arc::new(move |text: &str| Verdict::Replace(text.replace(word, "-"))))
+}
+
+#[test]
+fn held_text_comes_rewritten_and_in_its_place() {
+    let guard = Guardrails { output: vec![rewriting("done")], ..Guardrails::default() };
+    let (agent, _) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(guard)]);
+    let stream = agent.stream("Hello", context()).unwrap();
+
+    let events: Vec<_> = block_on(stream.collect::<Vec<_>>()).into_iter().map(Result::unwrap).collect();
+
+    let told: Vec<String> = events
+        .iter()
+        .map(|event| match event {
+            AgentStreamEvent::Uap(event) => event.data.kind().to_owned(),
+            AgentStreamEvent::Upp(event) => match &event.delta {
+                Delta::Text(delta) => format!("text {:?}", delta.text),
+                delta => delta.kind().to_owned(),
+            },
+            AgentStreamEvent::SubAgent(sub_agent) => format!("inside {}", sub_agent.run.agent_id),
+        })
+        .collect();
+    assert_eq!(told[..5], ["step_start", "message_start", "tool_call_delta", "message_stop", "action"]);
+    assert_eq!(told[9..], ["step_start", "message_start", "text \"All - now.\"", "message_stop", "step_end"]);
+}
+
+#[test]
+fn a_rule_of_data_judges_what_stands_inside_a_wrapped_answer() {
+    let rule = Rule::of_data("small", raw(r#"{"type":"integer","maximum":3}"#)).unwrap();
+    let guard = || Guardrails { output: vec![rule.clone()], ..Guardrails::default() };
+    let run = |answer: &str| {
+        let script = ScriptModel::new([Answer::text(answer).with_data(answer)]);
+        let (base, _) = around(script, vec![Arc::new(guard())]);
+        let structure = Some(Arc::new(raw(r#"{"type":"integer"}"#)));
+        let agent = Agent::new(AgentOptions { structure, ..base.options().clone() }, &CountingIds::default());
+        block_on(agent.run("Hello", context()))
+    };
+
+    assert_eq!(run(r#"{"value":3}"#).unwrap().data.as_ref().unwrap().get(), "3");
+    let error = run(r#"{"value":4}"#).unwrap_err();
+    let rejected = error.cause.unwrap();
+    let rejected = rejected.downcast_ref::<GuardrailError>().unwrap();
+    assert_eq!((rejected.rule.as_str(), rejected.text.as_str()), ("small", "4"));
+    assert_eq!(error.code, ErrorCode::ContentFiltered);
+}
+
+#[test]
+fn a_thought_that_would_be_rewritten_is_left_out() {
+    let ids = CountingIds::default();
+    let content = vec![ContentBlock::reasoning("secret thought"), ContentBlock::text("fine")];
+    let thinking = Arc::new(Message::new(Body::Assistant { content, tool_calls: None }, &ids, &clock()));
+    let turn = Turn::new(vec![thinking], Vec::new(), TokenUsage::default(), 1, None).unwrap();
+    let guard = Guardrails { output: vec![rewriting("secret")], ..Guardrails::default() };
+    let given = Arc::new(turn);
+    let (agent, _) =
+        around(ScriptModel::new([Answer::text("x")]), vec![Arc::new(guard), Arc::new(Gives(given))]);
+
+    let turn = block_on(agent.run("Hello", context())).unwrap();
+
+    assert_eq!(turn.response().content(), [ContentBlock::text("fine")]);
+}
+
+// budget
+
+#[test]
+fn a_budget_ends_the_run_with_what_it_has() {
+    let budget = Budget { steps: Some(1), ..Budget::default() };
+    let (agent, model) = around(ScriptModel::new(one_round("echo")), vec![Arc::new(budget)]);
+
+    let error = block_on(agent.run("Hello", context())).unwrap_err();
+
+    assert_eq!(error.code, ErrorCode::QuotaExceeded);
+    let partial = partial_turn(&error).unwrap();
+    assert_valid_history(&partial.turn.messages);
+    let cause = partial.cause.as_deref().unwrap().downcast_ref::<BudgetError>().unwrap();
+    assert_eq!(cause, &BudgetError { resource: Resource::Steps, limit: 1.0, spent: 1.0, by_session: false });
+    assert_eq!(model.requests.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_session_has_spent_is_in_its_json() {
+    let budget = Budget { tokens: Some(1000), by_session: true, ..Budget::default() };
+    let (agent, _) = around(ScriptModel::new([Answer::text("1"), Answer::text("2")]), vec![Arc::new(budget)]);
+    let session = Session::new(agent, SessionOptions::default()).unwrap();
+    block_on(session.run("one", context())).unwrap();
+    block_on(session.run("two", context())).unwrap();
+
+    let json: serde_json::Value = serde_json::from_str(&session.to_json().unwrap()).unwrap();
+
+    let spent = &json["metadata"]["turntree"]["middleware"]["spent"];
+    assert_eq!(
+        (&spent["tokens"], &spent["steps"], &spent["unpricedCalls"]),
+        (&23.into(), &2.into(), &2.into())
+    );
+}
+
+// memory
+
+#[derive(Debug, Clone)]
+enum Said {
+    User(usize),
+    Answer(usize),
+    Tools(usize, usize),
+    UserBetween(usize),
+}
+
+fn said() -> impl Strategy<Value = Vec<Said>> {
+    let one = prop_oneof![
+        4 => (0..60_usize).prop_map(Said::User),
+        4 => (0..60_usize).prop_map(Said::Answer),
+        3 => (1..4_usize, 0..60_usize).prop_map(|(calls, words)| Said::Tools(calls, words)),
+        1 => (0..9_usize).prop_map(Said::UserBetween),
+    ];
+    proptest::collection::vec(one, 0..30)
+}
+
+/// Histories as agents make them, and some that people put together: a user who speaks before the tools have answered.
+fn history_of(said: &[Said]) -> History {
+    let (ids, clock) = (CountingIds::default(), clock());
+    let mut history = History::new();
+    for (place, one) in said.iter().enumerate() {
+        match one {
+            Said::User(words) => {
+                history.push_back(Arc::new(Message::user("w ".repeat(*words), &ids, &clock)))
+            }
+            Said::Answer(words) => {
+                history.push_back(Arc::new(Message::assistant("w ".repeat(*words), &ids, &clock)));
+            }
+            Said::Tools(count, words) => {
+                push_tools(&mut history, place, *count, *words, false);
+            }
+            Said::UserBetween(words) => push_tools(&mut history, place, 1, *words, true),
+        }
+    }
+    history
+}
+
+fn push_tools(history: &mut History, place: usize, count: usize, words: usize, is_interrupted: bool) {
+    let (ids, clock) = (CountingIds::default(), clock());
+    let id = |call: usize| format!("call-{place}-{call}");
+    let calls = (0..count).map(|call| ToolCall {
+        tool_call_id: id(call),
+        tool_name: "look".to_owned(),
+        arguments: raw("{}"),
+        extra: Extra::new(),
+    });
+    let body = Body::Assistant { content: Vec::new(), tool_calls: Some(calls.collect()) };
+    history.push_back(Arc::new(Message::new(body, &ids, &clock)));
+    if is_interrupted {
+        history.push_back(Arc::new(Message::user("wait", &ids, &clock)));
+    }
+    let result = raw(&format!("\"{}\"", "w ".repeat(words)));
+    let results = (0..count).map(|call| ToolResult::success(id(call), result.clone())).collect();
+    history.push_back(Arc::new(Message::tool_results(results, &ids, &clock)));
+}
+
+/// No result without its call, and a user who begins.
+fn assert_whole(messages: &History, start: usize) {
+    let mut called = HashSet::new();
+    for message in messages {
+        called.extend(message.tool_calls().iter().map(|call| call.tool_call_id.clone()));
+        for result in message.results() {
+            assert!(called.contains(&result.tool_call_id), "a result has lost its call");
+        }
+    }
+    if start > 0 {
+        assert_eq!(messages[0].kind(), MessageKind::User);
+    }
+}
+
+/// Whether a user begins to speak here and everything from here on is whole.
+fn is_boundary(messages: &History, place: usize) -> bool {
+    let is_user = |place: usize| messages[place].kind() == MessageKind::User;
+    let mut called = HashSet::new();
+    let whole = messages.iter().skip(place).all(|message| {
+        called.extend(message.tool_calls().iter().map(|call| call.tool_call_id.clone()));
+        message.results().iter().all(|result| called.contains(&result.tool_call_id))
+    });
+    whole && is_user(place) && !is_user(place - 1)
+}
+
+fn counted(message: &Arc<Message>) -> Result<u64, UppError> {
+    count_message(message, None)
+}
+
+proptest! {
+    #[test]
+    fn a_cut_is_a_whole_end_of_the_history_within_its_limit(
+        said in said(),
+        run in said(),
+        tokens in proptest::option::of(0..400_u64),
+        turns in proptest::option::of(1..6_usize),
+    ) {
+        let mut messages = history_of(&said);
+        let begins = messages.len();
+        messages.push_back(Arc::new(Message::user("now", &CountingIds::default(), &clock())));
+        let mut rest = history_of(&run);
+        // Ids of calls are unique.
+        rest.retain(|message| message.kind() == MessageKind::Assistant && !message.has_tool_calls());
+        messages.extend(rest);
+
+        let window = cut(&messages, begins, Limit { tokens, turns }, counted).unwrap();
+
+        let kept = messages.clone().skip(window.start);
+        assert_whole(&kept, window.start);
+        prop_assert!(window.start <= begins);
+        let sum: u64 = kept.iter().map(|message| counted(message).unwrap()).sum();
+        if let Some(most) = tokens {
+            prop_assert_eq!(window.tokens, sum);
+            prop_assert_eq!(window.overflows, sum > most);
+            if window.overflows {
+                // Nothing but the turn that runs, and what it cannot be parted from.
+                let next = cut(&messages, begins, Limit { tokens: Some(0), turns: Some(1) }, counted).unwrap();
+                prop_assert_eq!(window.start, next.start);
+            }
+        }
+        if let (Some(most), true) = (turns, window.start > 0) {
+            let starts = kept.iter().enumerate().filter(|(place, message)| {
+                let before = place.checked_sub(1).and_then(|before| kept.get(before));
+                message.kind() == MessageKind::User && before.is_none_or(|before| before.kind() != MessageKind::User)
+            });
+            // A user who speaks between a call and its result begins no turn.
+            let between = said.iter().filter(|one| matches!(one, Said::UserBetween(_))).count();
+            prop_assert!(starts.count() <= most + between);
+        }
+        // One turn more would be too much.
+        if window.start > 0 && !window.overflows {
+            let wider = (0..window.start).rev().find(|place| *place == 0 || is_boundary(&messages, *place));
+            let wider = wider.unwrap();
+            let sum: u64 = messages.clone().skip(wider).iter().map(|message| counted(message).unwrap()).sum();
+            let too_many = turns.is_some();
+            prop_assert!(too_many || sum > tokens.unwrap_or(u64::MAX), "there was room from {wider} on");
+        }
+    }
+
+    #[test]
+    fn an_estimate_grows_with_its_text(text in "\\PC{0,80}", more in "\\PC{0,20}") {
+        let whole = format!("{text}{more}");
+        prop_assert!(tokens_of(&whole) >= tokens_of(&text));
+        prop_assert!(tokens_of(&whole) <= tokens_of(&text) + tokens_of(&more));
+    }
+}
+
+#[test]
+fn memory_changes_what_is_sent_and_nothing_else() {
+    let history = history_of(&[Said::User(9), Said::Answer(9), Said::User(9), Said::Answer(9)]);
+    let mut memory = Memory::default();
+    memory.max_turns = Some(2);
+    let (agent, model) =
+        around(ScriptModel::new([Answer::text("x"), Answer::text("y")]), vec![Arc::new(memory)]);
+
+    let turn = block_on(agent.run_with_history(history.clone(), "now", context())).unwrap();
+
+    let sent: Vec<ModelRequest> = model.requests.lock().unwrap().clone();
+    assert_eq!(sent[0].messages.len(), 3);
+    assert!(Arc::ptr_eq(&sent[0].messages[0], &history[2]));
+    assert_eq!(turn.messages.len(), 2);
+}

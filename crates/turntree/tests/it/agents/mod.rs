@@ -1,0 +1,13 @@
+//! Tests of `turntree-agents`: agents, `llm()`, strategies, the state machine, middleware and spans.
+
+mod agent;
+mod custom_strategies;
+mod llm;
+mod llm_middleware;
+mod machine;
+mod middleware;
+mod plan;
+mod react;
+mod streams;
+mod sub_agents;
+mod trace;

@@ -1,0 +1,314 @@
+//! Google's generateContent wire. UPP-1.2 §19.4.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use turntree::core::ids::CountingIds;
+use turntree::core::secret::Secret;
+use turntree::message::{ContentBlock, Delta};
+use turntree::upp::dialect::Dialect;
+use turntree::upp::dialects::gemini::{GeminiDialect, GeminiOptions};
+use turntree::upp::http_model::HttpModel;
+use turntree::upp::providers::google::google;
+use turntree::upp::{Model as _, ModelEvent, ModelRequest, ModelResponse, ProviderConfig};
+
+use crate::support::fixtures::{
+    cases, data_lines, decode_and_compare, encode_and_compare, errors_and_compare, exchanges, frames_of,
+    header, request_of, stream, survives_cut_frames, with_sources,
+};
+use crate::support::server::{Server, chunk, event_stream, json as json_body, last_chunk};
+
+fn wire() -> GeminiDialect {
+    GeminiDialect::new(GeminiOptions::GOOGLE).with_ids(Arc::new(CountingIds::default()))
+}
+
+fn make(_options: &Value) -> Box<dyn Dialect> {
+    Box::new(wire())
+}
+
+#[test]
+fn requests_become_the_wire() {
+    encode_and_compare("google/requests.json", make);
+}
+
+#[test]
+fn requests_depend_on_the_generation_of_the_model() {
+    for case in cases("google/models.json") {
+        let (name, model) = (&case["name"], case["model"].as_str().unwrap());
+
+        let body = wire().encode(model, &request_of(&case), false);
+
+        match (body, case["error"].as_str()) {
+            (Ok(body), None) => {
+                assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), case["wire"], "{name}");
+            }
+            (Err(error), Some(words)) => assert!(error.message.contains(words), "{name}: {error}"),
+            (other, _) => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn answers_become_messages_whole_and_streamed() {
+    decode_and_compare("google/answers.json", make);
+}
+
+#[test]
+fn errors_become_codes() {
+    errors_and_compare("google/errors.json", make);
+}
+
+#[test]
+fn cut_frames_are_no_answer() {
+    survives_cut_frames("google/answers.json", make);
+}
+
+/// A message as the parts that it is sent back as.
+fn sent_back(wire: &GeminiDialect, response: &ModelResponse) -> Vec<Value> {
+    let messages = std::iter::once(Arc::clone(&response.message)).collect();
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let sent: Value = {
+        let model = crate::support::dialect::answered(&response.message);
+        serde_json::from_slice(&wire.encode(&model, &request, false).unwrap()).unwrap()
+    };
+    assert_eq!(sent["contents"][0]["role"], "model");
+    sent["contents"][0]["parts"].as_array().unwrap().clone()
+}
+
+/// Parts as the vendor should get them back: thoughts only where they are signed, no empty texts, texts that are cut
+/// without a signature put together.
+fn worth_sending(parts: &[Value]) -> Vec<Value> {
+    let mut worthy: Vec<Value> = Vec::new();
+    for part in parts {
+        let mut part = part.clone();
+        let is_signed = part.get("thoughtSignature").is_some();
+        let is_words = part.get("text").is_some();
+        if let Some(call) = part.get_mut("functionCall") {
+            if call["args"].is_null() {
+                call["args"] = json!({});
+            }
+            call.as_object_mut().unwrap().remove("id");
+        }
+        if part == json!({}) || (is_words && part["text"] == "" && !is_signed) {
+            continue;
+        }
+        let goes_on = is_words
+            && worthy.last().is_some_and(|last| {
+                last.get("text").is_some()
+                    && last["thought"] == part["thought"]
+                    && last.get("thoughtSignature").is_none()
+            });
+        match worthy.last_mut() {
+            Some(last) if goes_on => {
+                let text = last["text"].as_str().unwrap().to_owned() + part["text"].as_str().unwrap();
+                part["text"] = text.into();
+                *last = part;
+            }
+            _ => worthy.push(part),
+        }
+    }
+    worthy.retain(|part| part["thought"] != true || part.get("thoughtSignature").is_some());
+    if worthy.is_empty() {
+        worthy.push(json!({"text": ""}));
+    }
+    worthy
+}
+
+fn without_ids(parts: Vec<Value>) -> Vec<Value> {
+    parts
+        .into_iter()
+        .map(|mut part| {
+            if let Some(call) = part.get_mut("functionCall") {
+                call.as_object_mut().unwrap().remove("id");
+            }
+            part
+        })
+        .collect()
+}
+
+#[test]
+fn an_answer_goes_back_as_it_came() {
+    for case in cases("google/answers.json") {
+        let Some(parts) = case["body"]["candidates"][0]["content"]["parts"].as_array() else { continue };
+        let is_answer_by_tool = case["response"]["metadata"]["google"].get("jsonResponseId").is_some();
+        if is_answer_by_tool || case["name"] == "only the first candidate is the answer" {
+            continue;
+        }
+        let (wire, request) = (wire(), request_of(&case["request"]));
+        let body = case["body"].to_string();
+
+        let response = with_sources(|sources| wire.decode(&body, &request, sources)).unwrap();
+
+        assert_eq!(without_ids(sent_back(&wire, &response)), worth_sending(parts), "{}", case["name"]);
+    }
+}
+
+#[test]
+fn calls_without_an_id_get_one_each_that_their_results_carry() {
+    let part = json!({"functionCall": {"name": "f", "args": {"x": 1}}, "thoughtSignature": "s"});
+    let body = json!({"candidates": [{"content": {"parts": [part, part]}, "finishReason": "STOP"}]});
+    let (wire, request) = (wire(), ModelRequest::default());
+
+    let whole = with_sources(|sources| wire.decode(&body.to_string(), &request, sources)).unwrap();
+    let (events, streamed) = stream(&wire, &request, &[body.to_string()]);
+
+    let streamed = streamed.unwrap();
+    let ids: std::collections::BTreeSet<&str> = [&whole, &streamed]
+        .iter()
+        .flat_map(|response| response.message.tool_calls())
+        .map(|call| call.tool_call_id.as_str())
+        .collect();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    let told = events.iter().filter_map(|event| match &event.delta {
+        Delta::ToolCall(call) => Some(&*call.tool_call_id),
+        _ => None,
+    });
+    let calls = streamed.message.tool_calls().iter().map(|call| call.tool_call_id.as_str());
+    assert!(told.eq(calls));
+    let sent = sent_back(&wire, &streamed);
+    assert_eq!(sent[0]["functionCall"]["id"], streamed.message.tool_calls()[0].tool_call_id);
+    assert_eq!((&sent[0]["thoughtSignature"], &sent[1]["thoughtSignature"]), (&json!("s"), &json!("s")));
+}
+
+#[test]
+fn paths_name_the_method_and_collections_are_kept() {
+    let wire = google(&ProviderConfig::default());
+    assert_eq!(wire.endpoint().base_url, "https://generativelanguage.googleapis.com/v1beta");
+    assert_eq!(wire.path("gemini-x", false), "/models/gemini-x:generateContent");
+    assert_eq!(wire.path("gemini-x", true), "/models/gemini-x:streamGenerateContent?alt=sse");
+    assert_eq!(wire.path("tunedModels/t", false), "/tunedModels/t:generateContent");
+    let config = ProviderConfig { api_version: Some("v1".to_owned()), ..ProviderConfig::default() };
+    assert_eq!(google(&config).endpoint().base_url, "https://generativelanguage.googleapis.com/v1");
+    let headers = wire.endpoint().headers(Some(&Secret::from("k")));
+    assert_eq!(headers.len(), 1);
+    assert_eq!((headers[0].0, headers[0].1.expose()), ("x-goog-api-key", "k"));
+}
+
+#[tokio::test]
+async fn it_is_reached_over_sockets() {
+    let answers = cases("google/answers.json");
+    let case = answers.iter().find(|case| case["name"] == "structured output").unwrap();
+    let events: Vec<String> = frames_of(case).iter().map(|frame| format!("data: {frame}\r\n\r\n")).collect();
+    let streamed = vec![event_stream(), chunk(&events.concat()), last_chunk()];
+    let server = Server::start([json_body(&case["body"].to_string()), streamed]).await;
+    let config = ProviderConfig::default().with_base_url(server.url("/v1beta")).with_key("AIza-0123456789");
+    let model = HttpModel::new(Arc::new(google(&config)), "gemini-x", config);
+
+    let whole = model.complete(request_of(&case["request"])).await.unwrap();
+    let items: Vec<_> = model.stream(request_of(&case["request"])).collect().await;
+
+    assert_eq!(whole.data.unwrap().get(), r#"{"n": 1.50}"#);
+    let Some(Ok(ModelEvent::Done(streamed))) = items.into_iter().last() else { panic!("no answer") };
+    assert_eq!(streamed.message.content(), whole.message.content());
+    assert_eq!((streamed.usage, streamed.stop_reason), (whole.usage, whole.stop_reason));
+    let requests = server.requests();
+    let lines: Vec<&str> = requests.iter().filter_map(|request| request.head.lines().next()).collect();
+    assert_eq!(
+        lines,
+        [
+            "POST /v1beta/models/gemini-x:generateContent HTTP/1.1",
+            "POST /v1beta/models/gemini-x:streamGenerateContent?alt=sse HTTP/1.1"
+        ]
+    );
+    assert_eq!(header(&requests[0], "x-goog-api-key"), ["AIza-0123456789"]);
+}
+
+/// The parts of an answer, whole or streamed, over trees.
+fn naive_parts(frames: &[Value]) -> Vec<Value> {
+    let parts = frames.iter().filter_map(|frame| frame["candidates"][0]["content"]["parts"].as_array());
+    parts.flatten().cloned().collect()
+}
+
+fn check_recorded(wire: &GeminiDialect, name: &str, frames: &[Value], response: &ModelResponse) {
+    let parts = naive_parts(frames);
+    let words = |is_thought: bool| -> String {
+        let parts = parts.iter().filter(|part| (part["thought"] == true) == is_thought);
+        parts.filter_map(|part| part["text"].as_str()).collect()
+    };
+    let ran = parts.iter().any(|part| part["codeExecutionResult"]["output"].is_string());
+    let texts: Vec<&str> = response.message.content().iter().filter_map(ContentBlock::as_text).collect();
+    if ran {
+        assert!(response.message.text().ends_with(&words(false)), "{name}");
+    } else {
+        assert_eq!(texts.concat(), words(false), "{name}");
+    }
+    let thoughts = response.message.content().iter().filter_map(|block| match block {
+        ContentBlock::Reasoning(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    assert_eq!(thoughts.collect::<String>(), words(true), "{name}");
+    let media = response.message.content().iter().filter(|block| matches!(block, ContentBlock::Image(_)));
+    assert_eq!(
+        media.count(),
+        parts.iter().filter(|part| part["inlineData"].is_object() && part["thought"] != true).count(),
+        "{name}"
+    );
+    let said: Vec<&Value> =
+        parts.iter().map(|part| &part["functionCall"]).filter(|call| call.is_object()).collect();
+    let calls = response.message.tool_calls();
+    assert_eq!(calls.len(), said.len(), "{name}");
+    for (call, said) in calls.iter().zip(said) {
+        assert_eq!(
+            (&*call.tool_name, call.arguments.to::<Value>().unwrap()),
+            (said["name"].as_str().unwrap(), said["args"].clone())
+        );
+        assert!(said["id"].as_str().is_none_or(|id| id == call.tool_call_id), "{name}");
+    }
+    let counts = frames.iter().rev().map(|frame| &frame["usageMetadata"]).find(|counts| counts.is_object());
+    let count = |key: &str| counts.and_then(|counts| counts[key].as_u64()).unwrap_or_default();
+    let usage = &response.usage;
+    assert_eq!(usage.input_tokens, count("promptTokenCount") + count("toolUsePromptTokenCount"), "{name}");
+    assert_eq!(usage.output_tokens, count("candidatesTokenCount") + count("thoughtsTokenCount"), "{name}");
+    assert_eq!(usage.total_tokens, count("totalTokenCount"), "{name}");
+    assert_eq!(usage.total_tokens, usage.input_tokens + usage.output_tokens, "{name}");
+    assert_eq!(usage.cache_read_tokens, count("cachedContentTokenCount"), "{name}");
+    assert_eq!(without_ids(sent_back(wire, response)), worth_sending(&parts), "{name}");
+}
+
+#[test]
+fn recorded_answers_read_as_a_naive_reader_does() {
+    let folders = ["google.generate_content", "google.generate_content.vertex"];
+    let Some(recorded) = folders.into_iter().map(exchanges).collect::<Option<Vec<_>>>() else { return };
+    let (wire, request) = (wire(), ModelRequest::default());
+    let (mut whole, mut streamed, mut refused, mut cuts) = (0, 0, 0, 0);
+    for (name, exchange) in recorded.iter().flatten() {
+        let body = &exchange["response"]["body"];
+        let status = exchange["response"]["status"].as_u64().unwrap();
+        if status != 200 {
+            refused += 1;
+            let (code, message) =
+                wire.error_of_body(u16::try_from(status).unwrap(), &body.to_string()).unwrap();
+            assert_eq!((status, code.as_str()), (404, "MODEL_NOT_FOUND"), "{name}: {message}");
+            assert_eq!(message, body["error"]["message"].as_str().unwrap(), "{name}");
+        } else if exchange["format"] == "sse" {
+            streamed += 1;
+            let frames = data_lines(body.as_str().unwrap());
+            let trees: Vec<Value> = frames.iter().map(|frame| serde_json::from_str(frame).unwrap()).collect();
+            let response =
+                stream(&wire, &request, &frames).1.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            check_recorded(&wire, name, &trees, &response);
+            for length in 0..frames.len() {
+                cuts += 1;
+                let error = stream(&wire, &request, &frames[..length]).1.unwrap_err();
+                assert_eq!(error.code.as_str(), "INVALID_RESPONSE", "{name}");
+            }
+        } else {
+            whole += 1;
+            let text = body.to_string();
+            let response = with_sources(|sources| wire.decode(&text, &request, sources))
+                .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            check_recorded(&wire, name, std::slice::from_ref(body), &response);
+            let mut twin = stream(&wire, &request, &[text]).1.unwrap();
+            if !response.message.tool_calls().iter().any(|call| call.tool_call_id.starts_with("call_")) {
+                twin.message = Arc::new(turntree::message::Message {
+                    id: response.message.id.clone(),
+                    ..(*twin.message).clone()
+                });
+                assert_eq!(twin, response, "{name}");
+            }
+        }
+    }
+    println!("{whole} whole, {streamed} streamed, {cuts} cut, {refused} refused");
+    assert!(whole > 0 && streamed > 0);
+}

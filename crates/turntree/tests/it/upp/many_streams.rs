@@ -1,0 +1,90 @@
+//! Many streams at once: what each costs in memory, and that none costs a thread.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use turntree::upp::http_model::HttpModel;
+use turntree::upp::providers::openai_compatible::openai_compatible;
+use turntree::upp::{Model as _, ModelEvent, ModelStream, ProviderConfig};
+
+use crate::support::agents::block_on;
+use crate::support::dialect::hello;
+use crate::support::server::{Server, Step, chunk, event_stream};
+
+/// Where the process that holds the streams finds the server.
+const SERVER_VARIABLE: &str = "TURNTREE_TEST_SERVER";
+
+/// Streams before memory is measured: connections, buffers and code that all share.
+const FIRST_STREAMS: usize = 16;
+const STREAMS: usize = 256;
+
+/// Deltas that come at once, as from a host that was slow and catches up.
+const DELTAS: usize = 50;
+
+const BYTES_PER_STREAM: usize = 64 * 1024;
+
+/// Some of an answer, and then silence.
+fn half_an_answer() -> Vec<Step> {
+    let delta = "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\
+                 \"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"},\"finish_reason\":null}]}\n\n";
+    vec![event_stream(), chunk(&delta.repeat(DELTAS)), Step::AwaitHangUp]
+}
+
+#[test]
+fn streams_need_no_threads_of_their_own_and_little_memory() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(Server::start(vec![half_an_answer(); FIRST_STREAMS + STREAMS]));
+
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "many_streams::in_a_process_of_its_own", "--nocapture"])
+        .env(SERVER_VARIABLE, server.url("/v1"))
+        .output()
+        .unwrap();
+
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+#[ignore = "the other test of this file runs it, in a process without the server's memory"]
+fn in_a_process_of_its_own() {
+    let url = std::env::var(SERVER_VARIABLE).expect("run by the other test of this file");
+    let model = HttpModel::new(Arc::new(openai_compatible(url)), "m", ProviderConfig::default());
+    let first = block_on(open(&model, FIRST_STREAMS));
+    let (memory, threads) = (process("RssAnon:"), process("Threads:"));
+
+    let more = block_on(open(&model, STREAMS));
+
+    let grown = process("RssAnon:").saturating_sub(memory) * 1024 / STREAMS;
+    println!("{grown} bytes a stream");
+    assert_eq!(process("Threads:"), threads, "streams started threads");
+    assert!(grown <= BYTES_PER_STREAM, "each stream takes {grown} bytes of {BYTES_PER_STREAM}");
+    assert!(grown > 256, "{grown} bytes a stream: nothing was measured");
+    drop((first, more));
+}
+
+/// Opens streams and reads what has come of each.
+async fn open(model: &HttpModel, count: usize) -> Vec<ModelStream> {
+    let streams = (0..count).map(|_| async {
+        let mut stream = model.stream(hello());
+        // The start of the message, then the deltas.
+        for _ in 0..=DELTAS {
+            assert!(matches!(stream.next().await, Some(Ok(ModelEvent::Event(_)))));
+        }
+        stream
+    });
+    join_all(streams).await
+}
+
+/// A number that Linux tells of this process: threads, or kibibytes of memory that belongs to no file.
+fn process(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
