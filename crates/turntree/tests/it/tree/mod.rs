@@ -401,20 +401,20 @@ fn what_is_no_tree_is_refused_with_its_place() {
             "parentId",
         ),
         (
-            "circle",
+            "cycle",
             document(
                 "r",
                 "r",
                 &[root, leaf, ("b", "\"c\"", "[\"c\"]", "{}"), ("c", "\"b\"", "[\"b\"]", "{}")],
             ),
             "/nodes/2/parentId",
-            "circle",
+            "cycle",
         ),
         (
             "own parent",
             document("r", "r", &[root, leaf, ("b", "\"b\"", "[\"b\"]", "{}")]),
             "/nodes/2/parentId",
-            "circle",
+            "cycle",
         ),
         (
             "point past the end",
