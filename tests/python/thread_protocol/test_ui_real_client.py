@@ -265,13 +265,13 @@ def table(counts: dict[str, list[int]]) -> str:
 
 
 def spelling(thread: tp.Thread) -> bytes | str:
-    """The canonical bytes; the digest without times where one says no offset: nobody knows which moment that is."""
+    """The canonical bytes; the digest without times if a time has no offset. Both in the form of JavaScript clients."""
     try:
-        return thread.canonical_json()
+        return thread.canonical_json(javascript=True)
     except ValidationError as error:
         if any(issue["type"] != "timestamp" for issue in error.errors()):
             raise
-        return thread.digest()
+        return thread.digest(javascript=True)
 
 
 def problems(client: Client, thread: tp.Thread, sdk: Any, sidecar: Any) -> list[str]:
